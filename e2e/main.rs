@@ -1,0 +1,2 @@
+//! Tests that start real things.
+fn main() {}

@@ -1,0 +1,169 @@
+//! The cluster's objects, reduced to what metrics need.
+//!
+//! Produced by the cluster watches (or by the simulator), replaced as a whole,
+//! never changed in place.
+
+use std::sync::Arc;
+
+use super::labels::Labels;
+use super::time::Timestamp;
+
+/// A kind of object that metrics can describe.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKind {
+    /// `pods`, `nodes`, `deployments.apps`: plural, with the group behind the
+    /// first dot, as it stands in a request path.
+    pub resource: Arc<str>,
+    /// `Pod`, `Deployment`.
+    pub kind: Arc<str>,
+    /// `v1`, `apps/v1`.
+    pub api_version: Arc<str>,
+    /// Whether objects of this kind live in a namespace.
+    pub namespaced: bool,
+}
+
+impl ObjectKind {
+    /// A kind from its parts.
+    #[must_use]
+    pub fn new(resource: &str, kind: &str, api_version: &str, namespaced: bool) -> Self {
+        Self {
+            resource: resource.into(),
+            kind: kind.into(),
+            api_version: api_version.into(),
+            namespaced,
+        }
+    }
+
+    /// The core kind `pods`.
+    #[must_use]
+    pub fn pod() -> Self {
+        Self::new("pods", "Pod", "v1", true)
+    }
+
+    /// The core kind `namespaces`.
+    #[must_use]
+    pub fn namespace() -> Self {
+        Self::new("namespaces", "Namespace", "v1", false)
+    }
+
+    /// The core kind `nodes`.
+    #[must_use]
+    pub fn node() -> Self {
+        Self::new("nodes", "Node", "v1", false)
+    }
+
+    /// The core kind `services`.
+    #[must_use]
+    pub fn service() -> Self {
+        Self::new("services", "Service", "v1", true)
+    }
+}
+
+/// Where a pod is in its life, as far as metrics care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Accepted, containers not all started.
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// Succeeded or Failed: never in an answer again.
+    Finished,
+    /// The node does not report.
+    Unknown,
+}
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels, for label selectors.
+    pub labels: Labels,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// Its phase.
+    pub phase: PodPhase,
+    /// Whether it has a deletion timestamp.
+    pub terminating: bool,
+    /// `status.startTime`: samples before it belong to a predecessor of the
+    /// same name (`dcgm.md` §3.5 row D).
+    pub started: Option<Timestamp>,
+    /// Whether a container requests a GPU resource.
+    pub requests_gpu: bool,
+    /// Indices into [`Inventory::workloads`]: its controller, the controller's
+    /// controller, and so on.
+    pub owners: Vec<u32>,
+}
+
+impl Pod {
+    /// Whether the pod may appear in an answer: not finished, not terminating.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.terminating && self.phase != PodPhase::Finished
+    }
+}
+
+/// A workload: any object that is, directly or not, the controller of pods
+/// (or, for `services`, selects them).
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+/// A cluster-scoped object: a namespace or a node.
+#[derive(Clone, Debug)]
+pub struct ClusterObject {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+/// Whether the inventory is the cluster's word or a guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authority {
+    /// From watches (or the simulator): a pod that is not listed does not
+    /// exist and is never served.
+    Cluster,
+    /// No cluster is connected: pods, namespaces and nodes are those the
+    /// series name; label selectors see no labels.
+    #[default]
+    Series,
+}
+
+/// Everything known of the cluster at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    /// Where it comes from.
+    pub authority: Authority,
+    /// Pods, sorted by namespace and name, each pair once.
+    pub pods: Vec<Pod>,
+    /// Namespaces, sorted by name.
+    pub namespaces: Vec<ClusterObject>,
+    /// Nodes, sorted by name.
+    pub nodes: Vec<ClusterObject>,
+    /// Workloads, in any order; pods refer to them by index.
+    pub workloads: Vec<Workload>,
+}
+
+impl Inventory {
+    /// The pod of that name.
+    #[must_use]
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.pods
+            .binary_search_by(|pod| {
+                (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name))
+            })
+            .ok()
+            .map(|index| &self.pods[index])
+    }
+}

@@ -1,0 +1,238 @@
+//! How readings become values: formulas, predicates, reducers.
+//!
+//! Names and definitions: `dcgm.md` §4.3 and §4.5.
+
+use std::time::Duration;
+
+use super::signal::SignalId;
+
+/// How the readings of a window become one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Formula {
+    /// Mean, over the instants where it is defined, of the instantaneous
+    /// mean over active devices (0 where devices answer and none is active).
+    #[default]
+    MeanOfInstants,
+    /// Sum of all active readings over their count, over window and devices.
+    SampleWeighted,
+    /// Like the default, without the instants at which no device is active.
+    ActiveInstants,
+    /// Mean over devices of each one's mean over time, idle ones included:
+    /// `avg(avg_over_time(X[W]))`.
+    Plain,
+}
+
+impl Formula {
+    /// Every formula.
+    pub const ALL: [Self; 4] = [
+        Self::MeanOfInstants,
+        Self::SampleWeighted,
+        Self::ActiveInstants,
+        Self::Plain,
+    ];
+
+    /// The name in configuration and selectors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MeanOfInstants => "mean-of-instants",
+            Self::SampleWeighted => "sample-weighted",
+            Self::ActiveInstants => "active-instants",
+            Self::Plain => "plain",
+        }
+    }
+
+    /// The formula of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|formula| formula.name() == name)
+    }
+}
+
+/// A number each device has at an instant, made from one or more signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceValue {
+    /// Percent: memory copy utilisation; on a MIG instance 100 × DRAM active.
+    MemoryUtilization,
+    /// Percent: GPU utilisation; on a MIG instance 100 × graphics engine
+    /// active.
+    GpuUtilization,
+    /// MiB of framebuffer in use.
+    MemoryUsed,
+    /// Percent of framebuffer: used ÷ (used + free + reserved). Over several
+    /// devices the ratio of the sums, not the mean of the ratios.
+    MemoryUsedPercent,
+    /// Watts.
+    PowerUsage,
+    /// One signal as it is (ratios as percent).
+    Signal(SignalId),
+}
+
+/// One condition of an activity predicate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Condition {
+    /// The device's value is strictly above the threshold. Ratio signals
+    /// (`dram_active`, `gr_engine_active`) compare in their own unit, 0–1.
+    Above(DeviceValue, f64),
+    /// The device is held by a pod.
+    Allocated,
+}
+
+/// Which devices count as active.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Activity {
+    /// Each metric by its own value: above 0. For the counts, by memory
+    /// utilisation.
+    #[default]
+    OwnValueAboveZero,
+    /// At least one condition holds.
+    Any(Vec<Condition>),
+    /// Every condition holds.
+    All(Vec<Condition>),
+}
+
+/// What an owner that holds devices of which none is active gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idle {
+    /// An explicit 0: safe for the HPA.
+    #[default]
+    Zero,
+    /// No value.
+    Omit,
+}
+
+/// How the devices of a group become one number at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reducer {
+    /// Arithmetic mean.
+    Mean,
+    /// Sum.
+    Sum,
+    /// Largest.
+    Max,
+    /// Smallest.
+    Min,
+    /// Quantile in 0..=1, linear between ranks as PromQL's `quantile`.
+    Quantile(f64),
+}
+
+/// Over which devices of a group a metric is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The active ones.
+    Active,
+    /// Those held by a pod.
+    Held,
+    /// All that answer.
+    All,
+}
+
+/// What a metric measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measure {
+    /// A reducer over a device value.
+    Devices {
+        /// Each device's value.
+        value: DeviceValue,
+        /// How they become one.
+        reducer: Reducer,
+        /// Which devices.
+        over: Over,
+    },
+    /// How many devices are held.
+    HeldCount,
+    /// How many held devices are active.
+    ActiveCount,
+    /// How many held devices answer and are not active.
+    IdleCount,
+    /// The original exporter's number (`dcgm.md` §4.1).
+    OriginalAverage,
+}
+
+/// A metric: a name and what it measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricSpec {
+    /// Its name: `gpu_memory_utilization`.
+    pub name: String,
+    /// What it measures.
+    pub measure: Measure,
+}
+
+/// Weight of a MIG instance in a mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MigWeight {
+    /// Each instance counts as one device.
+    #[default]
+    Equal,
+    /// By the number of compute slices, the leading number of its profile.
+    Slices,
+}
+
+/// What one of several holders of a shared device gets of its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shared {
+    /// The device's value: honest.
+    #[default]
+    DeviceValue,
+    /// The device's value divided by the number of holders: an estimate.
+    Split,
+}
+
+/// Everything that decides how readings become values. `None` means: detected
+/// from the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// The default window.
+    pub window: Option<Duration>,
+    /// The longest window an HPA may ask for; bounds memory.
+    pub max_window: Duration,
+    /// The grid of instants.
+    pub step: Option<Duration>,
+    /// The default formula.
+    pub formula: Formula,
+    /// Which devices are active.
+    pub activity: Activity,
+    /// What an idle owner gets.
+    pub idle: Idle,
+    /// Keep a device active for this long after its last active reading.
+    pub hold: Duration,
+    /// The least share of the window's instants that must be defined.
+    pub min_coverage: f64,
+    /// The least number of defined instants.
+    pub min_samples: u32,
+    /// The freshness bound F.
+    pub freshness: Option<Duration>,
+    /// The scrape interval S.
+    pub scrape_interval: Option<Duration>,
+    /// The exporter's collection interval I.
+    pub exporter_interval: Option<Duration>,
+    /// Whether percent fields arrive as 0–1 (`true`), 0–100 (`false`) or are
+    /// judged per job (`None`).
+    pub percent_as_ratio: Option<bool>,
+    /// Weight of MIG instances.
+    pub mig_weight: MigWeight,
+    /// What a holder of a shared device gets.
+    pub shared: Shared,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            window: None,
+            max_window: Duration::from_secs(300),
+            step: None,
+            formula: Formula::default(),
+            activity: Activity::default(),
+            idle: Idle::default(),
+            hold: Duration::ZERO,
+            min_coverage: 0.5,
+            min_samples: 2,
+            freshness: None,
+            scrape_interval: None,
+            exporter_interval: None,
+            percent_as_ratio: None,
+            mig_weight: MigWeight::default(),
+            shared: Shared::default(),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Kubernetes quantities: the exact text a value has on the wire.

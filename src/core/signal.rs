@@ -1,0 +1,64 @@
+//! Signals: the physical quantities that DCGM series report.
+
+/// Index of a signal in the table of signals that are polled. The built-in
+/// ones have fixed numbers; configured fields follow them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SignalId(pub u16);
+
+impl SignalId {
+    /// Share of time the device memory was read or written, percent
+    /// (`DCGM_FI_DEV_MEM_COPY_UTIL`, id 204; no series on MIG).
+    pub const MEM_COPY_UTIL: Self = Self(0);
+    /// DRAM interface active, ratio (`DCGM_FI_PROF_DRAM_ACTIVE`, id 1005).
+    pub const DRAM_ACTIVE: Self = Self(1);
+    /// Share of time a kernel ran, percent (`DCGM_FI_DEV_GPU_UTIL`, id 203;
+    /// no series on MIG).
+    pub const GPU_UTIL: Self = Self(2);
+    /// Graphics engine active, ratio (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`, 1001).
+    pub const GR_ENGINE_ACTIVE: Self = Self(3);
+    /// Framebuffer used, MiB (`DCGM_FI_DEV_FB_USED`, id 252).
+    pub const FB_USED: Self = Self(4);
+    /// Framebuffer free, MiB (`DCGM_FI_DEV_FB_FREE`, id 251).
+    pub const FB_FREE: Self = Self(5);
+    /// Framebuffer reserved, MiB (`DCGM_FI_DEV_FB_RESERVED`, id 253).
+    pub const FB_RESERVED: Self = Self(6);
+    /// Power draw, watts (`DCGM_FI_DEV_POWER_USAGE`, id 155).
+    pub const POWER_USAGE: Self = Self(7);
+    /// The first number a configured field gets.
+    pub const FIRST_CONFIGURED: Self = Self(8);
+
+    /// The number as an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a raw value of a signal may be; anything else is no sample
+/// (`dcgm.md` §0 rule 4: validity is a range test, never an equality).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unit {
+    /// Valid iff 0 ≤ v ≤ 100. A job that rescaled it to 0–1 is detected.
+    Percent,
+    /// Valid iff 0 ≤ v ≤ 1.2, then clamped to 1 and served as percent.
+    Ratio,
+    /// Mebibytes, valid iff 0 ≤ v < 10^8 (all sentinels lie above).
+    Mebibytes,
+    /// Watts, valid iff 0 ≤ v < 10^6.
+    Watts,
+    /// Any finite value below the smallest sentinel (2^31 − 16) in magnitude.
+    Plain,
+}
+
+/// A signal and every name it has on the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalSpec {
+    /// Its number.
+    pub id: SignalId,
+    /// Short name used in configuration and logs: `memory_copy_utilization`.
+    pub name: String,
+    /// Wire names to accept, compared without regard to case.
+    pub wire_names: Vec<String>,
+    /// Its unit and with it its validity test.
+    pub unit: Unit,
+}

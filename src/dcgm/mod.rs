@@ -1,0 +1,3 @@
+//! What DCGM data means: names, label schemes, owners, units. Pure.
+
+pub mod fields;

@@ -1,0 +1,34 @@
+//! Kubernetes custom and external metrics from NVIDIA DCGM series.
+//!
+//! Data moves from left to right once:
+//!
+//! ```text
+//!  Prometheus            ┌────────────── pure, no I/O, no clock ──────────────┐
+//!      │ HTTP            │                                                    │
+//!      ▼                 │                                                    │
+//!  source ── Batch ────► │ dcgm ──► core::store ──► core::aggregate ──► Snapshot
+//!  (poll, decode)        │ (whose GPU?) (windows)      (formulas)        │    │
+//!                        └──────────────────────────────────────────────┼────┘
+//!  inventory ── pods, owners, kinds ────────────────────────────────► provider
+//!                                                                       │
+//!                                                                       ▼
+//!  serve (TLS) ◄──────────────────────────────────────────────────────► api
+//!      ▲
+//!      └── kube-apiserver ◄── HPA controller
+//! ```
+//!
+//! A sample enters in [`source`], [`dcgm`] says whose it is, [`core`] turns it
+//! into a number, [`provider`] answers questions from an immutable snapshot and
+//! [`api`] puts the answer on the wire. Nothing on the right writes to the
+//! left; an autoscaler's request never causes a query to Prometheus.
+
+pub mod api;
+pub mod cli;
+pub mod config;
+pub mod core;
+pub mod dcgm;
+pub mod provider;
+pub mod serve;
+pub mod simulator;
+pub mod source;
+pub mod telemetry;

@@ -1,0 +1,3 @@
+//! The thin binary: see [`gpu_metrics_apiserver::cli`].
+
+fn main() {}

@@ -1,0 +1,149 @@
+//! The questions an autoscaler can ask, and who answers them.
+//!
+//! A provider knows metrics and objects; it knows no HTTP, no encoding and no
+//! authorization. Answers are handed out item by item to a sink, so that an
+//! encoder can write them without a copy in between.
+
+use std::sync::Arc;
+
+use crate::core::inventory::ObjectKind;
+use crate::core::metric::Value;
+use crate::core::selector::Selector;
+use crate::core::time::Timestamp;
+
+/// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CustomMetric {
+    /// `pods`, `deployments.apps`.
+    pub resource: Arc<str>,
+    /// The metric's name.
+    pub metric: Arc<str>,
+    /// Whether the described objects live in a namespace.
+    pub namespaced: bool,
+}
+
+/// Which objects of a kind a question is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Objects<'a> {
+    /// Exactly this object.
+    Named(&'a str),
+    /// All objects whose labels match.
+    Matching(&'a Selector),
+}
+
+/// A question for a custom metric.
+#[derive(Clone, Copy, Debug)]
+pub struct CustomQuery<'a> {
+    /// `pods`, `deployments.apps`: as in the path.
+    pub resource: &'a str,
+    /// The namespace; `None` for a cluster-scoped kind.
+    pub namespace: Option<&'a str>,
+    /// Which objects.
+    pub objects: Objects<'a>,
+    /// The metric, exact spelling.
+    pub metric: &'a str,
+    /// Selects series (and carries the reserved keys of `design.md` §4.2).
+    pub metric_selector: &'a Selector,
+    /// The time of the request: values that went stale since they were
+    /// computed are left out.
+    pub now: Timestamp,
+}
+
+/// A question for an external metric.
+#[derive(Clone, Copy, Debug)]
+pub struct ExternalQuery<'a> {
+    /// The namespace that was authorized.
+    pub namespace: &'a str,
+    /// The metric in any case: the HPA lower-cases it.
+    pub metric: &'a str,
+    /// Selects series (and carries the reserved keys).
+    pub selector: &'a Selector,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+/// One value of a custom metric.
+#[derive(Clone, Copy, Debug)]
+pub struct CustomItem<'a> {
+    /// The described object's kind.
+    pub kind: &'a ObjectKind,
+    /// Its namespace, if it has one.
+    pub namespace: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+    /// The value.
+    pub value: Value,
+}
+
+/// One value of an external metric.
+#[derive(Clone, Copy, Debug)]
+pub struct ExternalItem<'a> {
+    /// The metric's name as configured, not as asked.
+    pub metric: &'a str,
+    /// The labels of the value, sorted by name.
+    pub labels: &'a [(Arc<str>, Arc<str>)],
+    /// The value.
+    pub value: Value,
+}
+
+/// Why a question has no answer. Knows no HTTP; `api::status` maps it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No such metric for that kind of object (or no such external metric).
+    #[error("no such metric")]
+    NoSuchMetric,
+    /// The kind is served in the other scope: cluster-scoped asked within a
+    /// namespace or the reverse.
+    #[error("wrong scope")]
+    WrongScope,
+    /// The named object has no value now; the text says why and what to do,
+    /// in one stable line without times or counts.
+    #[error("{reason}")]
+    NoValue {
+        /// For the client.
+        reason: String,
+    },
+    /// The metric selector cannot be honoured; the text says which key and
+    /// what it may be.
+    #[error("{reason}")]
+    BadSelector {
+        /// For the client.
+        reason: String,
+    },
+    /// Nothing was computed yet: the first poll is still under way.
+    #[error("no data yet")]
+    NotReady,
+}
+
+/// Answers questions from memory.
+pub trait Provider: Send + Sync + std::fmt::Debug {
+    /// All custom metrics, sorted by resource and metric, each pair once. Does
+    /// not depend on the state of any backend.
+    fn custom_metrics(&self) -> Arc<[CustomMetric]>;
+
+    /// The names of all external metrics, sorted.
+    fn external_metrics(&self) -> Arc<[Arc<str>]>;
+
+    /// Hands every matching object's value to `sink`, objects in order of
+    /// their names. Objects without a value are left out. With
+    /// [`Objects::Named`] exactly one item is handed over.
+    ///
+    /// # Errors
+    /// See [`Error`]. A `Matching` question none of whose objects has a value
+    /// is [`Error::NoValue`], never an empty success.
+    fn custom(
+        &self,
+        query: &CustomQuery<'_>,
+        sink: &mut dyn FnMut(CustomItem<'_>),
+    ) -> Result<(), Error>;
+
+    /// Hands every value of an external metric to `sink`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    fn external(
+        &self,
+        query: &ExternalQuery<'_>,
+        sink: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<(), Error>;
+}
