@@ -27,6 +27,7 @@ pub mod cli;
 pub mod config;
 pub mod core;
 pub mod dcgm;
+pub mod pipeline;
 pub mod provider;
 pub mod serve;
 pub mod simulator;

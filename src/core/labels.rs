@@ -25,6 +25,12 @@ impl Labels {
         Self(map.into_iter().collect())
     }
 
+    /// PLACEHOLDER
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let map: std::collections::BTreeMap<String, String> = serde_json::from_str(text)?;
+        Ok(Self::from_pairs(map))
+    }
+
     /// The value of the label `name`, exact spelling.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -44,6 +50,22 @@ impl Labels {
                 .find(|(candidate, _)| candidate.eq_ignore_ascii_case(name))
                 .map(|(_, value)| value.as_ref())
         })
+    }
+
+    /// The union of two label sets; where both have a name, the smaller value.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        if self == other {
+            return self.clone();
+        }
+        let mut map: std::collections::BTreeMap<_, _> = self.0.iter().cloned().collect();
+        for (name, value) in &other.0 {
+            let kept = map.entry(Arc::clone(name)).or_insert_with(|| Arc::clone(value));
+            if value < kept {
+                *kept = Arc::clone(value);
+            }
+        }
+        Self(map.into_iter().collect())
     }
 
     /// All pairs, by name.

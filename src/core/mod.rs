@@ -3,13 +3,24 @@
 //! Nothing here reads the time; every call that depends on it takes it as an
 //! argument, so that a value is a function of the samples and the time alone.
 
+pub mod aggregate;
 pub mod batch;
 pub mod duration;
+pub mod frame;
+pub mod grid;
 pub mod inventory;
 pub mod labels;
+pub mod layout;
 pub mod metric;
+pub mod original;
 pub mod policy;
 pub mod quantity;
+pub mod ring;
 pub mod selector;
+pub mod series;
 pub mod signal;
+pub mod snapshot;
+pub mod store;
 pub mod time;
+pub mod timing;
+pub mod validity;

@@ -1,3 +1,6 @@
 //! What DCGM data means: names, label schemes, owners, units. Pure.
 
 pub mod fields;
+pub mod intake;
+pub mod metrics;
+pub mod schemes;

@@ -4,6 +4,9 @@
 //! authorization. Answers are handed out item by item to a sink, so that an
 //! encoder can write them without a copy in between.
 
+pub mod gpu;
+pub mod narrow;
+
 use std::sync::Arc;
 
 use crate::core::inventory::ObjectKind;

@@ -1,0 +1,383 @@
+//! Which rows belong to which object: pods, workloads, namespaces, nodes and
+//! the cluster as a whole.
+//!
+//! Rebuilt only when a row or the inventory changes. Members stand in the
+//! order of their devices, so that sums are taken in the same order by every
+//! replica.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::grid::RowId;
+use super::inventory::{Authority, Inventory, ObjectKind, Pod};
+use super::labels::Labels;
+use super::policy::MigWeight;
+use super::series::{Owner, Scheme};
+use super::store::Row;
+use super::time::Timestamp;
+
+/// What became of a row's claim to an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Standing {
+    /// A live pod holds the device.
+    Held,
+    /// Nobody holds it (or only the exporter's own labels stand on it).
+    Nobody,
+    /// The pod is finished, terminating or not known any more: its readings
+    /// count for the device and the cluster, not for any pod, workload,
+    /// namespace or node.
+    Gone,
+    /// The pod runs on another node than the series says: nobody's reading.
+    Conflict,
+}
+
+/// What is known of a row apart from its readings.
+#[derive(Clone, Debug)]
+pub struct RowFacts {
+    /// The row.
+    pub id: RowId,
+    /// The row as the store has it.
+    pub row: Arc<Row>,
+    /// Rank of the device among all devices.
+    pub device: u32,
+    /// What became of its claim.
+    pub standing: Standing,
+    /// Samples before this time belong to a predecessor of the same name.
+    pub started: Timestamp,
+    /// Weight in means.
+    pub weight: f64,
+}
+
+/// An object with the rows it holds.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its namespace, if it has one.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its rows, in the order of their devices.
+    pub members: Vec<RowId>,
+}
+
+/// All objects of one kind that have rows, by namespace and name.
+#[derive(Clone, Debug)]
+pub struct KindTable {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// Its objects.
+    pub objects: Vec<Object>,
+}
+
+impl KindTable {
+    /// The objects of a namespace (`None`: cluster-scoped), a slice of
+    /// [`KindTable::objects`] that begins at the index returned.
+    #[must_use]
+    pub fn within(&self, namespace: Option<&str>) -> (usize, &[Object]) {
+        let start = self.objects.partition_point(|o| o.namespace.as_deref() < namespace);
+        let end = self.objects.partition_point(|o| o.namespace.as_deref() <= namespace);
+        (start, &self.objects[start..end])
+    }
+
+    /// The index of an object.
+    #[must_use]
+    pub fn find(&self, namespace: Option<&str>, name: &str) -> Option<usize> {
+        let (start, objects) = self.within(namespace);
+        let found = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
+        found.ok().map(|index| start + index)
+    }
+}
+
+/// What the layout needs besides rows and inventory.
+#[derive(Clone, Copy, Debug)]
+pub struct LayoutSettings<'a> {
+    /// Pods that are known to be exporters: namespace and name.
+    pub exporters: &'a HashSet<(Arc<str>, Arc<str>)>,
+    /// Weight of MIG instances.
+    pub mig_weight: MigWeight,
+}
+
+/// Which rows belong to which object.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    tables: Vec<KindTable>,
+    cluster: Vec<RowId>,
+    facts: Vec<Option<RowFacts>>,
+    /// Rows of each device, by rank.
+    devices: Vec<Vec<RowId>>,
+    /// Ranks of the MIG instances of a GPU that also has rows of its own.
+    instances: HashMap<u32, Vec<u32>>,
+    inventory: Arc<Inventory>,
+}
+
+impl Layout {
+    /// Sorts rows to objects.
+    pub fn build<'a>(
+        rows: impl Iterator<Item = (RowId, &'a Arc<Row>)>,
+        inventory: Arc<Inventory>,
+        settings: LayoutSettings<'_>,
+    ) -> Self {
+        let mut sorted: Vec<(RowId, &Arc<Row>)> = rows.collect();
+        sorted.sort_by(|(_, a), (_, b)| (&a.device, &a.owner).cmp(&(&b.device, &b.owner)));
+        let mut building = Building::new(&inventory);
+        let mut layout = Self::default();
+        for (id, row) in sorted {
+            let device = layout.rank(row);
+            let (standing, pod) = standing(row, &inventory, settings.exporters);
+            let facts = RowFacts {
+                id,
+                row: Arc::clone(row),
+                device,
+                standing,
+                started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
+                weight: match settings.mig_weight {
+                    MigWeight::Equal => 1.0,
+                    MigWeight::Slices => f64::from(row.device.slices()),
+                },
+            };
+            building.place(id, &facts, pod, settings.exporters);
+            layout.keep(id, facts);
+        }
+        layout.tables = building.finish();
+        layout.find_instances();
+        layout.inventory = inventory;
+        layout
+    }
+
+    fn rank(&mut self, row: &Row) -> u32 {
+        let same_as_last = self.devices.last().and_then(|rows| rows.last()).is_some_and(|last| {
+            self.fact(*last).is_some_and(|facts| facts.row.device == row.device)
+        });
+        if !same_as_last {
+            self.devices.push(Vec::new());
+        }
+        u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn keep(&mut self, id: RowId, facts: RowFacts) {
+        if facts.standing != Standing::Conflict {
+            self.cluster.push(id);
+        }
+        if let Some(rows) = self.devices.last_mut() {
+            rows.push(id);
+        }
+        let index = id.0 as usize;
+        if index >= self.facts.len() {
+            self.facts.resize(index + 1, None);
+        }
+        self.facts[index] = Some(facts);
+    }
+
+    /// A whole GPU sorts right before its own instances.
+    fn find_instances(&mut self) {
+        let mut parent: Option<(u32, Arc<str>)> = None;
+        for rank in 0..self.devices.len() {
+            let Some(device) = self.devices[rank].first().and_then(|row| self.fact(*row)) else {
+                continue;
+            };
+            let (uuid, is_mig) = (Arc::clone(&device.row.device.uuid), device.row.device.is_mig());
+            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+            if !is_mig {
+                parent = Some((rank, uuid));
+            } else if let Some((parent, _)) = parent.as_ref().filter(|(_, parent)| *parent == uuid) {
+                self.instances.entry(*parent).or_default().push(rank);
+            }
+        }
+    }
+
+    /// The facts of a row.
+    #[must_use]
+    pub fn fact(&self, row: RowId) -> Option<&RowFacts> {
+        self.facts.get(row.0 as usize)?.as_ref()
+    }
+
+    /// The table of a kind, by the resource of the path.
+    #[must_use]
+    pub fn table(&self, resource: &str) -> Option<(usize, &KindTable)> {
+        self.tables
+            .iter()
+            .enumerate()
+            .find(|(_, table)| table.kind.resource.as_ref() == resource)
+    }
+
+    /// All tables.
+    #[must_use]
+    pub fn tables(&self) -> &[KindTable] {
+        &self.tables
+    }
+
+    /// Every row that counts for the cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &[RowId] {
+        &self.cluster
+    }
+
+    /// The rows of a device.
+    #[must_use]
+    pub fn device_rows(&self, device: u32) -> &[RowId] {
+        self.devices.get(device as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The MIG instances of a GPU that has rows of its own beside theirs.
+    #[must_use]
+    pub fn instances_of(&self, device: u32) -> &[u32] {
+        self.instances.get(&device).map_or(&[], Vec::as_slice)
+    }
+
+    /// The inventory the layout was made with.
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// How many rows have each standing.
+    #[must_use]
+    pub fn standings(&self) -> BTreeMap<Standing, usize> {
+        let mut counts = BTreeMap::new();
+        for facts in self.facts.iter().flatten() {
+            *counts.entry(facts.standing).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// Judges a row's claim to an owner (`dcgm.md` §2.6).
+fn standing<'a>(
+    row: &Row,
+    inventory: &'a Inventory,
+    exporters: &HashSet<(Arc<str>, Arc<str>)>,
+) -> (Standing, Option<&'a Pod>) {
+    let Some(owner) = &row.owner else {
+        return (Standing::Nobody, None);
+    };
+    let bare = row.scheme == Some(Scheme::Bare);
+    let known_exporter = exporters.contains(&(Arc::clone(&owner.namespace), Arc::clone(&owner.pod)));
+    let looks_like_exporter = bare && (row.suspect || known_exporter);
+    if inventory.authority == Authority::Series {
+        let standing = if looks_like_exporter { Standing::Nobody } else { Standing::Held };
+        return (standing, None);
+    }
+    let Some(pod) = inventory.pod(&owner.namespace, &owner.pod) else {
+        let standing = if looks_like_exporter { Standing::Nobody } else { Standing::Gone };
+        return (standing, None);
+    };
+    // Bare labels stand on idle devices too, and then they are the exporter's:
+    // only a pod that asked for GPUs (or a series that proves it) holds one.
+    if bare && !pod.requests_gpu && !row.proven {
+        return (Standing::Nobody, None);
+    }
+    if !pod.is_live() {
+        return (Standing::Gone, None);
+    }
+    let elsewhere = pod.node.as_ref().is_some_and(|node| {
+        known_node(row, inventory).is_some_and(|named| named != node)
+    });
+    if elsewhere && !row.proven {
+        return (Standing::Conflict, None);
+    }
+    (Standing::Held, Some(pod))
+}
+
+/// The first candidate that is the name of a node.
+fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
+    row.nodes.iter().find(|name| {
+        inventory.nodes.binary_search_by(|node| node.name.as_ref().cmp(name.as_ref())).is_ok()
+    })
+}
+
+type ObjectKey = (Option<Arc<str>>, Arc<str>);
+
+/// Objects under construction, by kind.
+struct Building<'a> {
+    inventory: &'a Inventory,
+    kinds: BTreeMap<ObjectKind, BTreeMap<ObjectKey, (Labels, Vec<RowId>)>>,
+}
+
+impl<'a> Building<'a> {
+    fn new(inventory: &'a Inventory) -> Self {
+        // The core kinds are always there, with or without objects.
+        let core = [ObjectKind::pod(), ObjectKind::namespace(), ObjectKind::node()];
+        let workloads = inventory.workloads.iter().map(|workload| workload.kind.clone());
+        Self {
+            inventory,
+            kinds: core.into_iter().chain(workloads).map(|kind| (kind, BTreeMap::new())).collect(),
+        }
+    }
+
+    fn add(&mut self, kind: &ObjectKind, key: ObjectKey, labels: impl FnOnce() -> Labels, row: RowId) {
+        if let Some(objects) = self.kinds.get_mut(kind) {
+            let (_, members) = objects.entry(key).or_insert_with(|| (labels(), Vec::new()));
+            // A pod reaches a workload by one path only, but a selector and a
+            // controller may name the same one.
+            if members.last() != Some(&row) {
+                members.push(row);
+            }
+        }
+    }
+
+    fn place(
+        &mut self,
+        id: RowId,
+        facts: &RowFacts,
+        pod: Option<&Pod>,
+        exporters: &HashSet<(Arc<str>, Arc<str>)>,
+    ) {
+        let inventory = self.inventory;
+        if matches!(facts.standing, Standing::Held | Standing::Nobody)
+            && let Some(node) = node_of(&facts.row, pod, inventory, exporters)
+        {
+            let found = inventory.nodes.iter().find(|object| object.name == node);
+            let labels = || found.map(|node| node.labels.clone()).unwrap_or_default();
+            self.add(&ObjectKind::node(), (None, node), labels, id);
+        }
+        let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) else {
+            return;
+        };
+        let Owner { namespace, pod: name, .. } = owner;
+        let pod_labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
+        self.add(&ObjectKind::pod(), (Some(Arc::clone(namespace)), Arc::clone(name)), pod_labels, id);
+        let found = inventory.namespaces.iter().find(|object| object.name == *namespace);
+        let labels = || found.map(|namespace| namespace.labels.clone()).unwrap_or_default();
+        self.add(&ObjectKind::namespace(), (None, Arc::clone(namespace)), labels, id);
+        for index in pod.map_or(&[][..], |pod| &pod.owners) {
+            if let Some(workload) = inventory.workloads.get(*index as usize) {
+                let key = (Some(Arc::clone(&workload.namespace)), Arc::clone(&workload.name));
+                self.add(&workload.kind, key, || workload.labels.clone(), id);
+            }
+        }
+    }
+
+    fn finish(self) -> Vec<KindTable> {
+        let object = |((namespace, name), (labels, members)): (ObjectKey, (Labels, Vec<RowId>))| Object {
+            namespace,
+            name,
+            labels,
+            members,
+        };
+        self.kinds
+            .into_iter()
+            .map(|(kind, objects)| KindTable {
+                kind,
+                objects: objects.into_iter().map(object).collect(),
+            })
+            .collect()
+    }
+}
+
+/// The node a device sits on: what the series say where the cluster confirms
+/// it, else where the pod runs.
+fn node_of(
+    row: &Row,
+    pod: Option<&Pod>,
+    inventory: &Inventory,
+    exporters: &HashSet<(Arc<str>, Arc<str>)>,
+) -> Option<Arc<str>> {
+    if inventory.authority == Authority::Cluster {
+        let node = known_node(row, inventory).or_else(|| pod.and_then(|pod| pod.node.as_ref()));
+        return node.cloned();
+    }
+    // Old exporters print their own pod's name as the host's.
+    let is_exporter = |name: &Arc<str>| exporters.iter().any(|(_, pod)| pod == name);
+    row.nodes.iter().find(|name| !is_exporter(name)).cloned()
+}

@@ -1,0 +1,192 @@
+//! From batches to the store: labels are read once a series, then only samples
+//! pass.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::schemes::{self, ExporterIdentity};
+use crate::core::batch::{Batch, SeriesKey};
+use crate::core::labels::Labels;
+use crate::core::series::{Scheme, SeriesInfo};
+use crate::core::signal::{SignalId, SignalSpec};
+use crate::core::store::{Applied, SeriesId, Store};
+use crate::core::time::Timestamp;
+use crate::core::timing::ScrapeGaps;
+
+/// What is known of a series key.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// Its samples go to the store.
+    Stored(SeriesId),
+    /// Nobody needs it, or nothing identifies its device. Remembered, so that
+    /// its labels are not read at every poll.
+    Ignored {
+        /// The poll that saw it last.
+        seen: u64,
+    },
+}
+
+/// What a batch brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What became of the samples.
+    pub applied: Applied,
+    /// Series seen for the first time.
+    pub new_series: u64,
+    /// Series whose labels could not be read or name no device.
+    pub unidentified: u64,
+}
+
+/// Turns batches into readings.
+#[derive(Debug)]
+pub struct Intake {
+    signals: Vec<SignalSpec>,
+    exporter: ExporterIdentity,
+    /// Signals of whole GPUs that are kept although they serve MIG only.
+    needed_whole: HashSet<SignalId>,
+    known: HashMap<SeriesKey, Known>,
+    exporters: HashSet<(Arc<str>, Arc<str>)>,
+    texts: HashSet<Arc<str>>,
+    gaps: HashMap<usize, ScrapeGaps>,
+    poll: u64,
+}
+
+impl Intake {
+    /// An intake for the given signals. `needed_whole` names the profiling
+    /// signals that are wanted of whole GPUs too (a predicate or a configured
+    /// metric uses them).
+    #[must_use]
+    pub fn new(signals: Vec<SignalSpec>, exporter: ExporterIdentity, needed_whole: HashSet<SignalId>) -> Self {
+        Self {
+            signals,
+            exporter,
+            needed_whole,
+            known: HashMap::new(),
+            exporters: HashSet::new(),
+            texts: HashSet::new(),
+            gaps: HashMap::new(),
+            poll: 0,
+        }
+    }
+
+    /// Pods known to be exporters.
+    #[must_use]
+    pub fn exporters(&self) -> &HashSet<(Arc<str>, Arc<str>)> {
+        &self.exporters
+    }
+
+    /// Applies a batch.
+    pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
+        let mut report = Report::default();
+        self.poll += 1;
+        for series in batch.iter() {
+            let id = match self.known.get_mut(&series.key) {
+                Some(Known::Stored(id)) => *id,
+                Some(Known::Ignored { seen }) => {
+                    *seen = self.poll;
+                    continue;
+                }
+                None => match self.learn(series.key, series.labels, batch.signal, store, &mut report) {
+                    Some(id) => id,
+                    None => continue,
+                },
+            };
+            if let Some(job) = store.job_of(id)
+                && batch.signal != SignalId::POWER_USAGE
+            {
+                let gaps = self.gaps.entry(job).or_default();
+                if !gaps.is_full() {
+                    gaps.observe(series.samples);
+                }
+            }
+            report.applied += store.apply(id, series.samples, now);
+        }
+        report
+    }
+
+    /// Reads the labels of a series seen for the first time.
+    fn learn(
+        &mut self,
+        key: SeriesKey,
+        text: &str,
+        signal: SignalId,
+        store: &mut Store,
+        report: &mut Report,
+    ) -> Option<SeriesId> {
+        report.new_series += 1;
+        let info = Labels::from_json(text).ok().and_then(|labels| self.identify(&labels, signal));
+        let Some(info) = info else {
+            report.unidentified += 1;
+            self.known.insert(key, Known::Ignored { seen: self.poll });
+            return None;
+        };
+        if self.is_superfluous(&info) {
+            self.known.insert(key, Known::Ignored { seen: self.poll });
+            return None;
+        }
+        let id = store.register(&info);
+        self.known.insert(key, Known::Stored(id));
+        Some(id)
+    }
+
+    fn is_superfluous(&self, info: &SeriesInfo) -> bool {
+        let for_mig = matches!(info.signal, SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE);
+        for_mig && !info.device.is_mig() && !self.needed_whole.contains(&info.signal)
+    }
+
+    /// What a label set says.
+    fn identify(&mut self, labels: &Labels, signal: SignalId) -> Option<SeriesInfo> {
+        let spec = self.signals.iter().find(|spec| spec.id == signal)?;
+        let unit = spec.unit;
+        let device = schemes::device(labels)?;
+        let claim = schemes::claim(labels, &self.exporter);
+        if let Some(exporter) = claim.exporter {
+            self.exporters.insert(exporter);
+        }
+        let kept = labels.iter().filter(|(name, _)| name.as_ref() != "__name__");
+        let pairs: Vec<_> = kept
+            .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
+            .collect();
+        let labels_kept = Labels::from_pairs(
+            pairs.into_iter().map(|(name, value)| (self.intern(name), self.intern(value))),
+        );
+        let (owner, scheme): (_, Option<Scheme>) = claim.owner.unzip();
+        Some(SeriesInfo {
+            signal,
+            unit,
+            device,
+            owner,
+            scheme,
+            proven: claim.proven,
+            suspect: claim.suspect,
+            nodes: schemes::nodes(labels),
+            job: labels.get_ignore_case("job").unwrap_or_default().into(),
+            labels: labels_kept,
+        })
+    }
+
+    /// One copy of each text: most label values repeat over a fleet.
+    fn intern(&mut self, text: Arc<str>) -> Arc<str> {
+        if let Some(known) = self.texts.get(&text) {
+            return Arc::clone(known);
+        }
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+
+    /// The scrape interval a job's samples showed since the last call.
+    pub fn scrape_ms(&mut self, job: usize) -> Option<i64> {
+        self.gaps.remove(&job).and_then(|mut gaps| gaps.scrape_ms())
+    }
+
+    /// Forgets what the store forgot, and ignored series that ended.
+    pub fn sweep(&mut self, gone: &HashSet<SeriesId>) {
+        // Polls of all signals count, so this is a good hundred rounds.
+        let limit = self.poll.saturating_sub(1000);
+        self.known.retain(|_, known| match known {
+            Known::Stored(id) => !gone.contains(id),
+            Known::Ignored { seen } => *seen >= limit,
+        });
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+    }
+}
