@@ -13,6 +13,8 @@ use super::time::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
     samples: VecDeque<Sample>,
+    /// Whether older samples were known and let go.
+    forgot: bool,
 }
 
 impl Ring {
@@ -26,6 +28,13 @@ impl Ring {
     #[must_use]
     pub fn oldest(&self) -> Option<Sample> {
         self.samples.front().copied()
+    }
+
+    /// Whether a sample of that time is kept, or may have been.
+    #[must_use]
+    pub fn knows(&self, at: Timestamp) -> bool {
+        let older = self.oldest().is_some_and(|oldest| at < oldest.at);
+        (older && self.forgot) || self.samples.iter().rev().any(|kept| kept.at == at)
     }
 
     /// All samples, oldest first.
@@ -48,6 +57,7 @@ impl Ring {
     /// Keeps the newest `capacity` of `samples`, which are sorted by time.
     pub fn replace(&mut self, samples: &[Sample], capacity: usize) {
         let start = samples.len().saturating_sub(capacity);
+        self.forgot |= start > 0;
         self.samples.clear();
         if self.samples.capacity() < capacity {
             self.samples.reserve_exact(capacity);

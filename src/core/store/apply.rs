@@ -59,7 +59,6 @@ impl Store {
         applied: &mut Applied,
     ) -> Option<Timestamp> {
         let series = self.series[id.0 as usize].as_ref()?;
-        let oldest_kept = series.ring.oldest().map(|sample| sample.at);
         let newest_kept = series.ring.newest().map(|sample| sample.at);
         self.scratch.clear();
         self.scratch.extend(series.ring.iter());
@@ -69,10 +68,7 @@ impl Store {
                 applied.too_old += 1;
             } else if sample.at.millis() > now.millis() + FUTURE_MS {
                 applied.future += 1;
-            } else if newest_kept.is_some_and(|newest| sample.at <= newest)
-                && (oldest_kept.is_some_and(|oldest| sample.at < oldest)
-                    || series.ring.iter().any(|kept| kept.at == sample.at))
-            {
+            } else if newest_kept.is_some_and(|newest| sample.at <= newest) && series.ring.knows(sample.at) {
                 applied.repeated += 1;
             } else if self.scratch.iter().rev().take(4).any(|seen| seen.at == sample.at) {
                 applied.repeated += 1;

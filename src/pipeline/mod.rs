@@ -336,3 +336,6 @@ fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<Sign
     });
     of_conditions.chain(of_metrics).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! The arithmetic of the reference, row by row, through the whole pipeline.
+
+mod averages;
+mod properties;
+mod rows;
+mod scene;

@@ -1,0 +1,123 @@
+//! What must hold for any samples.
+
+use proptest::prelude::*;
+
+use super::scene::{Answers, SENTINEL, Scene, ZERO, at, policy};
+use crate::core::batch::Sample;
+use crate::core::signal::SignalId;
+use crate::core::time::Timestamp;
+
+const PODS: [&str; 3] = ["a", "b", "c"];
+
+/// Samples of some devices: scrape times jitter, values may be no reading.
+fn stream() -> impl Strategy<Value = Vec<(usize, Sample)>> {
+    let value = prop_oneof![
+        8 => (0_u32..=100).prop_map(f64::from),
+        1 => Just(f64::NAN),
+        1 => Just(SENTINEL),
+    ];
+    let sample = (0_usize..5, 0_i64..20, -400_i64..400, value);
+    prop::collection::vec(sample, 0..80).prop_map(|samples| {
+        let mut seen = std::collections::HashSet::new();
+        samples
+            .into_iter()
+            .filter(|(device, scrape, _, _)| seen.insert((*device, *scrape)))
+            .map(|(device, scrape, jitter, value)| {
+                let at = Timestamp::from_millis(ZERO.millis() + scrape * 15_000 + jitter);
+                (device, Sample { at, value })
+            })
+            .collect()
+    })
+}
+
+fn labels(device: usize) -> String {
+    // The last two are one device held by two pods.
+    let uuid = device.min(3);
+    format!("UUID=G{uuid} namespace=n pod={}", PODS[device % 3])
+}
+
+fn fed(stream: &[(usize, Sample)]) -> Scene {
+    let mut scene = Scene::new(policy(120));
+    for (device, sample) in stream {
+        scene.feed(SignalId::MEM_COPY_UTIL, &labels(*device), &[*sample]);
+    }
+    scene
+}
+
+/// Every value of a scene, to the bit.
+fn values(scene: &mut Scene, now: Timestamp) -> Vec<Option<u64>> {
+    let answers = Answers::new(scene.snapshot_at(now));
+    let objects = PODS.iter().map(|pod| format!("pods n/{pod}"));
+    let objects = objects.chain(["namespaces n".to_owned()]);
+    let mut values: Vec<Option<f64>> = objects
+        .flat_map(|object| {
+            ["gpu_memory_utilization", "gpu_memory_utilization_sum", "gpu_held_count"]
+                .map(|metric| answers.of(&object, metric))
+        })
+        .collect();
+    values.push(answers.cluster());
+    values.push(answers.external("n", "avg_GPU_utilization"));
+    values.into_iter().map(|value| value.map(f64::to_bits)).collect()
+}
+
+/// The order in which samples arrive that are up to 20 s late each.
+fn arrival(mut stream: Vec<(usize, Sample)>, delays: &[i64]) -> Vec<(usize, Sample)> {
+    stream.sort_by_key(|(device, sample)| (sample.at, *device));
+    let delay = |index: usize| delays.get(index % delays.len().max(1)).copied().unwrap_or(0);
+    let mut arriving: Vec<_> = stream.into_iter().enumerate().collect();
+    arriving.sort_by_key(|(index, (_, sample))| sample.at.millis() + delay(*index));
+    arriving.into_iter().map(|(_, item)| item).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn order_of_arrival_does_not_matter(stream in stream(), delays in prop::collection::vec(0_i64..20_000, 0..40)) {
+        let now = at(300.0);
+        let in_order = arrival(stream.clone(), &[]);
+        let late = arrival(stream, &delays);
+        prop_assert_eq!(values(&mut fed(&in_order), now), values(&mut fed(&late), now));
+    }
+
+    #[test]
+    fn samples_seen_twice_count_once(stream in stream()) {
+        let mut sorted = stream;
+        sorted.sort_by_key(|(device, sample)| (sample.at, *device));
+        let twice: Vec<_> = sorted.iter().flat_map(|item| [*item, *item]).collect();
+        let now = at(300.0);
+        prop_assert_eq!(values(&mut fed(&sorted), now), values(&mut fed(&twice), now));
+    }
+
+    #[test]
+    fn a_late_starter_agrees_after_one_window(stream in stream()) {
+        let mut sorted = stream;
+        sorted.sort_by_key(|(device, sample)| (sample.at, *device));
+        let now = at(300.0);
+        // It has what the window and the freshness bound before it hold, in
+        // one piece a series, as a query for the history gives it.
+        let from = Timestamp::from_millis(now.millis() - 120_000 - 45_000);
+        let mut late = Scene::new(policy(120));
+        for device in 0..5 {
+            let history: Vec<Sample> = sorted
+                .iter()
+                .filter(|(of, sample)| *of == device && sample.at > from)
+                .map(|(_, sample)| *sample)
+                .collect();
+            late.feed(SignalId::MEM_COPY_UTIL, &labels(device), &history);
+        }
+        prop_assert_eq!(values(&mut fed(&sorted), now), values(&mut late, now));
+    }
+
+    #[test]
+    fn values_stay_within_the_readings_and_a_clock_going_back_is_harmless(stream in stream(), back in 0.0_f64..600.0) {
+        let mut scene = fed(&stream);
+        let _ = scene.snapshot_at(at(400.0));
+        let answers = Answers::new(scene.snapshot_at(at(400.0 - back)));
+        for pod in PODS {
+            if let Some(value) = answers.flagship(&format!("pods n/{pod}")) {
+                prop_assert!((0.0..=100.0).contains(&value));
+            }
+        }
+    }
+}
