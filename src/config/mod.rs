@@ -1,1 +1,139 @@
 //! What the user typed, and what the program needs of it.
+//!
+//! [`raw`] mirrors the YAML file; [`Config`] holds typed values only, so that
+//! nothing about the configuration can fail after start. A prometheus-adapter
+//! configuration file is a valid one.
+
+mod gpu;
+mod metrics;
+mod problem;
+mod prometheus;
+mod raw;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::Path;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::core::policy::{MetricSpec, Policy};
+use crate::core::signal::SignalSpec;
+use crate::dcgm::fields;
+
+pub use problem::Error;
+pub use prometheus::{
+    Auth, ClientFiles, InvalidUrl, Password, PrometheusSettings, Secret, Tls, Verb, parse_url,
+};
+
+/// How the exporter's own pods are recognised, beside what is built in: their
+/// bare `pod` label must never be booked as a GPU's holder (`dcgm.md` §2.6).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExporterIdentity {
+    /// Names of exporters' containers.
+    pub containers: Vec<String>,
+    /// Namespaces exporters run in.
+    pub namespaces: Vec<String>,
+}
+
+/// What the command line may set over the file.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--prometheus-url`.
+    pub prometheus_url: Option<Url>,
+}
+
+/// The whole configuration, resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How to ask Prometheus; `None` where no address is known.
+    pub prometheus: Option<PrometheusSettings>,
+    /// How readings become values.
+    pub policy: Policy,
+    /// How often Prometheus is asked; `None`: by the scrape interval.
+    pub poll: Option<Duration>,
+    /// Whose labels are the exporter's own.
+    pub exporters: ExporterIdentity,
+    /// Every signal to poll: the built-in ones, then configured fields. The
+    /// place of each is its number.
+    pub signals: Vec<SignalSpec>,
+    /// The configured metrics only.
+    pub metrics: Vec<MetricSpec>,
+    /// Sentences for the log at start.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// The configuration without a file.
+    #[must_use]
+    pub fn built_in(flags: &Flags) -> Self {
+        Self {
+            prometheus: flags.prometheus_url.clone().map(PrometheusSettings::new),
+            policy: Policy::default(),
+            poll: None,
+            exporters: ExporterIdentity::default(),
+            signals: fields::built_in(),
+            metrics: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or as [`Config::from_yaml`].
+    pub fn load(path: &Path, flags: &Flags) -> Result<Self, Error> {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::from_yaml(&file, &text, flags),
+            Err(error) => Err(Error::Unreadable {
+                file,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    /// The configuration that `text`, the content of `file`, asks for.
+    ///
+    /// # Errors
+    /// When the text is no YAML, has unknown keys or wrong values.
+    pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, Error> {
+        let raw: Option<raw::File> =
+            serde_saphyr::from_str(text).map_err(|error| Error::Shape {
+                file: file.to_owned(),
+                report: error.render_with_formatter(&serde_saphyr::UserMessageFormatter),
+            })?;
+        Self::resolve(raw.unwrap_or_default(), flags).map_err(|problem| problem.in_file(file, text))
+    }
+
+    fn resolve(raw: raw::File, flags: &Flags) -> Result<Self, problem::Problem> {
+        let mut config = Self::built_in(flags);
+        config.warnings = warnings(&raw);
+        config.prometheus = prometheus::resolve(raw.prometheus, flags.prometheus_url.as_ref())?;
+        let gpu = raw.gpu.unwrap_or_default();
+        config.policy = gpu::policy(&gpu)?;
+        config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
+        config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
+        config.exporters = ExporterIdentity {
+            containers: gpu.exporter_containers,
+            namespaces: gpu.exporter_namespaces,
+        };
+        Ok(config)
+    }
+}
+
+/// What the file holds that has no effect.
+fn warnings(raw: &raw::File) -> Vec<String> {
+    [
+        ("rules", raw.rules.is_some()),
+        ("externalRules", raw.external_rules.is_some()),
+        ("resourceRules", raw.resource_rules.is_some()),
+    ]
+    .into_iter()
+    .filter(|(_, present)| *present)
+    .map(|(key, _)| {
+        format!("{key}: accepted but not served: metrics defined by prometheus-adapter rules are missing")
+    })
+    .collect()
+}

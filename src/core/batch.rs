@@ -76,6 +76,15 @@ impl Batch {
         self.samples.clear();
     }
 
+    /// Empties the batch and hands its text back, so that the next answer can
+    /// be received into the same memory.
+    #[must_use]
+    pub fn take_text(&mut self) -> Bytes {
+        self.series.clear();
+        self.samples.clear();
+        std::mem::take(&mut self.text)
+    }
+
     /// Starts a series; the samples pushed from here on are its own.
     /// `labels` is a byte range of `text` that holds valid UTF-8.
     pub fn begin_series(&mut self, key: SeriesKey, labels: Range<usize>) {

@@ -1,6 +1,15 @@
 //! Label sets of series and of Kubernetes objects.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Why a text is no label set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON object of strings: {reason}")]
+pub struct InvalidLabels {
+    /// What the parser met, and where.
+    pub reason: String,
+}
 
 /// A label set, sorted by name, names unique.
 ///
@@ -18,17 +27,25 @@ impl Labels {
         K: Into<Arc<str>>,
         V: Into<Arc<str>>,
     {
-        let map: std::collections::BTreeMap<Arc<str>, Arc<str>> = pairs
+        let map: BTreeMap<Arc<str>, Arc<str>> = pairs
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         Self(map.into_iter().collect())
     }
 
-    /// PLACEHOLDER
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let map: std::collections::BTreeMap<String, String> = serde_json::from_str(text)?;
-        Ok(Self::from_pairs(map))
+    /// A label set from the text of a JSON object of strings, the form in
+    /// which a [`Batch`](super::batch::Batch) carries it; of two pairs with one
+    /// name the later stands.
+    ///
+    /// # Errors
+    /// When the text is no JSON object, or one of its values is no string.
+    pub fn from_json(text: &str) -> Result<Self, InvalidLabels> {
+        serde_json::from_str::<BTreeMap<String, String>>(text)
+            .map(Self::from_pairs)
+            .map_err(|error| InvalidLabels {
+                reason: error.to_string(),
+            })
     }
 
     /// The value of the label `name`, exact spelling.
@@ -58,7 +75,7 @@ impl Labels {
         if self == other {
             return self.clone();
         }
-        let mut map: std::collections::BTreeMap<_, _> = self.0.iter().cloned().collect();
+        let mut map: BTreeMap<_, _> = self.0.iter().cloned().collect();
         for (name, value) in &other.0 {
             let kept = map.entry(Arc::clone(name)).or_insert_with(|| Arc::clone(value));
             if value < kept {
@@ -83,5 +100,41 @@ impl Labels {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_object_of_strings_is_a_label_set() {
+        let labels = Labels::from_json(r#"{"UUID":"GPU-1","pod":"a\"b\u00e9\n"}"#).unwrap();
+        assert_eq!(labels.get("UUID"), Some("GPU-1"));
+        assert_eq!(labels.get("pod"), Some("a\"bé\n"));
+        assert_eq!(labels.len(), 2);
+        assert!(Labels::from_json("{}").unwrap().is_empty());
+    }
+
+    #[test]
+    fn of_two_labels_with_one_name_the_last_stands() {
+        let labels = Labels::from_json(r#"{"pod":"a","pod":"b"}"#).unwrap();
+        assert_eq!(labels.get("pod"), Some("b"));
+        assert_eq!(labels.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_object_of_strings_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "null",
+            r#"{"gpu":0}"#,
+            r#"{"a":null}"#,
+            r#"{"a":"b""#,
+            "{} x",
+        ] {
+            assert!(Labels::from_json(text).is_err(), "{text}");
+        }
     }
 }

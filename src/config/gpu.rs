@@ -1,0 +1,179 @@
+//! `gpu`: how readings become values.
+
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+
+use super::problem::Problem;
+use super::raw;
+use super::value::{auto_duration, choice, count, duration};
+use crate::core::duration::format_duration;
+use crate::core::policy::{
+    Activity, Condition, DeviceValue, Formula, Idle, MigWeight, Policy, Shared,
+};
+use crate::core::signal::SignalId;
+
+/// The policy the section asks for; what it leaves out keeps its default.
+pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
+    let mut policy = Policy {
+        step: auto_duration("gpu.step", raw.step.as_ref())?,
+        freshness: auto_duration("gpu.freshness", raw.freshness.as_ref())?,
+        scrape_interval: auto_duration("gpu.scrapeInterval", raw.scrape_interval.as_ref())?,
+        exporter_interval: auto_duration("gpu.exporterInterval", raw.exporter_interval.as_ref())?,
+        ..Policy::default()
+    };
+    windows(raw, &mut policy)?;
+    if let Some(text) = &raw.average {
+        let choices = Formula::ALL.map(|formula| (formula.name(), formula));
+        policy.formula = choice("gpu.average", text, &choices)?;
+    }
+    if let Some(active) = &raw.active {
+        policy.activity = activity(active)?;
+    }
+    if let Some(text) = &raw.idle {
+        let choices = [("zero", Idle::Zero), ("omit", Idle::Omit)];
+        policy.idle = choice("gpu.idle", text, &choices)?;
+    }
+    if let Some(text) = &raw.hold {
+        policy.hold = duration("gpu.hold", text)?;
+    }
+    if let Some(text) = &raw.min_coverage {
+        policy.min_coverage = share("gpu.minCoverage", text)?;
+    }
+    if let Some(text) = &raw.min_samples {
+        policy.min_samples = count("gpu.minSamples", text)?;
+    }
+    if let Some(text) = &raw.percent_as_ratio {
+        let choices = [("auto", None), ("true", Some(true)), ("false", Some(false))];
+        policy.percent_as_ratio = choice("gpu.percentAsRatio", text, &choices)?;
+    }
+    if let Some(text) = &raw.mig_weight {
+        let choices = [("equal", MigWeight::Equal), ("slices", MigWeight::Slices)];
+        policy.mig_weight = choice("gpu.migWeight", text, &choices)?;
+    }
+    if let Some(text) = &raw.shared {
+        let choices = [
+            ("device-value", Shared::DeviceValue),
+            ("split", Shared::Split),
+        ];
+        policy.shared = choice("gpu.shared", text, &choices)?;
+    }
+    Ok(policy)
+}
+
+/// The default and the longest window. A default beyond the default longest
+/// raises it; beyond one set by hand it is a contradiction.
+fn windows(raw: &raw::Gpu, policy: &mut Policy) -> Result<(), Problem> {
+    policy.window = window("gpu.window", raw.window.as_ref())?;
+    let longest = window("gpu.maxWindow", raw.max_window.as_ref())?;
+    if let (Some(text), Some(wanted), Some(longest)) = (&raw.window, policy.window, longest)
+        && wanted > longest
+    {
+        let message = format!(
+            "{} is longer than gpu.maxWindow, {}: raise that one or lower this one",
+            format_duration(wanted),
+            format_duration(longest)
+        );
+        return Err(Problem::at("gpu.window", text, message));
+    }
+    policy.max_window = longest
+        .unwrap_or(policy.max_window)
+        .max(policy.window.unwrap_or_default());
+    Ok(())
+}
+
+/// A window: whole seconds, because `windowSeconds` is what clients are told.
+fn window(key: &str, text: Option<&raw::Text>) -> Result<Option<Duration>, Problem> {
+    let window = auto_duration(key, text)?;
+    match (text, window) {
+        (Some(text), Some(window)) if window.subsec_nanos() != 0 => {
+            let message = format!(
+                "{:?} is no whole number of seconds: write 30s or 1m",
+                text.value
+            );
+            Err(Problem::at(key, text, message))
+        }
+        _ => Ok(window),
+    }
+}
+
+/// A share of the whole: above 0, at most 1.
+fn share(key: &str, text: &raw::Text) -> Result<f64, Problem> {
+    text.value
+        .parse::<f64>()
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .ok_or_else(|| {
+            let message = format!(
+                "{:?} is no share: write a number above 0, at most 1",
+                text.value
+            );
+            Problem::at(key, text, message)
+        })
+}
+
+fn activity(active: &Spanned<raw::Active>) -> Result<Activity, Problem> {
+    let wrong = |message: &str| Problem::at("gpu.active", active, message);
+    let (name, list, make): (_, _, fn(Vec<Condition>) -> Activity) =
+        match (&active.value.any, &active.value.all) {
+            (Some(list), None) => ("any", list, Activity::Any),
+            (None, Some(list)) => ("all", list, Activity::All),
+            (Some(_), Some(_)) => return Err(wrong("has both any and all: keep one of them")),
+            (None, None) => {
+                return Err(wrong(
+                    "is empty: write any: […] or all: […], or leave it out",
+                ));
+            }
+        };
+    if list.is_empty() {
+        return Err(wrong(
+            "lists no condition: write at least one, such as {signal: memory_utilization, above: 0}",
+        ));
+    }
+    let conditions = list
+        .iter()
+        .enumerate()
+        .map(|(index, item)| condition(&format!("gpu.active.{name}[{index}]"), item));
+    conditions.collect::<Result<_, _>>().map(make)
+}
+
+/// What a condition may look at.
+const SIGNALS: [(&str, DeviceValue); 5] = [
+    ("memory_utilization", DeviceValue::MemoryUtilization),
+    ("gpu_utilization", DeviceValue::GpuUtilization),
+    ("dram_active", DeviceValue::Signal(SignalId::DRAM_ACTIVE)),
+    (
+        "gr_engine_active",
+        DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE),
+    ),
+    ("memory_used", DeviceValue::MemoryUsed),
+];
+
+fn condition(key: &str, item: &Spanned<raw::Condition>) -> Result<Condition, Problem> {
+    let threshold = match &item.value {
+        raw::Condition::Word(word) if word == "allocated" => return Ok(Condition::Allocated),
+        raw::Condition::Word(word) => {
+            let message = format!(
+                "{word:?} is not known: write allocated or {{signal: memory_utilization, above: 0}}"
+            );
+            return Err(Problem::at(key, item, message));
+        }
+        raw::Condition::Threshold(threshold) => threshold,
+    };
+    let Some((_, value)) = SIGNALS.iter().find(|(name, _)| *name == threshold.signal) else {
+        let message = format!(
+            "signal {:?} is not known: write {}",
+            threshold.signal,
+            SIGNALS.map(|(name, _)| name).join(" or ")
+        );
+        return Err(Problem::at(key, item, message));
+    };
+    let above = threshold.above.as_deref().unwrap_or("0");
+    match above.parse::<f64>() {
+        Ok(above) if above.is_finite() => Ok(Condition::Above(*value, above)),
+        Ok(_) | Err(_) => {
+            let message = format!("above: {above:?} is no number: write one such as 0");
+            Err(Problem::at(key, item, message))
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! `prometheus`: where the metrics engine is and how to ask it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_saphyr::Spanned;
+use url::Url;
+
+use super::problem::Problem;
+use super::raw;
+use super::value;
+
+/// How to ask Prometheus.
+#[derive(Clone, Debug)]
+pub struct PrometheusSettings {
+    /// Its address, with a path prefix where there is one, without credentials.
+    pub url: Url,
+    /// How we identify ourselves.
+    pub auth: Auth,
+    /// Headers sent with each request (`X-Scope-OrgID`).
+    pub headers: HeaderMap,
+    /// Certificates.
+    pub tls: Tls,
+    /// GET or POST.
+    pub verb: Verb,
+    /// How long one query may take, connecting and receiving included.
+    pub timeout: Duration,
+    /// The largest answer taken, after decompression.
+    pub max_body_bytes: usize,
+    /// Labels every series must have with exactly this value: in stores that
+    /// hold several clusters, this one's (`dcgm.md` §2.3).
+    pub matchers: Vec<(String, String)>,
+}
+
+impl PrometheusSettings {
+    /// `prometheus.timeout`: a poll that takes longer than two default polls
+    /// comes too late to be of use.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+    /// `prometheus.maxBodyBytes`: 100,000 GPUs × 2 minutes are 76 MB
+    /// (`dcgm.md` §5.2).
+    pub const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
+
+    /// The default settings for an address; credentials in it (`user:pass@`)
+    /// become basic authentication, so that the address can be logged.
+    #[must_use]
+    pub fn new(mut url: Url) -> Self {
+        let auth = match (url.username(), url.password()) {
+            ("", None) => Auth::None,
+            (username, password) => Auth::Basic {
+                username: decoded(username),
+                password: Password::Inline(Secret(decoded(password.unwrap_or_default()))),
+            },
+        };
+        // Both fail only for addresses without a host, which `parse_url` refuses.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        Self {
+            url,
+            auth,
+            headers: HeaderMap::new(),
+            tls: Tls::default(),
+            verb: Verb::default(),
+            timeout: Self::DEFAULT_TIMEOUT,
+            max_body_bytes: Self::DEFAULT_MAX_BODY_BYTES,
+            matchers: Vec::new(),
+        }
+    }
+}
+
+/// How we identify ourselves to Prometheus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// `Authorization: Bearer` with the file's content, read again as it changes.
+    BearerTokenFile(PathBuf),
+    /// HTTP basic authentication.
+    Basic {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Password,
+    },
+}
+
+/// Where a password is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Password {
+    /// In a file, read again as it changes.
+    File(PathBuf),
+    /// It was part of the address.
+    Inline(Secret),
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Certificates for the connection to Prometheus; all are read again as they
+/// change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// The only authorities to trust; the system's where it is not set.
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate and its key.
+    pub client: Option<ClientFiles>,
+}
+
+/// A client certificate on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The certificate, with its chain.
+    pub cert_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+}
+
+/// The HTTP method of queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// Understood everywhere; our queries are short.
+    #[default]
+    Get,
+    /// A form: for proxies that log or limit addresses.
+    Post,
+}
+
+/// Why a text is no address of a Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no URL: write http://host:port")]
+pub struct InvalidUrl {
+    text: String,
+}
+
+/// Parses the address of a Prometheus: `http` or `https`, with a host.
+///
+/// # Errors
+/// When it is anything else.
+pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
+    Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .ok_or_else(|| InvalidUrl {
+            // What stands before an @ may be a password.
+            text: match text.rsplit_once('@') {
+                Some((_, rest)) => format!("…@{rest}"),
+                None => text.to_owned(),
+            },
+        })
+}
+
+/// Undoes the percent-encoding of a URL's user information.
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text)
+        .decode_utf8_lossy()
+        .into_owned()
+}
+
+/// The settings the section asks for; `flag` is an address given on the
+/// command line, which wins over the file's.
+pub(super) fn resolve(
+    raw: Option<raw::Prometheus>,
+    flag: Option<&Url>,
+) -> Result<Option<PrometheusSettings>, Problem> {
+    let Some(raw) = raw else {
+        return Ok(flag.cloned().map(PrometheusSettings::new));
+    };
+    let url = match (flag, &raw.url) {
+        (Some(url), _) => url.clone(),
+        (None, Some(text)) => parse_url(&text.value)
+            .map_err(|error| Problem::at("prometheus.url", text, error.to_string()))?,
+        (None, None) => {
+            return Err(Problem::missing(
+                "prometheus.url",
+                "is missing: write http://host:port, or give --prometheus-url",
+            ));
+        }
+    };
+    let mut settings = PrometheusSettings::new(url);
+    if let Some(auth) = raw.auth {
+        settings.auth = resolve_auth(auth)?;
+    }
+    settings.headers = resolve_headers(&raw.headers)?;
+    if let Some(tls) = raw.tls {
+        settings.tls = resolve_tls(tls)?;
+    }
+    if let Some(verb) = &raw.verb {
+        let choices = [("GET", Verb::Get), ("POST", Verb::Post)];
+        settings.verb = value::choice("prometheus.verb", verb, &choices)?;
+    }
+    if let Some(timeout) = &raw.timeout {
+        settings.timeout = value::positive_duration("prometheus.timeout", timeout)?;
+    }
+    if let Some(bytes) = &raw.max_body_bytes {
+        settings.max_body_bytes = value::count("prometheus.maxBodyBytes", bytes)?;
+    }
+    for (label, wanted) in raw.matchers {
+        let key = format!("prometheus.matchers.{label}");
+        if !value::is_identifier(&label) {
+            let message = format!("{label:?} is no label name: write one such as cluster");
+            return Err(Problem::at(&key, &wanted, message));
+        }
+        settings.matchers.push((label, wanted.value));
+    }
+    Ok(Some(settings))
+}
+
+fn resolve_auth(auth: Spanned<raw::Auth>) -> Result<Auth, Problem> {
+    let wrong = |message: &str| Err(Problem::at("prometheus.auth", &auth, message));
+    match (&auth.value.bearer_token_file, &auth.value.basic) {
+        (Some(_), Some(_)) => wrong("has both bearerTokenFile and basic: keep one of them"),
+        (None, None) => wrong("is empty: write bearerTokenFile or basic, or leave it out"),
+        (Some(file), None) => Ok(Auth::BearerTokenFile(file.into())),
+        (None, Some(basic)) if basic.username.value.contains(':') => Err(Problem::at(
+            "prometheus.auth.basic.username",
+            &basic.username,
+            "holds a colon, which HTTP forbids: write the user alone, the password goes into passwordFile",
+        )),
+        (None, Some(basic)) => Ok(Auth::Basic {
+            username: basic.username.value.clone(),
+            password: Password::File((&basic.password_file).into()),
+        }),
+    }
+}
+
+fn resolve_headers(
+    raw: &std::collections::BTreeMap<String, raw::Text>,
+) -> Result<HeaderMap, Problem> {
+    let mut headers = HeaderMap::new();
+    for (name, text) in raw {
+        let key = format!("prometheus.headers.{name}");
+        let parsed: HeaderName = name.parse().map_err(|_| {
+            let message = format!("{name:?} is no header name: write one such as X-Scope-OrgID");
+            Problem::at(&key, text, message)
+        })?;
+        // The value is not repeated: it may be a secret.
+        let mut value: HeaderValue = text.value.parse().map_err(|_| {
+            let message =
+                "its value is no header value: it must be one line without control characters";
+            Problem::at(&key, text, message)
+        })?;
+        value.set_sensitive(true);
+        headers.insert(parsed, value);
+    }
+    Ok(headers)
+}
+
+fn resolve_tls(tls: Spanned<raw::Tls>) -> Result<Tls, Problem> {
+    let client = match (&tls.value.cert_file, &tls.value.key_file) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => Some(ClientFiles {
+            cert_file: cert.into(),
+            key_file: key.into(),
+        }),
+        (Some(_), None) => {
+            let message = "has certFile without keyFile: name the certificate's private key too";
+            return Err(Problem::at("prometheus.tls", &tls, message));
+        }
+        (None, Some(_)) => {
+            let message = "has keyFile without certFile: name the key's certificate too";
+            return Err(Problem::at("prometheus.tls", &tls, message));
+        }
+    };
+    Ok(Tls {
+        ca_file: tls.value.ca_file.map(PathBuf::from),
+        client,
+    })
+}

@@ -1,0 +1,74 @@
+//! Scalars: from the text in the file to a typed value, or a sentence.
+
+use std::time::Duration;
+
+use super::problem::Problem;
+use super::raw::Text;
+use crate::core::duration::parse_duration;
+
+/// A duration above zero.
+pub(super) fn positive_duration(key: &str, text: &Text) -> Result<Duration, Problem> {
+    let duration = duration(key, text)?;
+    if duration.is_zero() {
+        let message = "is zero: write a duration such as 30s";
+        return Err(Problem::at(key, text, message));
+    }
+    Ok(duration)
+}
+
+/// A duration.
+pub(super) fn duration(key: &str, text: &Text) -> Result<Duration, Problem> {
+    parse_duration(&text.value).map_err(|error| Problem::at(key, text, error.to_string()))
+}
+
+/// A duration above zero, or `auto` (or nothing), which is `None`: detected.
+pub(super) fn auto_duration(key: &str, text: Option<&Text>) -> Result<Option<Duration>, Problem> {
+    match text {
+        None => Ok(None),
+        Some(text) if text.value == "auto" => Ok(None),
+        Some(text) => positive_duration(key, text).map(Some),
+    }
+}
+
+/// A number of things, at least one.
+pub(super) fn count<N>(key: &str, text: &Text) -> Result<N, Problem>
+where
+    N: std::str::FromStr + From<u8> + PartialOrd,
+{
+    text.value
+        .parse()
+        .ok()
+        .filter(|count| *count >= N::from(1))
+        .ok_or_else(|| {
+            let message = format!("{:?} is no count: write a whole number above 0", text.value);
+            Problem::at(key, text, message)
+        })
+}
+
+/// One of a few words, without regard to case.
+pub(super) fn choice<T: Copy>(key: &str, text: &Text, choices: &[(&str, T)]) -> Result<T, Problem> {
+    choices
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(&text.value))
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+            let message = format!(
+                "{:?} is not known: write {}",
+                text.value,
+                words.join(" or ")
+            );
+            Problem::at(key, text, message)
+        })
+}
+
+/// Whether a text is a name in the sense of Prometheus' labels:
+/// `[a-zA-Z_][a-zA-Z0-9_]*`.
+pub(super) fn is_identifier(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text
+            .bytes()
+            .next()
+            .is_some_and(|byte| !byte.is_ascii_digit())
+}

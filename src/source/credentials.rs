@@ -1,0 +1,113 @@
+//! Tokens, passwords and certificates from files, read again for every query:
+//! they rotate while we run, and a read of a few kilobytes from a mounted
+//! secret costs less than knowing whether it changed.
+
+use std::path::Path;
+
+use http::{HeaderValue, header};
+use reqwest::RequestBuilder;
+
+use super::error::Error;
+use crate::config::{Auth, Password, Tls};
+
+/// Adds `Authorization` to a request.
+pub(super) fn authorize(auth: &Auth, request: RequestBuilder) -> Result<RequestBuilder, Error> {
+    match auth {
+        Auth::None => Ok(request),
+        Auth::BearerTokenFile(path) => {
+            let token = read_line(path)?;
+            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+                broken(path, "holds no token of printable characters", TOKEN_REMEDY)
+            })?;
+            value.set_sensitive(true);
+            Ok(request.header(header::AUTHORIZATION, value))
+        }
+        Auth::Basic { username, password } => {
+            let password = match password {
+                Password::Inline(secret) => secret.0.clone(),
+                Password::File(path) => read_line(path)?,
+            };
+            Ok(request.basic_auth(username, Some(password)))
+        }
+    }
+}
+
+const TOKEN_REMEDY: &str = "write the secret alone into it, or change prometheus.auth";
+const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
+
+/// The content of a file that holds one secret, without white space around it.
+fn read_line(path: &Path) -> Result<String, Error> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| broken(path, &format!("cannot be read: {error}"), TOKEN_REMEDY))?;
+    match text.trim() {
+        "" => Err(broken(path, "is empty", TOKEN_REMEDY)),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+fn broken(path: &Path, reason: &str, remedy: &'static str) -> Error {
+    Error::Credentials {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+        remedy,
+    }
+}
+
+/// The content of the certificate files: a client is built from it and kept
+/// for as long as it stays the same.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct TlsMaterial {
+    ca: Option<Vec<u8>>,
+    client: Option<Vec<u8>>,
+}
+
+impl TlsMaterial {
+    /// Reads the files.
+    pub(super) fn read(tls: &Tls) -> Result<Self, Error> {
+        let read = |path: &Path| {
+            std::fs::read(path)
+                .map_err(|error| broken(path, &format!("cannot be read: {error}"), TLS_REMEDY))
+        };
+        let client = match &tls.client {
+            None => None,
+            Some(files) => {
+                let mut pem = read(&files.cert_file)?;
+                pem.push(b'\n');
+                pem.extend(read(&files.key_file)?);
+                Some(pem)
+            }
+        };
+        Ok(Self {
+            ca: tls.ca_file.as_deref().map(read).transpose()?,
+            client,
+        })
+    }
+
+    /// Adds roots and identity to a client. `secure` says whether it will make
+    /// secure connections at all: where it will not, the system's roots are
+    /// not loaded, which an image without certificates does not have.
+    pub(super) fn apply(
+        &self,
+        tls: &Tls,
+        secure: bool,
+        mut builder: reqwest::ClientBuilder,
+    ) -> Result<reqwest::ClientBuilder, Error> {
+        if let (Some(pem), Some(path)) = (&self.ca, &tls.ca_file) {
+            let certificates = reqwest::Certificate::from_pem_bundle(pem)
+                .ok()
+                .filter(|certificates| !certificates.is_empty())
+                .ok_or_else(|| broken(path, "holds no PEM certificate", TLS_REMEDY))?;
+            builder = builder.tls_certs_only(certificates);
+        } else if !secure {
+            builder = builder.tls_certs_only([]);
+        }
+        if let (Some(pem), Some(files)) = (&self.client, &tls.client) {
+            let identity = reqwest::Identity::from_pem(pem).map_err(|_| {
+                let reason = "and its key hold no PEM certificate with private key";
+                broken(&files.cert_file, reason, TLS_REMEDY)
+            })?;
+            builder = builder.identity(identity);
+        }
+        Ok(builder)
+    }
+}

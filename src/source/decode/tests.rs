@@ -1,0 +1,330 @@
+//! The decoder against answers of every kind, and against a naive one.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::sample::number;
+use super::*;
+use crate::core::batch::Sample;
+use crate::core::time::Timestamp;
+
+const SIGNAL: SignalId = SignalId::MEM_COPY_UTIL;
+
+fn run(body: &str) -> (Result<Decoded, DecodeError>, Batch) {
+    run_bytes(body.as_bytes())
+}
+
+fn run_bytes(body: &[u8]) -> (Result<Decoded, DecodeError>, Batch) {
+    let body = Bytes::copy_from_slice(body);
+    let mut batch = Batch::new(SIGNAL, Bytes::new());
+    let decoded = decode(SIGNAL, &body, &KeyHasher::new(), &mut batch);
+    (decoded, batch)
+}
+
+fn error(body: &str) -> DecodeError {
+    let (decoded, batch) = run(body);
+    assert_eq!(batch.series_len(), 0, "{body}");
+    assert_eq!(batch.samples_len(), 0, "{body}");
+    decoded.unwrap_err()
+}
+
+fn matrix(result: &str) -> String {
+    format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
+}
+
+fn sample(millis: i64, value: f64) -> Sample {
+    Sample {
+        at: Timestamp::from_millis(millis),
+        value,
+    }
+}
+
+#[test]
+fn a_matrix_becomes_series_with_their_labels_as_they_stood() {
+    let (decoded, batch) = run(&matrix(
+        r#"[{"metric":{"__name__":"X","pod":"a\"\\b"},"values":[[1700000000.123,"46"],[1700000015,"0"]]},
+            {"metric":{"__name__":"X","pod":"é"},"values":[[1700000001.5,"0.25"]]}]"#,
+    ));
+    assert_eq!(decoded.unwrap(), Decoded::default());
+    let series: Vec<_> = batch.iter().collect();
+    assert_eq!(series[0].labels, r#"{"__name__":"X","pod":"a\"\\b"}"#);
+    assert_eq!(
+        series[0].samples,
+        [
+            sample(1_700_000_000_123, 46.0),
+            sample(1_700_000_015_000, 0.0)
+        ]
+    );
+    assert_eq!(series[1].labels, r#"{"__name__":"X","pod":"é"}"#);
+    assert_eq!(series[1].samples, [sample(1_700_000_001_500, 0.25)]);
+}
+
+#[test]
+fn an_empty_result_is_a_success() {
+    let (decoded, batch) = run(&matrix("[]"));
+    assert!(decoded.is_ok());
+    assert_eq!(batch.series_len(), 0);
+}
+
+#[test]
+fn keys_agree_between_answers_and_differ_between_label_sets_and_hashers() {
+    let hasher = KeyHasher::new();
+    let a = hasher.key(r#"{"a":"1"}"#);
+    assert_eq!(a, hasher.clone().key(r#"{"a":"1"}"#));
+    assert_ne!(a, hasher.key(r#"{"a":"2"}"#));
+    assert_ne!(a, KeyHasher::new().key(r#"{"a":"1"}"#));
+    assert_eq!(format!("{hasher:?}"), "KeyHasher(..)");
+}
+
+#[test]
+fn special_values_pass_as_they_are() {
+    let (_, batch) = run(&matrix(
+        r#"[{"metric":{},"values":[[1,"NaN"],[2,"+Inf"],[3,"-Inf"],[4,"1e+06"],
+            [5,"9223372036854776000"],[6,"-1"],[7,"nonsense"],[8,null],[9,12],[10,""]]}]"#,
+    ));
+    let values: Vec<f64> = batch
+        .iter()
+        .flat_map(|s| s.samples)
+        .map(|s| s.value)
+        .collect();
+    assert!(values[0].is_nan());
+    assert_eq!(
+        values[1..6],
+        [
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e6,
+            9_223_372_036_854_776_000.0,
+            -1.0
+        ]
+    );
+    assert!(values[6].is_nan() && values[7].is_nan());
+    assert_eq!(values[8], 12.0);
+    assert!(values[9].is_nan());
+}
+
+#[test]
+fn histograms_are_skipped_and_counted() {
+    let (decoded, batch) = run(&matrix(
+        r#"[{"metric":{"a":"1"},"histograms":[[1,{"count":"1","sum":"2"}]]},
+            {"metric":{"a":"2"},"values":[[1,"5"]],"histograms":[[2,{"count":"1"}]]},
+            {"metric":{"a":"3"},"values":[[1,"6"]]}]"#,
+    ));
+    assert_eq!(decoded.unwrap().skipped_histograms, 2);
+    let labels: Vec<_> = batch.iter().map(|s| s.labels.to_owned()).collect();
+    assert_eq!(labels, [r#"{"a":"2"}"#, r#"{"a":"3"}"#]);
+}
+
+#[test]
+fn order_of_keys_and_unknown_keys_do_not_matter() {
+    let (decoded, batch) = run(
+        r#"{"infos":["i"],"stats":{"seriesFetched":"1"},"warnings":null,
+            "data":{"result":[{"x":[{"metric":1}],"values":[[1.25,"7"]],"metric":{"a":"b"}}],
+                    "analysis":{},"resultType":"matrix"},"isPartial":false,"status":"success"}"#,
+    );
+    assert_eq!(decoded.unwrap(), Decoded::default());
+    let series: Vec<_> = batch.iter().collect();
+    assert_eq!(series[0].labels, r#"{"a":"b"}"#);
+    assert_eq!(series[0].samples, [sample(1250, 7.0)]);
+}
+
+#[test]
+fn warnings_and_partial_answers_are_reported() {
+    let (decoded, _) = run(
+        r#"{"status":"success","data":{"resultType":"matrix","result":[]},
+            "warnings":["results truncated due to limit"],"isPartial":true}"#,
+    );
+    assert_eq!(
+        decoded.unwrap().warnings,
+        [
+            "results truncated due to limit",
+            "the engine marks its answer as partial (isPartial)"
+        ]
+    );
+}
+
+#[test]
+fn null_is_not_empty() {
+    assert_eq!(error(&matrix("null")), DecodeError::Null("data.result"));
+    assert_eq!(
+        error(r#"{"status":"success","data":null}"#),
+        DecodeError::Null("data")
+    );
+    assert_eq!(error(r#"{"status":"success"}"#), DecodeError::Null("data"));
+    assert_eq!(
+        error(r#"{"status":"success","data":{"resultType":"matrix"}}"#),
+        DecodeError::Null("data.result")
+    );
+}
+
+#[test]
+fn an_api_error_keeps_its_words() {
+    let body = r#"{"status":"error","errorType":"bad_data","error":"parse error","data":null}"#;
+    assert_eq!(error(body).to_string(), "bad_data: parse error");
+    assert_eq!(
+        api_error(body.as_bytes()),
+        Some(("bad_data".to_owned(), "parse error".to_owned()))
+    );
+    assert_eq!(api_error(b"<html>"), None);
+    assert_eq!(api_error(matrix("[]").as_bytes()), None);
+}
+
+#[test]
+fn other_result_types_are_named() {
+    let vector = r#"[{"metric":{},"value":[1,"2"]}]"#;
+    let first =
+        format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{vector}}}}}"#);
+    let last =
+        format!(r#"{{"status":"success","data":{{"result":{vector},"resultType":"vector"}}}}"#);
+    for body in [first, last] {
+        assert_eq!(error(&body), DecodeError::ResultType("vector".to_owned()));
+    }
+    let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#;
+    assert_eq!(error(scalar), DecodeError::ResultType("scalar".to_owned()));
+}
+
+#[test]
+fn what_is_no_answer_is_told_apart() {
+    assert!(matches!(error(""), DecodeError::Truncated));
+    assert!(matches!(
+        error(r#"{"status":"succ"#),
+        DecodeError::Truncated
+    ));
+    assert!(matches!(error("<html><body>"), DecodeError::NotJson(_)));
+    assert!(matches!(error("[]"), DecodeError::Shape(_)));
+    assert!(matches!(error("{}"), DecodeError::Shape(_)));
+    assert!(matches!(error(r#"{"status":"ok"}"#), DecodeError::Shape(_)));
+    assert!(matches!(
+        error(&format!("{} x", matrix("[]"))),
+        DecodeError::NotJson(_)
+    ));
+    for result in [
+        "{}",
+        r#"[{"values":[[1,"2"]]}]"#,
+        r#"[{"metric":[],"values":[[1,"2"]]}]"#,
+        r#"[{"metric":{},"value":[1,"2"]}]"#,
+        r#"[{"metric":{},"values":[[1]]}]"#,
+        r#"[{"metric":{},"values":[["1","2"]]}]"#,
+        r#"[{"metric":{},"values":[[1,"2",3]]}]"#,
+        r#"[{"metric":{},"values":[[1e300,"2"]]}]"#,
+        r#"[{"metric":{"a":"b"},"metric":{},"values":[]}]"#,
+        r#"[{"metric":{},"values":[],"values":[]}]"#,
+    ] {
+        assert!(
+            matches!(error(&matrix(result)), DecodeError::Shape(_)),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn invalid_utf8_is_refused_wherever_it_stands() {
+    for marker in ["in labels", "in ignored"] {
+        let body = format!(
+            r#"{{"status":"success","x":"in ignored","data":{{"resultType":"matrix","result":[{{"metric":{{"a":"in labels"}},"values":[]}}]}}}}"#
+        );
+        let mut bytes = body.into_bytes();
+        let at = bytes
+            .windows(marker.len())
+            .position(|w| w == marker.as_bytes())
+            .unwrap();
+        bytes[at] = 0xff;
+        let (decoded, batch) = run_bytes(&bytes);
+        assert!(matches!(decoded, Err(DecodeError::NotJson(_))));
+        assert_eq!(batch.series_len(), 0);
+    }
+}
+
+#[test]
+fn a_batch_is_filled_again_without_remnants() {
+    let hasher = KeyHasher::new();
+    let mut batch = Batch::new(SIGNAL, Bytes::new());
+    let long = Bytes::from(matrix(
+        r#"[{"metric":{"a":"1"},"values":[[1,"2"],[2,"3"]]},{"metric":{"a":"2"},"values":[]}]"#,
+    ));
+    let short = Bytes::from(matrix(r#"[{"metric":{"a":"1"},"values":[[9,"9"]]}]"#));
+    decode(SIGNAL, &long, &hasher, &mut batch).unwrap();
+    let key = batch.iter().next().unwrap().key;
+    decode(SignalId::GPU_UTIL, &short, &hasher, &mut batch).unwrap();
+    assert_eq!(
+        (batch.signal, batch.series_len(), batch.samples_len()),
+        (SignalId::GPU_UTIL, 1, 1)
+    );
+    assert_eq!(batch.iter().next().unwrap().key, key);
+    assert_eq!(batch.take_text(), short);
+    assert_eq!(batch.series_len(), 0);
+}
+
+/// What a decoder without any cleverness makes of the same bytes.
+fn naive(body: &str) -> Vec<(Value, Vec<(i64, f64)>)> {
+    let value: Value = serde_json::from_str(body).unwrap();
+    let items = value["data"]["result"].as_array().unwrap().clone();
+    items
+        .into_iter()
+        .map(|item| {
+            let samples = item["values"].as_array().unwrap().iter().map(|pair| {
+                let millis = (pair[0].as_f64().unwrap() * 1000.0).round() as i64;
+                (millis, pair[1].as_str().unwrap().parse().unwrap())
+            });
+            (item["metric"].clone(), samples.collect())
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = run_bytes(&bytes);
+        let _ = api_error(&bytes);
+    }
+
+    #[test]
+    fn a_cut_or_damaged_answer_never_panics_and_leaves_nothing(cut in 0_usize..400, at in 0_usize..400, byte in any::<u8>()) {
+        let body = matrix(r#"[{"metric":{"__name__":"X","pod":"é\n"},"values":[[1700000000.123,"46"],[1,"NaN"]],"histograms":null}]"#).into_bytes();
+        let short = &body[..cut.min(body.len() - 1)];
+        let (decoded, batch) = run_bytes(short);
+        prop_assert_eq!(decoded.unwrap_err(), DecodeError::Truncated);
+        prop_assert_eq!(batch.series_len(), 0);
+        let mut damaged = body;
+        let at = at % damaged.len();
+        damaged[at] = byte;
+        let (decoded, batch) = run_bytes(&damaged);
+        prop_assert!(decoded.is_ok() || batch.series_len() == 0);
+    }
+
+    #[test]
+    fn agrees_with_a_naive_decoder(
+        series in prop::collection::vec(
+            (prop::collection::btree_map("[a-z_]{1,6}", any::<String>(), 0..4),
+             prop::collection::vec((0_i64..4_000_000_000_000, prop_oneof![
+                (0_u32..200).prop_map(|n| n.to_string()),
+                (-1e20_f64..1e20).prop_map(|n| n.to_string()),
+                (0_u64..u64::MAX).prop_map(|n| n.to_string()),
+             ]), 0..5)),
+            0..6),
+    ) {
+        let result: Vec<Value> = series.iter().map(|(labels, samples)| json!({
+            "metric": labels,
+            "values": samples.iter().map(|(ms, v)| json!([*ms as f64 / 1000.0, v])).collect::<Vec<_>>(),
+        })).collect();
+        let body = json!({"status": "success", "data": {"resultType": "matrix", "result": result}}).to_string();
+        let (decoded, batch) = run(&body);
+        decoded.unwrap();
+        let ours: Vec<_> = batch.iter().map(|s| (
+            serde_json::from_str::<Value>(s.labels).unwrap(),
+            s.samples.iter().map(|p| (p.at.millis(), p.value)).collect::<Vec<_>>(),
+        )).collect();
+        prop_assert_eq!(&ours, &naive(&body));
+        for ((_, sent), (_, got)) in series.iter().zip(&ours) {
+            let sent: Vec<i64> = sent.iter().map(|(ms, _)| *ms).collect();
+            let got: Vec<i64> = got.iter().map(|(ms, _)| *ms).collect();
+            prop_assert_eq!(sent, got, "milliseconds survive");
+        }
+    }
+
+    #[test]
+    fn short_integers_are_exact(n in any::<u64>(), f in any::<f64>()) {
+        prop_assert_eq!(number(&n.to_string()), n.to_string().parse::<f64>().unwrap());
+        prop_assert_eq!(number(&f.to_string()).to_bits() , f.to_string().parse::<f64>().unwrap().to_bits());
+    }
+}

@@ -1,0 +1,313 @@
+//! What a source can do wrong, one sentence each, and the closed list of kinds
+//! that failures are counted by.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::core::duration::format_duration;
+
+/// Why a poll brought nothing. Old data stands and ages by its own timestamps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No connection: refused, no such host, no route.
+    #[error("{address}: no connection: {reason}: check prometheus.url and that Prometheus runs")]
+    Unreachable {
+        /// The address asked, without credentials.
+        address: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// No complete answer in time.
+    #[error("{address}: no answer within {}: check its load, or raise prometheus.timeout", format_duration(*.limit))]
+    Timeout {
+        /// The address asked.
+        address: String,
+        /// The limit that passed.
+        limit: Duration,
+    },
+    /// The secure connection failed.
+    #[error("{address}: TLS: {reason}: check prometheus.tls")]
+    Tls {
+        /// The address asked.
+        address: String,
+        /// What rustls said.
+        reason: String,
+    },
+    /// A certificate, key, token or password file cannot be used.
+    #[error("{}: {reason}: {remedy}", .path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// An HTTP status other than 200.
+    #[error("{address}: HTTP {status}: {text}{}", remedy(*.status))]
+    Status {
+        /// The address asked.
+        address: String,
+        /// The status code.
+        status: u16,
+        /// The API's own words, or the beginning of the body.
+        text: String,
+    },
+    /// The connection ended before the answer did.
+    #[error(
+        "{address}: the answer broke off: {reason}: Prometheus or a proxy before it closed the connection"
+    )]
+    Truncated {
+        /// The address asked.
+        address: String,
+        /// Where or how.
+        reason: String,
+    },
+    /// A 200 whose body is no answer of the query API.
+    #[error(
+        "{address}: {reason}; it begins {excerpt:?}: check that prometheus.url leads to Prometheus, with its path prefix"
+    )]
+    NotAnAnswer {
+        /// The address asked.
+        address: String,
+        /// What the decoder met.
+        reason: String,
+        /// The beginning of the body.
+        excerpt: String,
+    },
+    /// `status: error` with HTTP 200.
+    #[error("{address}: the query failed: {error_type}: {error}")]
+    Query {
+        /// The address asked.
+        address: String,
+        /// Prometheus' class of the error.
+        error_type: String,
+        /// Its sentence.
+        error: String,
+    },
+    /// An answer with warnings: series may be missing.
+    #[error(
+        "{address}: refused an answer that may be partial: {warnings}: mend the stores behind it"
+    )]
+    Partial {
+        /// The address asked.
+        address: String,
+        /// The engine's warnings.
+        warnings: String,
+    },
+    /// `data` or `data.result` is null.
+    #[error("{address}: {reason}: a proxy or engine before Prometheus lost the data")]
+    NullData {
+        /// The address asked.
+        address: String,
+        /// Which part is null.
+        reason: String,
+    },
+    /// The body is larger than allowed.
+    #[error(
+        "{address}: the answer is larger than {limit} bytes: raise prometheus.maxBodyBytes, or narrow prometheus.matchers"
+    )]
+    TooLarge {
+        /// The address asked.
+        address: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// The two clocks disagree too much to tell what is fresh.
+    #[error("{address}: {}: set both by NTP", skew_text(*.skew_ms))]
+    ClockSkew {
+        /// The address asked.
+        address: String,
+        /// Its clock minus ours, in milliseconds.
+        skew_ms: i64,
+    },
+}
+
+/// What failures are counted by: a closed list, so that a metric's labels are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorKind {
+    /// No connection.
+    Unreachable,
+    /// No answer in time.
+    Timeout,
+    /// TLS failed.
+    Tls,
+    /// Our own credential files cannot be used.
+    Credentials,
+    /// 401 or 403.
+    Denied,
+    /// Another status below 500.
+    Rejected,
+    /// 500 and above.
+    ServerError,
+    /// Broke off.
+    Truncated,
+    /// No answer of the query API.
+    NotAnAnswer,
+    /// `status: error`.
+    Query,
+    /// May be partial.
+    Partial,
+    /// Null data.
+    NullData,
+    /// Over the size limit.
+    TooLarge,
+    /// Clocks disagree.
+    ClockSkew,
+}
+
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 14] = [
+        Self::Unreachable,
+        Self::Timeout,
+        Self::Tls,
+        Self::Credentials,
+        Self::Denied,
+        Self::Rejected,
+        Self::ServerError,
+        Self::Truncated,
+        Self::NotAnAnswer,
+        Self::Query,
+        Self::Partial,
+        Self::NullData,
+        Self::TooLarge,
+        Self::ClockSkew,
+    ];
+
+    /// The kind as a metric's label value.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Tls => "tls",
+            Self::Credentials => "credentials",
+            Self::Denied => "denied",
+            Self::Rejected => "rejected",
+            Self::ServerError => "server_error",
+            Self::Truncated => "truncated",
+            Self::NotAnAnswer => "not_an_answer",
+            Self::Query => "query",
+            Self::Partial => "partial",
+            Self::NullData => "null_data",
+            Self::TooLarge => "too_large",
+            Self::ClockSkew => "clock_skew",
+        }
+    }
+}
+
+impl Error {
+    /// What the failure is counted by.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unreachable { .. } => ErrorKind::Unreachable,
+            Self::Timeout { .. } => ErrorKind::Timeout,
+            Self::Tls { .. } => ErrorKind::Tls,
+            Self::Credentials { .. } => ErrorKind::Credentials,
+            Self::Status { status, .. } => match *status {
+                401 | 403 => ErrorKind::Denied,
+                500.. => ErrorKind::ServerError,
+                _ => ErrorKind::Rejected,
+            },
+            Self::Truncated { .. } => ErrorKind::Truncated,
+            Self::NotAnAnswer { .. } => ErrorKind::NotAnAnswer,
+            Self::Query { .. } => ErrorKind::Query,
+            Self::Partial { .. } => ErrorKind::Partial,
+            Self::NullData { .. } => ErrorKind::NullData,
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
+            Self::ClockSkew { .. } => ErrorKind::ClockSkew,
+        }
+    }
+}
+
+/// The remedy that a status suggests.
+const fn remedy(status: u16) -> &'static str {
+    match status {
+        300..=399 => ": redirects are not followed: write the final address into prometheus.url",
+        401 | 403 => ": check prometheus.auth and the account's rights",
+        404 => ": check the path prefix in prometheus.url",
+        405 => ": set prometheus.verb to the other of GET and POST",
+        414 | 431 => ": set prometheus.verb: POST",
+        429 => ": raise gpu.poll or the limits of the server",
+        _ => "",
+    }
+}
+
+fn skew_text(skew_ms: i64) -> String {
+    let by = format_duration(Duration::from_secs(skew_ms.unsigned_abs() / 1000));
+    if skew_ms > 0 {
+        format!("its clock is {by} ahead of ours")
+    } else {
+        format!("our clock is {by} ahead of its")
+    }
+}
+
+/// The longest excerpt of somebody else's text in a message of ours.
+const EXCERPT: usize = 200;
+
+/// The beginning of a text in one line: markup, control characters and runs of
+/// white space become single spaces.
+pub(super) fn excerpt(text: &str) -> String {
+    let mut out = String::new();
+    let (mut in_tag, mut gap) = (false, false);
+    for c in text.chars() {
+        match c {
+            '<' => (in_tag, gap) = (true, true),
+            '>' if in_tag => in_tag = false,
+            _ if in_tag => {}
+            c if c.is_whitespace() || c.is_control() => gap = true,
+            c => {
+                if gap && !out.is_empty() {
+                    out.push(' ');
+                }
+                gap = false;
+                out.push(c);
+            }
+        }
+        if out.len() >= EXCERPT {
+            out.push('…');
+            break;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_distinct() {
+        let labels: std::collections::BTreeSet<_> =
+            ErrorKind::ALL.iter().map(|kind| kind.label()).collect();
+        assert_eq!(labels.len(), ErrorKind::ALL.len());
+    }
+
+    #[test]
+    fn an_excerpt_is_one_short_line_without_markup() {
+        let html = "<html>\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx\u{7}</body>";
+        assert_eq!(excerpt(html), "502 Bad Gateway nginx");
+        assert!(excerpt(&"é".repeat(5000)).len() < EXCERPT + 8);
+    }
+
+    #[test]
+    fn a_skew_says_which_clock_is_ahead_by_how_much() {
+        let error = |skew_ms| {
+            Error::ClockSkew {
+                address: "http://p".into(),
+                skew_ms,
+            }
+            .to_string()
+        };
+        assert_eq!(
+            error(90_500),
+            "http://p: its clock is 1m30s ahead of ours: set both by NTP"
+        );
+        assert_eq!(
+            error(-3_600_000),
+            "http://p: our clock is 1h ahead of its: set both by NTP"
+        );
+    }
+}

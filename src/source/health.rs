@@ -1,0 +1,218 @@
+//! The log of a source's troubles: each reason once when it begins and once
+//! when it ends, however many polls and signals it strikes. Pure.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use super::error::{Error, ErrorKind};
+use crate::core::duration::format_duration;
+use crate::core::signal::SignalId;
+use crate::core::time::Timestamp;
+
+/// Something to log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A reason was met for the first time since all was well: a warning.
+    Began {
+        /// Its kind.
+        kind: ErrorKind,
+        /// Its sentence.
+        text: String,
+    },
+    /// No signal suffers from the reason any longer: information.
+    Healed {
+        /// Its kind.
+        kind: ErrorKind,
+        /// How long it lasted.
+        lasted: Duration,
+        /// How many queries failed for it.
+        failures: u64,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Began { text, .. } => write!(f, "{text}; polling goes on, known values age"),
+            Self::Healed {
+                kind,
+                lasted,
+                failures,
+            } => write!(
+                f,
+                "answers again after {} ({}, {failures} failed queries)",
+                format_duration(*lasted),
+                kind.label()
+            ),
+        }
+    }
+}
+
+/// A reason that has begun and not ended.
+#[derive(Clone, Debug)]
+struct Trouble {
+    kind: ErrorKind,
+    since: Timestamp,
+    failures: u64,
+    /// The signals that have not succeeded since they met it.
+    signals: BTreeSet<SignalId>,
+}
+
+/// Remembers which reasons are open and counts failures by kind.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    open: Vec<Trouble>,
+    counts: [u64; ErrorKind::ALL.len()],
+}
+
+impl Journal {
+    /// A query of `signal` failed; the event to log, if the reason is new.
+    pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> Option<Event> {
+        let kind = error.kind();
+        if let Some(count) = self.counts.get_mut(kind as usize) {
+            *count += 1;
+        }
+        if let Some(trouble) = self.open.iter_mut().find(|t| t.kind == kind) {
+            trouble.failures += 1;
+            trouble.signals.insert(signal);
+            return None;
+        }
+        self.open.push(Trouble {
+            kind,
+            since: now,
+            failures: 1,
+            signals: BTreeSet::from([signal]),
+        });
+        Some(Event::Began {
+            kind,
+            text: error.to_string(),
+        })
+    }
+
+    /// A query of `signal` succeeded; the events to log: reasons of which it
+    /// was the last to suffer. A reason that alternates with another one stays
+    /// open until then, so that the two do not fill the log.
+    pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Vec<Event> {
+        let mut healed = Vec::new();
+        self.open.retain_mut(|trouble| {
+            trouble.signals.remove(&signal);
+            if trouble.signals.is_empty() {
+                healed.push(Event::Healed {
+                    kind: trouble.kind,
+                    lasted: now.since(trouble.since),
+                    failures: trouble.failures,
+                });
+            }
+            !trouble.signals.is_empty()
+        });
+        healed
+    }
+
+    /// The reasons that are open, with the time each began.
+    pub fn open(&self) -> impl Iterator<Item = (ErrorKind, Timestamp)> {
+        self.open
+            .iter()
+            .map(|trouble| (trouble.kind, trouble.since))
+    }
+
+    /// Failed queries since start, by kind; every kind is listed.
+    pub fn counts(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
+        ErrorKind::ALL.into_iter().zip(self.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SignalId = SignalId::MEM_COPY_UTIL;
+    const B: SignalId = SignalId::GPU_UTIL;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn status(status: u16) -> Error {
+        Error::Status {
+            address: "http://p".into(),
+            status,
+            text: "no".into(),
+        }
+    }
+
+    #[test]
+    fn a_reason_is_told_once_when_it_begins_and_once_when_it_heals() {
+        let mut journal = Journal::default();
+        assert!(journal.succeeded(A, at(0)).is_empty());
+        let began = journal.failed(A, &status(503), at(10)).unwrap();
+        assert_eq!(
+            began.to_string(),
+            "http://p: HTTP 503: no; polling goes on, known values age"
+        );
+        assert_eq!(journal.failed(A, &status(502), at(20)), None);
+        let healed = journal.succeeded(A, at(100));
+        assert_eq!(healed.len(), 1);
+        assert_eq!(
+            healed[0].to_string(),
+            "answers again after 1m30s (server_error, 2 failed queries)"
+        );
+        assert!(journal.succeeded(A, at(110)).is_empty());
+        assert!(
+            journal.failed(A, &status(503), at(120)).is_some(),
+            "a new outage is told again"
+        );
+    }
+
+    #[test]
+    fn one_reason_that_strikes_all_signals_is_one_event_and_heals_with_the_last() {
+        let mut journal = Journal::default();
+        assert!(journal.failed(A, &status(503), at(0)).is_some());
+        assert!(journal.failed(B, &status(503), at(0)).is_none());
+        assert!(journal.succeeded(A, at(5)).is_empty());
+        assert_eq!(
+            journal.open().collect::<Vec<_>>(),
+            [(ErrorKind::ServerError, at(0))]
+        );
+        assert_eq!(journal.succeeded(B, at(5)).len(), 1);
+        assert_eq!(journal.open().count(), 0);
+    }
+
+    #[test]
+    fn alternating_reasons_are_told_once_each() {
+        let mut journal = Journal::default();
+        let events: Vec<bool> = [503, 401, 503, 401]
+            .into_iter()
+            .map(|code| journal.failed(A, &status(code), at(0)).is_some())
+            .collect();
+        assert_eq!(events, [true, true, false, false]);
+        assert_eq!(journal.succeeded(A, at(9)).len(), 2);
+    }
+
+    #[test]
+    fn failures_are_counted_by_kind() {
+        let mut journal = Journal::default();
+        journal.failed(A, &status(503), at(0));
+        journal.failed(B, &status(500), at(0));
+        journal.failed(B, &status(403), at(0));
+        journal.succeeded(A, at(1));
+        let count = |wanted| {
+            journal
+                .counts()
+                .find(|(kind, _)| *kind == wanted)
+                .unwrap()
+                .1
+        };
+        assert_eq!(count(ErrorKind::ServerError), 2);
+        assert_eq!(count(ErrorKind::Denied), 1);
+        assert_eq!(count(ErrorKind::Timeout), 0);
+        assert_eq!(journal.counts().count(), ErrorKind::ALL.len());
+    }
+
+    #[test]
+    fn the_table_of_counts_is_in_the_order_of_the_kinds() {
+        for (index, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! When to poll. Pure: the time and the random numbers are arguments.
+
+use std::time::Duration;
+
+use crate::core::time::{Timestamp, millis};
+
+/// Replicas that start together must not ask together for ever; a second is
+/// enough to part them and short enough not to be noticed at start.
+const MAX_START_JITTER: Duration = Duration::from_secs(1);
+
+/// The first wait after a failure: most failures are short, and values end
+/// within the freshness bound.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// The longest wait after failures: twice the HPA's own period, so that a
+/// recovered Prometheus is noticed before an autoscaler's third attempt.
+const MAX_RETRY: Duration = Duration::from_secs(30);
+
+/// The rhythm of polls: evenly spaced while they succeed, exponential backoff
+/// with jitter while they fail.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    interval: Duration,
+    failures: u32,
+    due: Timestamp,
+}
+
+impl Pace {
+    /// A rhythm whose first poll is due shortly after `now`. `random` is in
+    /// 0..1.
+    #[must_use]
+    pub fn new(interval: Duration, now: Timestamp, random: f64) -> Self {
+        Self {
+            interval,
+            failures: 0,
+            due: now + interval.min(MAX_START_JITTER).mul_f64(unit(random)),
+        }
+    }
+
+    /// When the next poll is due.
+    #[must_use]
+    pub const fn due(&self) -> Timestamp {
+        self.due
+    }
+
+    /// How many polls have failed in a row.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Changes the interval, for polls after the next.
+    pub const fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
+    /// A poll succeeded: the next is due one interval after this one was, so
+    /// that its duration does not shift the rhythm; beats that have passed
+    /// meanwhile are left out, not made up for. A clock that was set back does
+    /// not delay the next poll by more than an interval.
+    pub fn succeeded(&mut self, now: Timestamp) {
+        self.failures = 0;
+        let interval = millis(self.interval).max(1);
+        let late = now.millis().saturating_sub(self.due.millis());
+        self.due = if late < 0 {
+            now + self.interval
+        } else {
+            let beats = late / interval + 1;
+            Timestamp::from_millis(
+                self.due
+                    .millis()
+                    .saturating_add(beats.saturating_mul(interval)),
+            )
+        };
+    }
+
+    /// A poll failed: the wait doubles with each failure and half of it is
+    /// random, so that replicas do not return in step.
+    pub fn failed(&mut self, now: Timestamp, random: f64) {
+        let doubled = 1_u32 << self.failures.min(16);
+        self.failures = self.failures.saturating_add(1);
+        let wait = FIRST_RETRY
+            .min(self.interval)
+            .saturating_mul(doubled)
+            .min(MAX_RETRY.max(self.interval));
+        self.due = now + wait.mul_f64(0.5 + 0.5 * unit(random));
+    }
+}
+
+/// A random number a caller gave, brought into 0..=1.
+fn unit(random: f64) -> f64 {
+    if random.is_nan() {
+        0.0
+    } else {
+        random.clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(5);
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn the_first_poll_comes_within_a_second() {
+        assert_eq!(Pace::new(INTERVAL, at(1000), 0.0).due(), at(1000));
+        assert_eq!(Pace::new(INTERVAL, at(1000), 0.5).due(), at(1500));
+        assert_eq!(
+            Pace::new(Duration::from_millis(100), at(0), 1.0).due(),
+            at(100)
+        );
+        assert_eq!(Pace::new(INTERVAL, at(0), f64::NAN).due(), at(0));
+    }
+
+    #[test]
+    fn success_keeps_the_beat_and_leaves_out_beats_that_passed() {
+        let mut pace = Pace::new(INTERVAL, at(0), 0.0);
+        pace.succeeded(at(300));
+        assert_eq!(pace.due(), at(5000));
+        pace.succeeded(at(17_000));
+        assert_eq!(pace.due(), at(20_000));
+        pace.succeeded(at(20_000));
+        assert_eq!(pace.due(), at(25_000));
+    }
+
+    #[test]
+    fn a_clock_set_back_delays_by_one_interval_at_most() {
+        let mut pace = Pace::new(INTERVAL, at(1_000_000), 0.0);
+        pace.succeeded(at(10_000));
+        assert_eq!(pace.due(), at(15_000));
+    }
+
+    #[test]
+    fn failures_double_the_wait_up_to_half_a_minute_and_success_resets_it() {
+        let mut pace = Pace::new(INTERVAL, at(0), 0.0);
+        let waits: Vec<i64> = (0..7)
+            .map(|_| {
+                pace.failed(at(0), 1.0);
+                pace.due().millis()
+            })
+            .collect();
+        assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+        assert_eq!(pace.failures(), 7);
+        pace.succeeded(at(30_000));
+        assert_eq!((pace.failures(), pace.due()), (0, at(35_000)));
+        pace.failed(at(40_000), 0.0);
+        assert_eq!(pace.due(), at(40_500), "half of the wait is random");
+    }
+
+    #[test]
+    fn endless_failures_do_not_overflow() {
+        let mut pace = Pace::new(Duration::from_secs(3600), at(0), 0.0);
+        for _ in 0..100 {
+            pace.failed(at(0), 1.0);
+        }
+        assert_eq!(pace.due(), at(3_600_000), "never more often than asked for");
+    }
+}

@@ -1,0 +1,152 @@
+//! The one query per signal and poll, and the address it goes to. Pure.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::core::duration::format_duration;
+use crate::core::signal::SignalSpec;
+use crate::core::time::Timestamp;
+
+/// `{__name__=~"A|B|a|b"}[30s]`: all spellings of the signal's name at once,
+/// also in lower case as managed stores hand them out, and `matchers` as exact
+/// labels. A plain alternation of literals, which Prometheus looks up as a set
+/// instead of running an expression over every name it knows.
+#[must_use]
+pub fn range_selector(spec: &SignalSpec, matchers: &[(String, String)], range: Duration) -> String {
+    let names: BTreeSet<String> = spec
+        .wire_names
+        .iter()
+        .flat_map(|name| [name.clone(), name.to_ascii_lowercase()])
+        .map(|name| regex_literal(&name))
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    let mut query = format!("{{__name__=~\"{}\"", string_literal(&names.join("|")));
+    for (label, value) in matchers {
+        // Writing to a String cannot fail.
+        let _ = write!(query, ",{label}=\"{}\"", string_literal(value));
+    }
+    let _ = write!(
+        query,
+        "}}[{}]",
+        format_duration(range.max(Duration::from_millis(1)))
+    );
+    query
+}
+
+/// A text as a regular expression (RE2) that matches it alone.
+fn regex_literal(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len());
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(c) {
+            literal.push('\\');
+        }
+        literal.push(c);
+    }
+    literal
+}
+
+/// A text as the inside of a PromQL string in double quotes.
+fn string_literal(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                literal.push('\\');
+                literal.push(c);
+            }
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            c => literal.push(c),
+        }
+    }
+    literal
+}
+
+/// The query endpoint below an address: a path prefix is kept (Mimir's
+/// `/prometheus`), and so are parameters (OpenShift's `?namespace=`).
+#[must_use]
+pub fn endpoint(base: &Url) -> Url {
+    let mut url = base.clone();
+    let path = format!("{}/api/v1/query", base.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url
+}
+
+/// The parameters of a query at a time, encoded as a form. `timeout` lets the
+/// server stop when nobody waits any more.
+#[must_use]
+pub fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
+    url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("query", query)
+        .append_pair("time", &at.to_string())
+        .append_pair("timeout", &format_duration(timeout))
+        .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::signal::{SignalId, Unit};
+
+    fn spec(names: &[&str]) -> SignalSpec {
+        SignalSpec {
+            id: SignalId(0),
+            name: "x".into(),
+            wire_names: names.iter().map(|&name| name.to_owned()).collect(),
+            unit: Unit::Plain,
+        }
+    }
+
+    #[test]
+    fn all_spellings_are_asked_for_at_once() {
+        assert_eq!(
+            range_selector(
+                &spec(&["DCGM_A", "dcgm_a", "DCGM_B"]),
+                &[],
+                Duration::from_secs(90)
+            ),
+            r#"{__name__=~"DCGM_A|DCGM_B|dcgm_a|dcgm_b"}[1m30s]"#
+        );
+    }
+
+    #[test]
+    fn names_and_matchers_are_escaped() {
+        let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
+        assert_eq!(
+            range_selector(&spec(&["dcgm.a+"]), &matchers, Duration::ZERO),
+            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n"}[1ms]"#
+        );
+    }
+
+    #[test]
+    fn the_path_prefix_and_the_parameters_are_kept() {
+        for (base, wanted) in [
+            ("http://h", "http://h/api/v1/query"),
+            ("http://h/", "http://h/api/v1/query"),
+            ("http://h/prometheus", "http://h/prometheus/api/v1/query"),
+            ("http://h/a/b/", "http://h/a/b/api/v1/query"),
+            (
+                "https://h:9092/?namespace=x",
+                "https://h:9092/api/v1/query?namespace=x",
+            ),
+        ] {
+            assert_eq!(endpoint(&base.parse().unwrap()).as_str(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_form_is_encoded() {
+        assert_eq!(
+            form(
+                "{a=\"b\"}[1m]",
+                Timestamp::from_millis(1500),
+                Duration::from_secs(10)
+            ),
+            "query=%7Ba%3D%22b%22%7D%5B1m%5D&time=1.500&timeout=10s"
+        );
+    }
+}

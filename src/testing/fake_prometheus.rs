@@ -1,0 +1,225 @@
+//! A Prometheus that is a real HTTP server and does what a test tells it to:
+//! answer, stall, cut, heal.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Recorded {
+    /// The value of a parameter, wherever it travelled.
+    pub(crate) fn param(&self, name: &str) -> Option<String> {
+        let text = match self.method {
+            Method::POST => &self.body,
+            _ => self.uri.query().unwrap_or_default(),
+        };
+        url::form_urlencoded::parse(text.as_bytes())
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned())
+    }
+
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Mood {
+    #[default]
+    Healthy,
+    Stalling,
+    Cutting,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    mood: Mood,
+    status: u16,
+    headers: HeaderMap,
+    body: Bytes,
+    requests: Vec<Recorded>,
+}
+
+type Shared = Arc<Mutex<State>>;
+type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// The server; it ends when dropped.
+#[derive(Debug)]
+pub(crate) struct FakePrometheus {
+    address: SocketAddr,
+    secure: bool,
+    state: Shared,
+    server: JoinHandle<()>,
+}
+
+impl Drop for FakePrometheus {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl FakePrometheus {
+    /// A server with an empty answer, over plain HTTP.
+    pub(crate) async fn start() -> Self {
+        Self::listen(None).await
+    }
+
+    /// The same over TLS.
+    pub(crate) async fn start_tls(config: Arc<rustls::ServerConfig>) -> Self {
+        Self::listen(Some(config.into())).await
+    }
+
+    async fn listen(tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Shared::default();
+        let secure = tls.is_some();
+        let server = tokio::spawn(accept(listener, tls, Arc::clone(&state)));
+        let fake = Self {
+            address,
+            secure,
+            state,
+            server,
+        };
+        fake.answer(r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#);
+        fake
+    }
+
+    /// `http://127.0.0.1:port`.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// From now on, 200 with this body.
+    pub(crate) fn answer(&self, body: impl Into<Bytes>) {
+        self.answer_with(200, &[("content-type", "application/json")], body);
+    }
+
+    /// From now on, this.
+    pub(crate) fn answer_with(
+        &self,
+        status: u16,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) {
+        let mut state = self.state.lock().unwrap();
+        state.status = status;
+        state.body = body.into();
+        state.headers.clear();
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().unwrap();
+            state
+                .headers
+                .append(name, HeaderValue::from_str(value).unwrap());
+        }
+    }
+
+    /// From now on, silence: requests are read and never answered.
+    pub(crate) fn stall(&self) {
+        self.state.lock().unwrap().mood = Mood::Stalling;
+    }
+
+    /// From now on, the connection closes in the middle of the body.
+    pub(crate) fn cut(&self) {
+        self.state.lock().unwrap().mood = Mood::Cutting;
+    }
+
+    /// From now on, the answer again.
+    pub(crate) fn heal(&self) {
+        self.state.lock().unwrap().mood = Mood::Healthy;
+    }
+
+    /// Every request so far.
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.state.lock().unwrap().requests.clone()
+    }
+
+    /// The newest request.
+    pub(crate) fn last_request(&self) -> Recorded {
+        self.requests().pop().expect("a request")
+    }
+}
+
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Shared) {
+    // Dropped with this task, and then all connections end.
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (tls, state) = (tls.clone(), Arc::clone(&state));
+        connections.spawn(async move {
+            match tls {
+                None => serve(stream, state).await,
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        serve(stream, state).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, state: Shared) {
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(respond(request, state).await) }
+    });
+    let server = auto::Builder::new(TokioExecutor::new());
+    // A connection that is cut ends with an error, as it should.
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn respond(request: Request<Incoming>, state: Shared) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let (mood, mut response) = {
+        let mut state = state.lock().unwrap();
+        state.requests.push(Recorded {
+            method: parts.method,
+            uri: parts.uri,
+            headers: parts.headers,
+            body: String::from_utf8(body.into()).unwrap(),
+        });
+        let full = Full::new(state.body.clone()).map_err(|never| match never {});
+        let mut response = Response::new(full.boxed_unsync());
+        *response.status_mut() = state.status.try_into().unwrap();
+        *response.headers_mut() = state.headers.clone();
+        (state.mood, response)
+    };
+    match mood {
+        Mood::Healthy => response,
+        Mood::Stalling => std::future::pending().await,
+        Mood::Cutting => {
+            let whole = response.body_mut().collect().await.unwrap().to_bytes();
+            let half = whole.slice(..whole.len() / 2);
+            let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            let frames = stream::iter([Ok(Frame::data(half)), Err(broken)]);
+            let headers = response.headers_mut();
+            headers.insert(http::header::CONTENT_LENGTH, whole.len().into());
+            response.map(|_| StreamBody::new(frames).boxed_unsync())
+        }
+    }
+}

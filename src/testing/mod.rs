@@ -1,0 +1,4 @@
+//! Real servers and authorities for tests: the network is broken, not mocked.
+
+pub(crate) mod authority;
+pub(crate) mod fake_prometheus;
