@@ -23,6 +23,7 @@
 //! left; an autoscaler's request never causes a query to Prometheus.
 
 pub mod api;
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -6,6 +6,8 @@
 mod credentials;
 pub mod decode;
 pub mod error;
+pub mod exporters;
+pub mod exposition;
 pub mod health;
 pub mod pace;
 pub mod prometheus;
@@ -19,6 +21,7 @@ use crate::core::time::Timestamp;
 
 pub use decode::KeyHasher;
 pub use error::{Error, ErrorKind};
+pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
 
 /// What one fetch brought.
@@ -41,6 +44,8 @@ pub struct Fetched {
 pub enum Source {
     /// A Prometheus, or an engine that answers like one.
     Prometheus(Box<Prometheus>),
+    /// Exporters, scraped directly.
+    Exporters(Box<Exporters>),
 }
 
 impl Source {
@@ -60,6 +65,7 @@ impl Source {
     ) -> Result<Fetched, Error> {
         match self {
             Self::Prometheus(prometheus) => prometheus.fetch(spec, at, range, now, batch).await,
+            Self::Exporters(exporters) => exporters.fetch(spec, at, batch).await,
         }
     }
 
@@ -68,6 +74,7 @@ impl Source {
     pub fn address(&self) -> &str {
         match self {
             Self::Prometheus(prometheus) => prometheus.address(),
+            Self::Exporters(_) => "exporters, scraped directly",
         }
     }
 }

@@ -1,0 +1,257 @@
+//! The poll loop: ask the source, feed the pipeline, publish the snapshot.
+//!
+//! Its load on Prometheus is one query a signal and poll, however many
+//! autoscalers ask. A snapshot is published after every round, also after one
+//! that failed: what is known then ages by its own timestamps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::clock;
+use crate::core::batch::Batch;
+use crate::core::inventory::Inventory;
+use crate::core::signal::{SignalId, SignalSpec};
+use crate::core::time::Timestamp;
+use crate::dcgm::intake::Report;
+use crate::pipeline::{Pipeline, Settings};
+use crate::provider::gpu::GpuProvider;
+use crate::source::health::{Event, Journal};
+use crate::source::pace::Pace;
+use crate::source::{Error, ErrorKind, Source};
+
+/// The default time between polls, and the longest: a sample waits no longer
+/// than this to be served.
+const POLL_MAX: Duration = Duration::from_secs(5);
+
+/// Small fleets are polled more often, but not more often than this.
+const POLL_MIN: Duration = Duration::from_secs(1);
+
+/// A fleet of this many series costs Prometheus some ten milliseconds a query
+/// (`dcgm.md` §5.2): up to here the poll follows the scrape interval.
+const SMALL_FLEET_SERIES: usize = 10_000;
+
+/// How often the grid may change within one round: the scrape interval shows
+/// first, then the exporter's.
+const REFILLS: usize = 3;
+
+/// Gives the inventory in force at a time.
+pub type InventoryAt = Box<dyn Fn(Timestamp) -> Arc<Inventory> + Send>;
+
+/// What an engine is built from.
+pub struct EngineSettings {
+    /// How readings become values.
+    pub pipeline: Settings,
+    /// Where samples come from.
+    pub source: Source,
+    /// The cluster's objects.
+    pub inventory: InventoryAt,
+    /// How often to poll; `None`: by the data.
+    pub poll: Option<Duration>,
+    /// Who serves the values.
+    pub provider: Arc<GpuProvider>,
+    /// Set once the first round has ended.
+    pub ready: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for EngineSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineSettings").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// The poll loop.
+pub struct Engine {
+    signals: Vec<SignalSpec>,
+    pipeline: Pipeline,
+    source: Source,
+    inventory: InventoryAt,
+    poll: Option<Duration>,
+    provider: Arc<GpuProvider>,
+    ready: Arc<AtomicBool>,
+    journal: Journal,
+    batch: Batch,
+    said_empty: bool,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("pipeline", &self.pipeline).finish_non_exhaustive()
+    }
+}
+
+/// How a round ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Every signal was answered.
+    Complete,
+    /// At least one was not.
+    Failed,
+}
+
+impl Engine {
+    /// An engine that has not polled yet.
+    #[must_use]
+    pub fn new(settings: EngineSettings) -> Self {
+        Self {
+            signals: settings.pipeline.signals.clone(),
+            pipeline: Pipeline::new(settings.pipeline),
+            source: settings.source,
+            inventory: settings.inventory,
+            poll: settings.poll,
+            provider: settings.provider,
+            ready: settings.ready,
+            journal: Journal::default(),
+            batch: Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new()),
+            said_empty: false,
+        }
+    }
+
+    /// Polls until `stop` becomes true or its sender is gone.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), clock::now(), 0.0);
+        loop {
+            let wait = pace.due().since(clock::now());
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+            let round = tokio::select! {
+                round = self.round() => round,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            self.publish();
+            pace.set_interval(self.interval());
+            match round {
+                Round::Complete => pace.succeeded(clock::now()),
+                Round::Failed => pace.failed(clock::now(), clock::jitter()),
+            }
+        }
+    }
+
+    /// How often to poll: as set; else, for small fleets, three times a scrape.
+    fn interval(&self) -> Duration {
+        if let Some(poll) = self.poll {
+            return poll;
+        }
+        let store = self.pipeline.store();
+        if store.series_len() > SMALL_FLEET_SERIES {
+            return POLL_MAX;
+        }
+        let quickest = store.jobs().iter().map(|job| job.timing.scrape_ms).min().unwrap_or(0);
+        let third = Duration::from_millis(u64::try_from(quickest / 3).unwrap_or(0));
+        third.clamp(POLL_MIN, POLL_MAX)
+    }
+
+    /// Asks for every signal once; again, and further back, when the answers
+    /// showed that the grid must change.
+    async fn round(&mut self) -> Round {
+        for _ in 0..REFILLS {
+            let mut round = Round::Complete;
+            let mut refill = false;
+            for index in 0..self.signals.len() {
+                let spec = self.signals[index].clone();
+                match self.ask(&spec).await {
+                    Ok(()) => {}
+                    Err(fatal) => {
+                        round = Round::Failed;
+                        if fatal {
+                            return round;
+                        }
+                    }
+                }
+                if self.settle() {
+                    refill = true;
+                    break;
+                }
+            }
+            if !refill {
+                self.say_if_empty(round);
+                return round;
+            }
+        }
+        Round::Complete
+    }
+
+    /// Asks for one signal. The error says whether the others need not be
+    /// asked either.
+    async fn ask(&mut self, spec: &SignalSpec) -> Result<(), bool> {
+        let now = clock::now();
+        let range = self.pipeline.range(spec.id, now);
+        match self.source.fetch(spec, now, range, now, &mut self.batch).await {
+            Ok(_) => {
+                let report = self.pipeline.take(&self.batch, now);
+                self.log_report(spec, &report);
+                for event in self.journal.succeeded(spec.id, clock::now()) {
+                    self.log(&event);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let fatal = is_fatal(&error);
+                if let Some(event) = self.journal.failed(spec.id, &error, clock::now()) {
+                    self.log(&event);
+                }
+                Err(fatal)
+            }
+        }
+    }
+
+    fn settle(&mut self) -> bool {
+        let settled = self.pipeline.settle(clock::now());
+        for notice in settled.notices {
+            tracing::info!("{notice}");
+        }
+        settled.refill
+    }
+
+    fn publish(&mut self) {
+        let now = clock::now();
+        let inventory = (self.inventory)(now);
+        let snapshot = self.pipeline.publish(&inventory, now);
+        self.provider.publish(Arc::new(snapshot));
+        self.ready.store(true, Ordering::Release);
+    }
+
+    fn say_if_empty(&mut self, round: Round) {
+        let empty = self.pipeline.store().series_len() == 0;
+        if empty && round == Round::Complete && !self.said_empty {
+            tracing::warn!(
+                source = self.source.address(),
+                "no DCGM series found: check that dcgm-exporter runs and is scraped \
+                 (asked for DCGM_FI_DEV_MEM_COPY_UTIL and its like)"
+            );
+        }
+        self.said_empty = empty;
+    }
+
+    fn log_report(&self, spec: &SignalSpec, report: &Report) {
+        tracing::debug!(
+            signal = spec.name,
+            accepted = report.applied.accepted,
+            repeated = report.applied.repeated,
+            invalid = report.applied.invalid,
+            too_old = report.applied.too_old,
+            future = report.applied.future,
+            new_series = report.new_series,
+            unidentified = report.unidentified,
+            "polled"
+        );
+    }
+
+    fn log(&self, event: &Event) {
+        let source = self.source.address();
+        match event {
+            Event::Began { .. } => tracing::warn!(source, "{event}"),
+            Event::Healed { .. } => tracing::info!(source, "{event}"),
+        }
+    }
+}
+
+/// Whether a failure concerns the source as a whole: asking for the other
+/// signals would only wait as long again.
+fn is_fatal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew)
+}

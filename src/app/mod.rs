@@ -1,0 +1,7 @@
+//! Wiring: builds each stage and hands one's output to the next. The only
+//! place that reads the clock.
+
+pub mod clock;
+pub mod engine;
+
+pub use engine::{Engine, EngineSettings};

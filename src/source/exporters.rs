@@ -1,0 +1,187 @@
+//! A source without Prometheus: exporters are scraped directly.
+//!
+//! For laptops and demonstrations. It does what a scrape configuration with
+//! `honor_labels: false` does (`dcgm.md` §2.1) and remembers nothing: every
+//! fetch holds the newest scrape only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use super::decode::KeyHasher;
+use super::error::Error;
+use super::exposition;
+use super::Fetched;
+use crate::core::batch::{Batch, Sample};
+use crate::core::signal::SignalSpec;
+use crate::core::time::Timestamp;
+
+/// An exporter is a neighbour: one that takes longer has hung.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// A node's exporter prints some hundred kilobytes at most.
+const BODY_LIMIT: usize = 16 << 20;
+
+/// An exporter to scrape.
+#[derive(Clone, Debug)]
+pub struct ExporterTarget {
+    /// Where its text is: `http://127.0.0.1:9400/metrics`.
+    pub url: String,
+    /// The target's own labels (`job`, `instance`, `namespace`, `pod`, …).
+    pub labels: Vec<(String, String)>,
+}
+
+/// Samples of one series: its labels as JSON text, and the sample.
+#[derive(Debug)]
+struct Scraped {
+    name: String,
+    labels: String,
+    sample: Sample,
+}
+
+/// Exporters scraped directly.
+#[derive(Debug)]
+pub struct Exporters {
+    targets: Vec<ExporterTarget>,
+    client: reqwest::Client,
+    hasher: KeyHasher,
+    scraped_at: Option<Timestamp>,
+    scraped: Vec<Scraped>,
+    /// Targets that did not answer the last time.
+    silent: usize,
+}
+
+impl Exporters {
+    /// A source over these targets.
+    ///
+    /// # Errors
+    /// When no HTTP client can be built.
+    pub fn new(targets: Vec<ExporterTarget>, hasher: KeyHasher) -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder()
+            .timeout(TIME_LIMIT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()?;
+        Ok(Self {
+            targets,
+            client,
+            hasher,
+            scraped_at: None,
+            scraped: Vec::new(),
+            silent: 0,
+        })
+    }
+
+    /// How many targets did not answer the last time.
+    #[must_use]
+    pub fn silent(&self) -> usize {
+        self.silent
+    }
+
+    /// The samples of one signal in the scrape of time `at`: the first call
+    /// with a new time scrapes.
+    ///
+    /// # Errors
+    /// None today; a target that does not answer has no samples.
+    pub async fn fetch(&mut self, spec: &SignalSpec, at: Timestamp, batch: &mut Batch) -> Result<Fetched, Error> {
+        if self.scraped_at != Some(at) {
+            self.scrape(at).await;
+            self.scraped_at = Some(at);
+        }
+        let wanted = |name: &str| spec.wire_names.iter().any(|wire| wire.eq_ignore_ascii_case(name));
+        let chosen: Vec<&Scraped> = self.scraped.iter().filter(|series| wanted(&series.name)).collect();
+        let mut text = BytesMut::new();
+        let mut ranges = Vec::with_capacity(chosen.len());
+        for series in &chosen {
+            let start = text.len();
+            text.extend_from_slice(series.labels.as_bytes());
+            ranges.push(start..text.len());
+        }
+        let text: Bytes = text.freeze();
+        let bytes = text.len();
+        batch.reset(spec.id, text);
+        for (series, range) in chosen.iter().zip(ranges) {
+            batch.begin_series(self.hasher.key(&series.labels), range);
+            batch.push(series.sample);
+        }
+        Ok(Fetched {
+            series: batch.series_len(),
+            samples: batch.samples_len(),
+            bytes,
+            ..Fetched::default()
+        })
+    }
+
+    async fn scrape(&mut self, at: Timestamp) {
+        self.scraped.clear();
+        self.silent = 0;
+        let texts = futures_util::future::join_all(self.targets.iter().map(|target| text_of(&self.client, &target.url)));
+        for (target, text) in self.targets.iter().zip(texts.await) {
+            let Some(text) = text else {
+                self.silent += 1;
+                tracing::debug!(url = target.url, "exporter does not answer");
+                continue;
+            };
+            for line in text.lines().filter_map(exposition::parse) {
+                self.scraped.push(Scraped {
+                    name: line.name.to_owned(),
+                    labels: stored_labels(&line, &target.labels),
+                    sample: Sample {
+                        at,
+                        value: line.value,
+                    },
+                });
+            }
+        }
+    }
+}
+
+async fn text_of(client: &reqwest::Client, url: &str) -> Option<String> {
+    let mut response = client.get(url).send().await.ok()?;
+    if !response.status().is_success() {
+        return None;
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.ok()? {
+        if body.len() + chunk.len() > BODY_LIMIT {
+            return None;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    String::from_utf8(body).ok()
+}
+
+/// The labels as they would be stored: the target's win, the exporter's own of
+/// the same name move to `exported_…`; empty values are no labels.
+fn stored_labels(line: &exposition::Line<'_>, target: &[(String, String)]) -> String {
+    let mut labels: BTreeMap<String, &str> = BTreeMap::new();
+    labels.insert("__name__".to_owned(), line.name);
+    for (name, value) in line.labels.iter().filter(|(_, value)| !value.is_empty()) {
+        let collides = target.iter().any(|(own, _)| own == name);
+        let name = if collides { format!("exported_{name}") } else { (*name).to_owned() };
+        labels.insert(name, value);
+    }
+    for (name, value) in target {
+        labels.insert(name.clone(), value);
+    }
+    serde_json::to_string(&labels).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_stored_as_a_scrape_stores_them() {
+        let text = r#"DCGM_FI_DEV_MEM_COPY_UTIL{gpu="0",UUID="G",namespace="team-a",pod="p",container=""} 37"#;
+        let line = exposition::parse(text).unwrap();
+        let target = [("namespace", "gpu-operator"), ("pod", "exp"), ("container", "e"), ("job", "dcgm")];
+        let target: Vec<_> = target.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let labels = stored_labels(&line, &target);
+        assert_eq!(
+            labels,
+            r#"{"UUID":"G","__name__":"DCGM_FI_DEV_MEM_COPY_UTIL","container":"e","exported_namespace":"team-a","exported_pod":"p","gpu":"0","job":"dcgm","namespace":"gpu-operator","pod":"exp"}"#
+        );
+    }
+}
