@@ -1,6 +1,6 @@
 //! What the user typed, and what the program needs of it.
 //!
-//! [`raw`] mirrors the YAML file; [`Config`] holds typed values only, so that
+//! `raw` mirrors the YAML file; [`Config`] holds typed values only, so that
 //! nothing about the configuration can fail after start. A prometheus-adapter
 //! configuration file is a valid one.
 

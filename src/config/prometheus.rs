@@ -187,7 +187,7 @@ pub(super) fn resolve(
         }
     };
     let mut settings = PrometheusSettings::new(url);
-    if let Some(auth) = raw.auth {
+    if let Some(auth) = &raw.auth {
         settings.auth = resolve_auth(auth)?;
     }
     settings.headers = resolve_headers(&raw.headers)?;
@@ -215,8 +215,8 @@ pub(super) fn resolve(
     Ok(Some(settings))
 }
 
-fn resolve_auth(auth: Spanned<raw::Auth>) -> Result<Auth, Problem> {
-    let wrong = |message: &str| Err(Problem::at("prometheus.auth", &auth, message));
+fn resolve_auth(auth: &Spanned<raw::Auth>) -> Result<Auth, Problem> {
+    let wrong = |message: &str| Err(Problem::at("prometheus.auth", auth, message));
     match (&auth.value.bearer_token_file, &auth.value.basic) {
         (Some(_), Some(_)) => wrong("has both bearerTokenFile and basic: keep one of them"),
         (None, None) => wrong("is empty: write bearerTokenFile or basic, or leave it out"),

@@ -1,17 +1,17 @@
 //! Everything a Prometheus can do wrong, done by a real server.
 
+mod credentials;
+
 use std::io::Write as _;
-use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::*;
-use crate::config::{Auth, ClientFiles, Password, Tls, parse_url};
+use crate::config::parse_url;
 use crate::core::signal::SignalId;
 use crate::dcgm::fields;
 use crate::source::{ErrorKind, Source};
-use crate::testing::authority::{Authority, Identity};
 use crate::testing::fake_prometheus::FakePrometheus;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"UUID":"GPU-1"},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]}]}}"#;
@@ -359,69 +359,6 @@ async fn redirects_are_refused_and_say_where_they_lead() {
 }
 
 #[tokio::test]
-async fn a_token_file_is_read_again() {
-    let fake = FakePrometheus::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("token");
-    let mut settings = settings(&fake.url());
-    settings.auth = Auth::BearerTokenFile(path.clone());
-    let mut probe = Probe::new(settings);
-    for token in ["first", "other"] {
-        std::fs::write(&path, format!("{token}\n")).unwrap();
-        probe.fetch().await.unwrap();
-        let expected = format!("Bearer {token}");
-        assert_eq!(
-            fake.last_request().header("authorization"),
-            Some(expected.as_str())
-        );
-    }
-    std::fs::write(&path, " \n").unwrap();
-    let error = probe.fetch().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Credentials);
-    assert!(error.to_string().contains("token: is empty"), "{error}");
-    std::fs::write(&path, "two\nlines").unwrap();
-    assert_eq!(
-        probe.fetch().await.unwrap_err().kind(),
-        ErrorKind::Credentials
-    );
-    std::fs::remove_file(&path).unwrap();
-    assert_eq!(
-        probe.fetch().await.unwrap_err().kind(),
-        ErrorKind::Credentials
-    );
-    assert_eq!(
-        fake.requests().len(),
-        2,
-        "nothing is asked without the token"
-    );
-}
-
-#[tokio::test]
-async fn basic_authentication_takes_its_password_from_a_file_or_the_address() {
-    let fake = FakePrometheus::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("password");
-    std::fs::write(&path, "open sesame\n").unwrap();
-    let mut from_file = settings(&fake.url());
-    from_file.auth = Auth::Basic {
-        username: "ali".into(),
-        password: Password::File(path),
-    };
-    let in_url = fake.url().replace("http://", "http://ali:open%20sesame@");
-    for settings in [from_file, settings(&in_url)] {
-        Probe::new(settings).fetch().await.unwrap();
-        let sent = fake.last_request();
-        assert_eq!(
-            sent.header("authorization"),
-            Some("Basic YWxpOm9wZW4gc2VzYW1l")
-        );
-    }
-    fake.answer_with(401, &[], "");
-    let text = Probe::new(settings(&in_url)).fails(ErrorKind::Denied).await;
-    assert!(!text.contains("sesame"), "{text}");
-}
-
-#[tokio::test]
 async fn form_prefix_parameters_headers_and_matchers_arrive() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&format!("{}/prometheus/?namespace=x", fake.url()));
@@ -449,88 +386,4 @@ async fn form_prefix_parameters_headers_and_matchers_arrive() {
     let request = fake.last_request();
     assert_eq!(request.param("namespace").unwrap(), "x");
     assert_eq!(request.param("query").unwrap(), query);
-}
-
-fn write(dir: &Path, identity: &Identity) -> ClientFiles {
-    let files = ClientFiles {
-        cert_file: dir.join("cert.pem"),
-        key_file: dir.join("key.pem"),
-    };
-    std::fs::write(&files.cert_file, &identity.certificate).unwrap();
-    std::fs::write(&files.key_file, &identity.key).unwrap();
-    files
-}
-
-#[tokio::test]
-async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
-    let (good, bad) = (Authority::new("good"), Authority::new("bad"));
-    let fake = FakePrometheus::start_tls(good.server(None)).await;
-    let dir = tempfile::tempdir().unwrap();
-    let ca_file = dir.path().join("ca.pem");
-    std::fs::write(&ca_file, bad.pem()).unwrap();
-    let mut settings = settings(&fake.url());
-    settings.tls.ca_file = Some(ca_file.clone());
-    let mut probe = Probe::new(settings);
-    let text = probe.fails(ErrorKind::Tls).await;
-    assert!(
-        text.contains("UnknownIssuer") && text.contains("prometheus.tls"),
-        "{text}"
-    );
-    std::fs::write(&ca_file, good.pem()).unwrap();
-    probe.fetch().await.unwrap();
-    // A file half written leaves the former one in force.
-    std::fs::write(&ca_file, "-----BEGIN CERT").unwrap();
-    probe.fetch().await.unwrap();
-    std::fs::remove_file(&ca_file).unwrap();
-    probe.fetch().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_client_certificate_opens_what_asks_for_it() {
-    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
-    let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
-    let dir = tempfile::tempdir().unwrap();
-    let ca_file = dir.path().join("ca.pem");
-    std::fs::write(&ca_file, servers.pem()).unwrap();
-    let mut settings = settings(&fake.url());
-    settings.tls.ca_file = Some(ca_file);
-    Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
-    let stranger = Authority::new("strangers").client("x");
-    settings.tls.client = Some(write(dir.path(), &stranger));
-    let mut probe = Probe::new(settings);
-    probe.fails(ErrorKind::Tls).await;
-    write(dir.path(), &clients.client("reader"));
-    probe.fetch().await.unwrap();
-}
-
-#[tokio::test]
-async fn certificate_files_that_cannot_be_used_are_named_at_start() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("ca.pem");
-    let start = |tls: Tls| {
-        let mut settings = settings("https://127.0.0.1:1");
-        settings.tls = tls;
-        Prometheus::new(settings, KeyHasher::new()).unwrap_err()
-    };
-    let ca = Tls {
-        ca_file: Some(file.clone()),
-        client: None,
-    };
-    let error = start(ca.clone()).to_string();
-    assert!(error.contains("ca.pem: cannot be read: "), "{error}");
-    std::fs::write(&file, "nothing").unwrap();
-    let error = start(ca).to_string();
-    assert!(
-        error.contains("ca.pem: holds no PEM certificate: check prometheus.tls"),
-        "{error}"
-    );
-    let client = ClientFiles {
-        cert_file: file.clone(),
-        key_file: file,
-    };
-    let error = start(Tls {
-        ca_file: None,
-        client: Some(client),
-    });
-    assert_eq!(error.kind(), ErrorKind::Credentials);
 }
