@@ -49,9 +49,17 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Whether two lines belong to one series.
+    /// Whether two lines belong to one series. A pod that was created again
+    /// under its name goes on with the series of the first, unless the line
+    /// carries the UID.
     pub(super) fn is(&self, other: &Self) -> bool {
-        self.holder == other.holder && self.process == other.process
+        let key = |owner: &Self| {
+            owner.holder.map(|holder| Holder {
+                uid: if owner.process { holder.uid } else { "" },
+                ..holder
+            })
+        };
+        self.process == other.process && key(self) == key(other)
     }
 }
 

@@ -273,7 +273,7 @@ impl Fleet {
         };
         let layouts = model.layouts();
         if picks(hardware.mig_every, card) && !layouts.is_empty() && self.knows_mig(node) {
-            return self.add_instances(whole, layouts);
+            return self.add_instances(&whole, layouts);
         }
         let shared = picks(hardware.shared_every, card);
         let replicas = if shared { hardware.replicas.max(2) } else { 1 };
@@ -282,7 +282,7 @@ impl Fleet {
 
     /// The card itself, the instances of its layout, and those of the next
     /// layout when the scenario partitions it anew.
-    fn add_instances(&mut self, card: Device, layouts: &'static [Layout]) {
+    fn add_instances(&mut self, card: &Device, layouts: &'static [Layout]) {
         let first = usize::try_from(card.noise.at(9).below(layouts.len() as u64)).unwrap_or(0);
         let change = self.scenario.hardware.mig_reconfigured;
         let change = change.map(|offset| self.scenario.offset(offset));

@@ -222,6 +222,12 @@ impl Fleet {
                     let holder = owner.holder.as_ref();
                     let exposed = exporter::labels(profile, node, device, holder, owner.process);
                     let labels = target.relabel(exposed);
+                    // Two versions may print the same labels.
+                    let same = series.iter_mut().find(|(_, _, raw)| raw.labels == labels);
+                    if let Some((_, _, raw)) = same {
+                        raw.samples.push(sample);
+                        continue;
+                    }
                     let mut samples = Vec::with_capacity(scrapes.len());
                     samples.push(sample);
                     series.push((
