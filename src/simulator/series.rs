@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::attribution::Owner;
 use super::exporter::{self, Pairs, Profile};
 use super::exposition::split;
-use super::fleet::Fleet;
+use super::fleet::{Device, Fleet};
 use super::overrides::NONE;
 use super::sampler::Field;
 use super::scrape::{LabelScheme, Target};
@@ -188,13 +188,17 @@ impl Fleet {
         name: &'static str,
         scrapes: &[Timestamp],
     ) -> Vec<Raw<'a>> {
-        let mut series: Vec<(Profile, Owner<'a>, Raw<'a>)> = Vec::new();
         if !self.is_printed(number, field) {
             return Vec::new();
         }
         let exporter = &self.exporters[target.exporter];
-        let device = &self.devices[number];
-        let node = &self.nodes[exporter.node as usize].name;
+        let mut collected = Collected {
+            target,
+            device: &self.devices[number],
+            node: &self.nodes[exporter.node as usize].name,
+            name,
+            series: Vec::new(),
+        };
         let renamed = self.scenario.exporters.renamed_fields;
         let mut owners = Vec::new();
         let mut last = None;
@@ -212,37 +216,50 @@ impl Fleet {
             let Some(value) = value else { continue };
             self.owners(exporter, number, field, at, &NONE, &mut owners);
             for owner in &owners {
-                let sample = (at, target.rescaled(field, split(field, value, owner.part)));
-                let known = series
-                    .iter_mut()
-                    .find(|(version, known, _)| *version == profile && known.is(owner));
-                if let Some((_, _, raw)) = known {
-                    raw.samples.push(sample);
-                } else {
-                    let holder = owner.holder.as_ref();
-                    let exposed = exporter::labels(profile, node, device, holder, owner.process);
-                    let labels = target.relabel(exposed);
-                    // Two versions may print the same labels.
-                    let same = series.iter_mut().find(|(_, _, raw)| raw.labels == labels);
-                    if let Some((_, _, raw)) = same {
-                        raw.samples.push(sample);
-                        continue;
-                    }
-                    let mut samples = Vec::with_capacity(scrapes.len());
-                    samples.push(sample);
-                    series.push((
-                        profile,
-                        *owner,
-                        Raw {
-                            name,
-                            labels,
-                            samples,
-                        },
-                    ));
-                }
+                let value = target.rescaled(field, split(field, value, owner.part));
+                collected.push(profile, owner, (at, value));
             }
         }
-        series.into_iter().map(|(_, _, raw)| raw).collect()
+        collected
+            .series
+            .into_iter()
+            .map(|(_, _, raw)| raw)
+            .collect()
+    }
+}
+
+/// The series of one field of one device while they are collected.
+struct Collected<'a> {
+    target: &'a Target,
+    device: &'a Device,
+    node: &'a str,
+    name: &'static str,
+    series: Vec<(Profile, Owner<'a>, Raw<'a>)>,
+}
+
+impl<'a> Collected<'a> {
+    /// Adds a sample to the series it belongs to; labels are made only for a
+    /// version and owner not met before.
+    fn push(&mut self, profile: Profile, owner: &Owner<'a>, sample: (Timestamp, f64)) {
+        let mut known = self.series.iter_mut();
+        let known = known.find(|(version, known, _)| *version == profile && known.is(owner));
+        if let Some((_, _, raw)) = known {
+            return raw.samples.push(sample);
+        }
+        let holder = owner.holder.as_ref();
+        let exposed = exporter::labels(profile, self.node, self.device, holder, owner.process);
+        let labels = self.target.relabel(exposed);
+        // Two versions may print the same labels.
+        let mut same = self.series.iter_mut();
+        if let Some((_, _, raw)) = same.find(|(_, _, raw)| raw.labels == labels) {
+            return raw.samples.push(sample);
+        }
+        let raw = Raw {
+            name: self.name,
+            labels,
+            samples: vec![sample],
+        };
+        self.series.push((profile, *owner, raw));
     }
 }
 

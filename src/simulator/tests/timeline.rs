@@ -250,3 +250,33 @@ fn five_thousand_gpus_give_all_their_series() {
     let samples = out.iter().filter(|&&byte| byte == b'\n').count() - 9;
     assert!((1_600_000..=1_640_000).contains(&samples), "{samples}");
 }
+
+#[test]
+fn an_upgrade_that_changes_no_label_keeps_the_series() {
+    let mut scenario = held_and_free(Profile::V4_1).scenario().clone();
+    scenario.exporters.upgrade = Some((Duration::from_secs(300), Profile::V4_5_3));
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let mut seen = std::collections::BTreeSet::new();
+    for series in fleet.scraped(from, from + Duration::from_secs(600)) {
+        assert!(series.samples.is_sorted_by(|left, right| left.0 < right.0));
+        assert!(seen.insert(series.labels), "a label set comes once");
+    }
+}
+
+#[test]
+fn a_demo_has_a_mig_card_a_shared_card_and_old_labels() {
+    let fleet = Fleet::new(Scenario::demo());
+    let at = after(fleet.scenario(), 30);
+    assert_eq!(fleet.devices().iter().filter(|d| d.parent).count(), 1);
+    assert_eq!(fleet.devices().iter().filter(|d| d.replicas > 1).count(), 1);
+    assert!(fleet.exposition(1, at).unwrap().contains(", UUID="));
+    let inventory = fleet.inventory(at);
+    let deployments = inventory.workloads.iter();
+    assert!(
+        deployments
+            .filter(|w| &*w.kind.kind == "Deployment")
+            .count()
+            >= 3
+    );
+}
