@@ -1,0 +1,192 @@
+//! Exposition text against the example lines of `dcgm.md` §1.4.
+
+use super::*;
+
+/// The lines of a name, with the device's UUID, node and pod by their letters.
+fn lines(fleet: &Fleet, name: &str) -> Vec<String> {
+    let at = after(fleet.scenario(), 60);
+    let text = fleet.exposition(0, at).unwrap();
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| line.starts_with(&format!("{name}{{")))
+        .map(str::to_owned)
+        .collect();
+    let mut replace = |from: &str, to: &str| {
+        for line in &mut lines {
+            *line = line.replace(&format!("\"{from}\""), &format!("\"{to}\""));
+        }
+    };
+    for (index, device) in fleet.devices().iter().enumerate() {
+        replace(&device.uuid, "GPU");
+        for holder in fleet.holders(index, at) {
+            replace(holder.pod, "P");
+            replace(holder.namespace, "N");
+            replace(holder.container, "C");
+            replace(holder.uid, "UID");
+        }
+    }
+    lines
+}
+
+#[test]
+fn uuids_have_the_form_of_nvml() {
+    let fleet = Fleet::new(Scenario::clean(1, 8, 1));
+    for device in fleet.devices() {
+        let lens: Vec<_> = device.uuid.split('-').map(str::len).collect();
+        assert_eq!(lens, [3, 8, 4, 4, 4, 12], "{}", device.uuid);
+        assert!(device.uuid.starts_with("GPU-"));
+    }
+}
+
+#[test]
+fn version_1_prints_pod_name_and_lower_case_names() {
+    assert_eq!(
+        lines(&held_and_free(Profile::V1Pod), "dcgm_mem_copy_utilization"),
+        [
+            r#"dcgm_mem_copy_utilization{gpu="0",uuid="GPU",pod_name="P",pod_namespace="N",container_name="C"} 46"#,
+            r#"dcgm_mem_copy_utilization{gpu="1",uuid="GPU"} 0"#,
+        ]
+    );
+}
+
+#[test]
+fn version_2_1_prints_spaces_and_empty_labels() {
+    let fleet = held_and_free(Profile::V2_1);
+    assert_eq!(
+        lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL"),
+        [
+            r#"DCGM_FI_DEV_MEM_COPY_UTIL{gpu="0", UUID="GPU", device="nvidia0",container="C",namespace="N",pod="P"} 46"#,
+            r#"DCGM_FI_DEV_MEM_COPY_UTIL{gpu="1", UUID="GPU", device="nvidia1",container="",namespace="",pod=""} 0"#,
+        ]
+    );
+    let text = fleet.exposition(0, after(fleet.scenario(), 60)).unwrap();
+    let heads = text.lines().filter(|line| line.starts_with('#')).count();
+    let first_sample = text.lines().position(|line| !line.starts_with('#'));
+    assert!(Some(heads) == first_sample, "all heads come first");
+}
+
+#[test]
+fn version_3_1_prints_empty_labels_where_3_3_prints_none() {
+    let head =
+        r#"modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION"#;
+    let name = "DCGM_FI_DEV_MEM_COPY_UTIL";
+    assert_eq!(
+        lines(&held_and_free(Profile::V3_1), name)[1],
+        format!(
+            r#"{name}{{gpu="1",UUID="GPU",device="nvidia1",{head}="470.182.03",container="",namespace="",pod=""}} 0"#
+        )
+    );
+    let newer = lines(&held_and_free(Profile::V3_3), name);
+    assert_eq!(
+        newer[0],
+        format!(
+            r#"{name}{{gpu="0",UUID="GPU",device="nvidia0",{head}="535.86.10",container="C",namespace="N",pod="P"}} 46"#
+        )
+    );
+    assert_eq!(
+        newer[1],
+        format!(r#"{name}{{gpu="1",UUID="GPU",device="nvidia1",{head}="535.86.10"}} 0"#)
+    );
+}
+
+#[test]
+fn versions_4_print_the_bus_and_ratios_with_six_decimals() {
+    for profile in [Profile::V4_1, Profile::V4_5_3] {
+        let fleet = held_and_free(profile);
+        let tail = r#"modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="570.133.20""#;
+        let held = lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE");
+        assert_eq!(
+            held[0],
+            format!(
+                r#"DCGM_FI_PROF_DRAM_ACTIVE{{gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",{tail},container="C",namespace="N",pod="P"}} 0.460000"#
+            )
+        );
+        // Free GPUs vanished in sharing mode before 4.4.1-4.5.2.
+        let free = lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL");
+        assert_eq!(free.len(), if profile == Profile::V4_1 { 1 } else { 2 });
+        let reserved = lines(&fleet, "DCGM_FI_DEV_FB_RESERVED");
+        assert_eq!(reserved.is_empty(), profile == Profile::V4_1);
+    }
+}
+
+#[test]
+fn version_4_8_3_sorts_labels_and_writes_hostname() {
+    let fleet = held_and_free(Profile::V4_8_3);
+    assert_eq!(
+        lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE"),
+        [
+            r#"DCGM_FI_PROF_DRAM_ACTIVE{DCGM_FI_DRIVER_VERSION="580.95.05",UUID="GPU",container="C",device="nvidia0",gpu="0",hostname="gpu-node-00000",modelName="NVIDIA H100 80GB HBM3",namespace="N",pci_bus_id="00000000:18:00.0",pod="P"} 0.46"#,
+            r#"DCGM_FI_PROF_DRAM_ACTIVE{DCGM_FI_DRIVER_VERSION="580.95.05",UUID="GPU",device="nvidia1",gpu="1",hostname="gpu-node-00000",modelName="NVIDIA H100 80GB HBM3",pci_bus_id="00000000:28:00.0"} 0"#,
+        ]
+    );
+    let text = fleet.exposition(0, after(fleet.scenario(), 60)).unwrap();
+    let families: Vec<_> = text.lines().filter(|l| l.starts_with("# TYPE")).collect();
+    assert!(families.is_sorted(), "{families:?}");
+}
+
+fn shared(profile: Profile, sharing: SharingMode) -> Fleet {
+    let mut scenario = Scenario::clean(1, 1, 1).under(LoadClass::Constant(62.0));
+    scenario.hardware.shared_every = 1;
+    scenario.exporters.profiles = vec![profile];
+    scenario.exporters.sharing = sharing;
+    Fleet::new(scenario)
+}
+
+#[test]
+fn sharing_mode_prints_the_device_value_once_per_replica() {
+    for profile in [Profile::V4_1, Profile::V4_5_3, Profile::V4_8_3] {
+        let lines = lines(
+            &shared(profile, SharingMode::On),
+            "DCGM_FI_DEV_MEM_COPY_UTIL",
+        );
+        assert_eq!(lines.len(), 4);
+        for replica in 0..4 {
+            let label = format!("vgpu=\"{replica}\"");
+            assert!(lines.iter().any(|line| line.contains(&label)));
+        }
+        let value = |line: &String| line.rsplit(' ').next().unwrap().to_owned();
+        assert!(lines.iter().all(|line| value(line) == value(&lines[0])));
+        assert!(lines.iter().all(|line| !line.contains("pod_uid")));
+    }
+    let off = shared(Profile::V4_5_3, SharingMode::Off);
+    let off = lines(&off, "DCGM_FI_DEV_MEM_COPY_UTIL");
+    assert_eq!(off.len(), 1);
+    assert!(off[0].contains("pod=\"P\"") && !off[0].contains("vgpu"));
+}
+
+#[test]
+fn sharing_mode_of_4_5_3_splits_gpu_util_by_process() {
+    let split = lines(
+        &shared(Profile::V4_5_3, SharingMode::On),
+        "DCGM_FI_DEV_GPU_UTIL",
+    );
+    assert_eq!(split.len(), 5);
+    assert!(!split[0].contains("pod=") && !split[0].contains("vgpu"));
+    for line in &split[1..] {
+        let tail = r#"container="C",namespace="N",pod="P",pod_uid="UID",vgpu=""#;
+        assert!(line.contains(tail), "{line}");
+    }
+    let older = shared(Profile::V4_1, SharingMode::On);
+    assert_eq!(lines(&older, "DCGM_FI_DEV_GPU_UTIL").len(), 4);
+}
+
+#[test]
+fn mig_instances_have_no_memory_copy_and_no_gpu_utilisation() {
+    let mut scenario = Scenario::clean(1, 1, 1).under(LoadClass::Constant(20.0));
+    scenario.hardware.models = vec![Model::A30];
+    scenario.hardware.mig_every = 1;
+    scenario.exporters.profiles = vec![Profile::V3_3];
+    let fleet = Fleet::new(scenario.clone());
+    assert!(lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL").is_empty());
+    assert!(lines(&fleet, "DCGM_FI_DEV_GPU_UTIL").is_empty());
+    let instances = lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE");
+    assert_eq!(
+        instances[0],
+        r#"DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU",device="nvidia0",modelName="NVIDIA A30",GPU_I_PROFILE="2g.12gb",GPU_I_ID="1",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="535.86.10",container="C",namespace="N",pod="P"} 0.200000"#
+    );
+    assert_eq!(instances.len(), 2);
+    scenario.exporters.mig_parent_lines = true;
+    let both = lines(&Fleet::new(scenario), "DCGM_FI_PROF_DRAM_ACTIVE");
+    assert_eq!(both.len(), 3);
+    assert!(!both[0].contains("GPU_I_ID") && both[0].ends_with(" 0.200000"));
+}

@@ -1,0 +1,202 @@
+//! The truth beside the data: what a perfect observer would have seen, and
+//! how far samples may stray from it (`dcgm.md` §8.4).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::fleet::Fleet;
+use super::load::RESOLUTION;
+use super::orchestrator::PodRecord;
+use super::workloads::DAEMON_SET;
+use crate::core::inventory::{
+    Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
+};
+use crate::core::labels::Labels;
+use crate::core::time::{Timestamp, millis};
+
+/// A pod's true mean over a window, and what samples can know of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrueMean {
+    /// Time average of the mean over the pod's busy devices, 0 when none is
+    /// busy: what `mean-of-instants` estimates. Percent.
+    pub active: f64,
+    /// Time average of the mean over all of the pod's devices. Percent.
+    pub plain: f64,
+    /// Deviation of `active`'s integrand over time, percent points.
+    pub deviation: f64,
+    /// Distinct readings per device within the window.
+    pub readings: u32,
+    /// The pod's devices.
+    pub devices: u32,
+}
+
+impl TrueMean {
+    /// k standard errors of a mean over the readings, percent points: from
+    /// the true variance, which for on/off load is the p(1−p) of `dcgm.md`
+    /// §8.4. Readings of one device count once: bursts are common to them.
+    #[must_use]
+    pub fn bound(&self, k: f64) -> f64 {
+        let readings = f64::from(self.readings.max(1));
+        // Integer percent: half a point of rounding.
+        k * self.deviation / readings.sqrt() + 0.5
+    }
+}
+
+impl Fleet {
+    /// The busy percent of a device at a time.
+    #[must_use]
+    pub fn truth(&self, device: usize, at: Timestamp) -> f64 {
+        self.busy(device, at.millis())
+    }
+
+    /// The exact mean of a device's busy percent over a window.
+    #[must_use]
+    pub fn true_device_mean(&self, device: usize, from: Timestamp, to: Timestamp) -> f64 {
+        self.mean_busy(device, from.millis(), to.millis())
+    }
+
+    /// The true means of a pod over a window, cut at its start and end. `None`
+    /// when no such pod holds a device in the window.
+    #[must_use]
+    pub fn true_mean(
+        &self,
+        namespace: &str,
+        pod: &str,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Option<TrueMean> {
+        let alive = |pod: &PodRecord| pod.from < to && pod.until.is_none_or(|until| until > from);
+        let mut pods = self.orchestrator.pods.iter().enumerate();
+        // Of two lives under one name the later one is the pod.
+        let (index, record) = pods.rfind(|(_, record)| {
+            record.namespace.as_ref() == namespace && record.name.as_ref() == pod && alive(record)
+        })?;
+        let tenancies = self.orchestrator.of_pod(index);
+        let devices: BTreeSet<_> = tenancies.map(|tenancy| tenancy.device as usize).collect();
+        let from = record.from.max(from);
+        let to = record.until.map_or(to, |until| until.min(to));
+        Some(self.integrate(&devices, from, to))
+    }
+
+    fn integrate(&self, devices: &BTreeSet<usize>, from: Timestamp, to: Timestamp) -> TrueMean {
+        let (mut sum, mut squares, mut plain, mut steps) = (0.0, 0.0, 0.0, 0u32);
+        let mut at = from.millis();
+        while at < to.millis() || steps == 0 {
+            let (mut busy, mut active) = (0.0, 0u32);
+            for &device in devices {
+                let percent = self.busy(device, at);
+                busy += percent;
+                active += u32::from(percent > 0.0);
+            }
+            let mean = busy / f64::from(active.max(1));
+            sum += mean;
+            squares += mean * mean;
+            plain += busy / devices.len().max(1) as f64;
+            steps += 1;
+            at += RESOLUTION;
+        }
+        let count = f64::from(steps);
+        let active = sum / count;
+        let interval = millis(self.scenario.exporters.interval).max(1);
+        let readings = (to.millis() - from.millis()).max(0) / interval;
+        TrueMean {
+            active,
+            plain: plain / count,
+            deviation: (squares / count - active * active).max(0.0).sqrt(),
+            readings: u32::try_from(readings).unwrap_or(u32::MAX).max(1),
+            devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The cluster's objects at a time, as its API server would list them.
+    #[must_use]
+    pub fn inventory(&self, at: Timestamp) -> Inventory {
+        let mut workloads = self.orchestrator.workloads.clone();
+        let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
+        workloads.push(exporter_workload());
+        let records = self.orchestrator.pods.iter();
+        let mut pods: Vec<_> = records.filter_map(|pod| self.listed(pod, at)).collect();
+        pods.extend(self.exporters.iter().map(|exporter| Pod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+            node: Some(self.nodes[exporter.node as usize].name.as_str().into()),
+            phase: PodPhase::Running,
+            terminating: false,
+            started: Some(self.scenario.epoch - std::time::Duration::from_secs(864_000)),
+            requests_gpu: false,
+            owners: vec![exporters],
+        }));
+        pods.sort_by(|left, right| {
+            (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
+        });
+        let mut namespaces = self.orchestrator.namespaces.clone();
+        namespaces.push("gpu-operator".into());
+        namespaces.sort();
+        Inventory {
+            authority: Authority::Cluster,
+            pods,
+            namespaces: namespaces.iter().map(namespace).collect(),
+            nodes: self.node_objects(),
+            workloads,
+        }
+    }
+
+    fn node_objects(&self) -> Vec<ClusterObject> {
+        let object = |node: &super::fleet::Node| {
+            let name: Arc<str> = node.name.as_str().into();
+            ClusterObject {
+                labels: Labels::from_pairs([
+                    ("kubernetes.io/hostname", Arc::clone(&name)),
+                    ("nvidia.com/gpu.present", "true".into()),
+                    (
+                        "nvidia.com/gpu.product",
+                        node.model.name().replace(' ', "-").into(),
+                    ),
+                ]),
+                name,
+            }
+        };
+        let mut nodes: Vec<_> = self.nodes.iter().map(object).collect();
+        nodes.sort_by(|left, right| left.name.cmp(&right.name));
+        nodes
+    }
+
+    /// A pod as it is listed at a time, if it is.
+    fn listed(&self, pod: &PodRecord, at: Timestamp) -> Option<Pod> {
+        let running = pod.until.is_none_or(|until| at < until);
+        let gone = pod.listed_until.is_some_and(|until| at >= until);
+        if pod.from > at || (gone && !running) {
+            return None;
+        }
+        let finished = PodPhase::Finished;
+        Some(Pod {
+            namespace: Arc::clone(&pod.namespace),
+            name: Arc::clone(&pod.name),
+            labels: Labels::from_pairs([("app", Arc::clone(&pod.app))]),
+            node: Some(self.nodes[pod.node as usize].name.as_str().into()),
+            phase: if running { PodPhase::Running } else { finished },
+            terminating: false,
+            started: Some(pod.from),
+            requests_gpu: true,
+            owners: pod.owners.clone(),
+        })
+    }
+}
+
+fn exporter_workload() -> Workload {
+    let (resource, kind, api_version) = DAEMON_SET;
+    Workload {
+        kind: ObjectKind::new(resource, kind, api_version, true),
+        namespace: "gpu-operator".into(),
+        name: "nvidia-dcgm-exporter".into(),
+        labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+    }
+}
+
+fn namespace(name: &Arc<str>) -> ClusterObject {
+    ClusterObject {
+        name: Arc::clone(name),
+        labels: Labels::from_pairs([("kubernetes.io/metadata.name", Arc::clone(name))]),
+    }
+}
