@@ -1,1 +1,218 @@
-//! (api)
+//! The metrics APIs on the wire: paths, parameters, encodings, `Status`.
+//!
+//! [`Api`] is synchronous: every answer comes from memory. One request runs
+//! through [`path`] (what is asked), `params` and `negotiate` (how), a handler
+//! (`discovery`, `custom`, `external`), an encoder (`json`, `proto`) and
+//! `response`; whatever fails on the way ends in the one table of `status`.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{Ready, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+
+use crate::core::time::Timestamp;
+use crate::provider::Provider;
+
+use params::Params;
+use path::{Group, PathError, Target};
+use response::Manner;
+use status::Failure;
+
+mod buffer;
+mod custom;
+mod discovery;
+mod external;
+mod json;
+mod list;
+mod negotiate;
+mod params;
+pub mod path;
+mod proto;
+mod quote;
+mod response;
+mod rfc3339;
+mod selector_echo;
+mod status;
+#[cfg(test)]
+mod tests;
+
+/// A document, and where in the buffer it begins.
+type Document = (Vec<u8>, usize);
+
+/// The API server's answers. Cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    provider: Arc<dyn Provider>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    ready: Arc<AtomicBool>,
+    pool: buffer::Pool,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("provider", &self.inner.provider)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Answers from `provider`; `clock` gives the time of a request. `ready` is
+    /// what `/readyz` tells: it must not depend on the metrics backend once
+    /// serving began (`protocol.md` §3.3).
+    pub fn new(
+        provider: Arc<dyn Provider>,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        ready: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                provider,
+                clock: Box::new(clock),
+                ready,
+                pool: buffer::Pool::default(),
+            }),
+        }
+    }
+
+    /// Answers a request; its body plays no part.
+    #[must_use]
+    pub fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
+        // One request that meets a fault of ours must not take down the
+        // connection, which carries every user of an aggregator.
+        let mut response = catch_unwind(AssertUnwindSafe(|| self.inner.respond(request)))
+            .unwrap_or_else(|_| {
+                tracing::error!("a request made the server panic");
+                response::failure(Failure::Internal, response::plain_manner(&request.headers))
+            });
+        response::finish(&mut response, &request.headers);
+        response
+    }
+}
+
+/// The answer to a request that never became one: refused by the listener for
+/// its framing (400), its slowness (408) or its body (413).
+#[must_use]
+pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
+    let failure = match code {
+        StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
+        StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
+        _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
+    };
+    let headers = HeaderMap::new();
+    let mut response = response::failure(failure, response::plain_manner(&headers));
+    response::finish(&mut response, &headers);
+    response
+}
+
+impl Inner {
+    fn respond(&self, request: &Parts) -> Response<Full<Bytes>> {
+        let mut manner = response::plain_manner(&request.headers);
+        let target = match path::parse(request.uri.path()) {
+            Ok(target) => target,
+            Err(error) => return response::failure(error.into(), manner),
+        };
+        if let Target::Health { ready } = target {
+            return self.health(ready, &request.method, manner);
+        }
+        let params = match Params::parse(request.uri.query()) {
+            Ok(params) => params,
+            Err(reason) => return response::failure(Failure::Malformed(reason), manner),
+        };
+        if let Some(pretty) = params.pretty() {
+            manner.pretty = pretty;
+        }
+        match self.answer(request, &target, &params, manner) {
+            Ok((buffer, start)) => response::success(self.pool.seal(buffer, start), manner),
+            Err(failure) => response::failure(failure, manner),
+        }
+    }
+
+    fn answer(
+        &self,
+        request: &Parts,
+        target: &Target<'_>,
+        params: &Params,
+        manner: Manner,
+    ) -> Result<Document, Failure> {
+        if group_of(target).is_some_and(|group| !discovery::is_served(&*self.provider, group)) {
+            return Err(Failure::NoSuchPath);
+        }
+        if request.method != Method::GET {
+            return Err(Failure::MethodNotAllowed);
+        }
+        negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
+        params.check_timeout().map_err(Failure::Malformed)?;
+        let format = manner.format;
+        let provider = &*self.provider;
+        match target {
+            Target::Health { .. } => Err(Failure::NoSuchPath),
+            Target::Groups => Ok((discovery::groups(provider, format), 0)),
+            Target::Group(group) => Ok((discovery::group(*group, format), 0)),
+            Target::GroupVersion(group, version) => {
+                let document = discovery::resources(provider, *group, *version, format);
+                Ok((document, 0))
+            }
+            Target::Custom(target) => custom::answer(self, target, params, format),
+            Target::External { namespace, metric } => {
+                external::answer(self, namespace, metric, params, format)
+            }
+        }
+    }
+
+    fn health(&self, ready: bool, method: &Method, manner: Manner) -> Response<Full<Bytes>> {
+        if method != Method::GET {
+            return response::failure(Failure::MethodNotAllowed, manner);
+        }
+        if ready && !self.ready.load(Ordering::Acquire) {
+            let body = "[+]ping ok\n[-]serving failed: reason withheld\nreadyz check failed\n";
+            return response::text(StatusCode::INTERNAL_SERVER_ERROR, body);
+        }
+        response::text(StatusCode::OK, "ok")
+    }
+}
+
+fn group_of(target: &Target<'_>) -> Option<Group> {
+    match target {
+        Target::Health { .. } | Target::Groups => None,
+        Target::Group(group) | Target::GroupVersion(group, _) => Some(*group),
+        Target::Custom(_) => Some(Group::Custom),
+        Target::External { .. } => Some(Group::External),
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
+            PathError::NotFound => Self::NoSuchPath,
+        }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Api {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (parts, _) = request.into_parts();
+        ready(Ok(self.handle(&parts)))
+    }
+}

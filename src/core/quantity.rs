@@ -1,1 +1,235 @@
 //! Kubernetes quantities: the exact text a value has on the wire.
+//!
+//! Values are served as whole thousandths, the resolution the autoscaler
+//! works in (apimachinery `pkg/api/resource`, `protocol.md` §1.9).
+
+/// Above this magnitude the thousandths no longer fit the autoscaler's 64-bit
+/// arithmetic, which wraps silently; such a value is dropped, never clamped.
+pub const MAX_MAGNITUDE: f64 = 9.2e15;
+
+/// Suffixes of the powers of a thousand, from thousandths up.
+const SUFFIXES: [&[u8]; 7] = [b"m", b"", b"k", b"M", b"G", b"T", b"P"];
+
+/// A value in whole thousandths, rounded half away from zero. `None` for what
+/// has no exact answer: NaN, the infinities, magnitudes over
+/// [`MAX_MAGNITUDE`].
+#[must_use]
+pub fn milli_from_f64(value: f64) -> Option<i64> {
+    if !value.is_finite() || value.abs() > MAX_MAGNITUDE {
+        return None;
+    }
+    // In range by the test above: 9.2e15 thousandths are below 2^63.
+    #[allow(clippy::cast_possible_truncation)]
+    let milli = (value * 1000.0).round() as i64;
+    Some(milli)
+}
+
+/// Appends the canonical decimal text of `milli` thousandths: no fraction, the
+/// largest suffix that leaves an integer (`37500m`, `37`, `12k`).
+pub fn write_milli(milli: i64, out: &mut Vec<u8>) {
+    if milli < 0 {
+        out.push(b'-');
+    }
+    let mut mantissa = milli.unsigned_abs();
+    if mantissa == 0 {
+        out.push(b'0');
+        return;
+    }
+    let mut power = 0;
+    while mantissa.is_multiple_of(1000) {
+        mantissa /= 1000;
+        power += 1;
+    }
+    write_u64(mantissa, out);
+    out.extend_from_slice(SUFFIXES.get(power).copied().unwrap_or_default());
+}
+
+/// The canonical text of `milli` thousandths, for places that are not hot.
+#[must_use]
+pub fn milli_text(milli: i64) -> String {
+    let mut out = Vec::with_capacity(24);
+    write_milli(milli, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Appends the decimal digits of a number.
+pub fn write_u64(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Reads a quantity as Go does (`resource.ParseQuantity` and `MilliValue`):
+/// thousandths, with anything finer rounded away from zero. `None` when the
+/// text is no quantity or its thousandths do not fit.
+#[must_use]
+pub fn parse_milli(text: &str) -> Option<i64> {
+    let (negative, rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let mut scaled: u128 = 0;
+    for digit in whole.bytes().chain(fraction.bytes()) {
+        scaled = scaled
+            .checked_mul(10)?
+            .checked_add(u128::from(digit - b'0'))?;
+    }
+    let (binary, exponent) = scale(suffix)?;
+    scaled = scaled.checked_mul(binary)?;
+    let exponent = exponent + 3 - i32::try_from(fraction.len()).ok()?;
+    let power = 10_u128.checked_pow(exponent.unsigned_abs());
+    let milli = match (scaled, exponent < 0) {
+        (0, _) => 0,
+        (_, false) => scaled.checked_mul(power?)?,
+        (_, true) => power.map_or(1, |power| scaled.div_ceil(power)),
+    };
+    let milli = i128::try_from(milli).ok()?;
+    i64::try_from(if negative { -milli } else { milli }).ok()
+}
+
+/// The factor of a suffix: a power of 1024 and a power of ten.
+fn scale(suffix: &str) -> Option<(u128, i32)> {
+    Some(match suffix {
+        "Ki" => (1 << 10, 0),
+        "Mi" => (1 << 20, 0),
+        "Gi" => (1 << 30, 0),
+        "Ti" => (1 << 40, 0),
+        "Pi" => (1 << 50, 0),
+        "Ei" => (1 << 60, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "" => (1, 0),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            ((-60..=60).contains(&exponent)).then_some((1, exponent))?
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn s035_every_row_of_the_table_prints_exactly() {
+        for (milli, text) in [
+            (0, "0"),
+            (1, "1m"),
+            (999, "999m"),
+            (1000, "1"),
+            (1500, "1500m"),
+            (37_500, "37500m"),
+            (37_000, "37"),
+            (100_000, "100"),
+            (100_500, "100500m"),
+            (1_234_567, "1234567m"),
+            (i64::MAX, "9223372036854775807m"),
+            (1_000_000, "1k"),
+            (1_500_000, "1500"),
+            (12_000_000, "12k"),
+            (12_500_000, "12500"),
+            (100_000_000, "100k"),
+            (1_000_000_000, "1M"),
+            (1_234_567_890, "1234567890m"),
+            (1_000_000_000_000, "1G"),
+            (-1500, "-1500m"),
+            (-2_000_000, "-2k"),
+            (9_223_372_036_854_775_000, "9223372036854775"),
+            (i64::MIN, "-9223372036854775808m"),
+        ] {
+            assert_eq!(milli_text(milli), text);
+            assert_eq!(parse_milli(text), Some(milli), "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_round_half_away_from_zero() {
+        for (value, milli) in [
+            (37.5, Some(37_500)),
+            (0.0005, Some(1)),
+            (-0.0005, Some(-1)),
+            (0.000_49, Some(0)),
+            (-0.0, Some(0)),
+            (9.2e15, Some(9_200_000_000_000_000_000)),
+        ] {
+            assert_eq!(milli_from_f64(value), milli, "{value}");
+        }
+    }
+
+    #[test]
+    fn s037_what_has_no_exact_answer_is_no_value() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -9.3e15] {
+            assert_eq!(milli_from_f64(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn quantities_read_as_go_reads_them() {
+        for (text, milli) in [
+            ("1.5", Some(1500)),
+            (".5", Some(500)),
+            ("5.", Some(5000)),
+            ("0.1m", Some(1)),
+            ("-0.1m", Some(-1)),
+            ("1n", Some(1)),
+            ("1Ki", Some(1_024_000)),
+            ("1e3", Some(1_000_000)),
+            ("1E-3", Some(1)),
+            ("+2k", Some(2_000_000)),
+            ("", None),
+            (".", None),
+            ("1.2.3", None),
+            ("1 ", None),
+            ("1K", None),
+            ("10E", None),
+            ("-", None),
+        ] {
+            assert_eq!(parse_milli(text), milli, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn s036_every_text_parses_back_to_the_same_thousandths(milli: i64) {
+            prop_assert_eq!(parse_milli(&milli_text(milli)), Some(milli));
+        }
+
+        #[test]
+        fn s036_every_float_is_within_half_a_thousandth(value in -9.2e15..9.2e15_f64) {
+            let milli = milli_from_f64(value).unwrap();
+            let back = parse_milli(&milli_text(milli)).unwrap();
+            prop_assert!((back as f64 / 1000.0 - value).abs() <= 0.0005_f64.max(value.abs() * 1e-15));
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text: String) {
+            let _ = parse_milli(&text);
+        }
+    }
+}

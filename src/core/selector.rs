@@ -6,8 +6,12 @@ use std::fmt;
 
 use super::labels::Labels;
 
+mod parse;
+#[cfg(test)]
+mod tests;
+
 /// One requirement of a selector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     /// The label's name.
     pub key: String,
@@ -16,7 +20,7 @@ pub struct Requirement {
 }
 
 /// What a requirement asks of a label.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// `k=v`, `k==v`: present with exactly this value.
     Equals(String),
@@ -63,8 +67,7 @@ impl Selector {
     /// When the text does not follow the grammar or is over a limit
     /// (8 KiB, 64 requirements, 256 values in total).
     pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
-        let _ = text;
-        Ok(Self::default())
+        parse::parse(text).map(|requirements| Self { requirements })
     }
 
     /// Whether a label set satisfies every requirement.
@@ -107,7 +110,44 @@ impl Requirement {
 }
 
 impl fmt::Display for Selector {
+    /// The canonical text: requirements sorted by key, values sorted, no
+    /// spaces but around `in` and `notin`. Parsing it gives the same selector.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.requirements)
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.operator {
+            Operator::Equals(value) => write!(f, "{key}={value}"),
+            Operator::NotEquals(value) => write!(f, "{key}!={value}"),
+            Operator::In(values) => write!(f, "{key} in ({})", ValueList(values)),
+            Operator::NotIn(values) => write!(f, "{key} notin ({})", ValueList(values)),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::GreaterThan(bound) => write!(f, "{key}>{bound}"),
+            Operator::LessThan(bound) => write!(f, "{key}<{bound}"),
+        }
+    }
+}
+
+struct ValueList<'a>(&'a [String]);
+
+impl fmt::Display for ValueList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `()` would be a list without values: one comma makes it the list of
+        // the empty value alone.
+        match self.0 {
+            [only] if only.is_empty() => f.write_str(","),
+            values => f.write_str(&values.join(",")),
+        }
     }
 }

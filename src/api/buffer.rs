@@ -1,0 +1,92 @@
+//! Buffers that are used again: a fresh one of some hundred kilobytes costs
+//! more page faults than an answer costs work.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// Buffers kept at most.
+const MAX_KEPT: usize = 16;
+/// Larger ones are given back: a huge answer is rare.
+const MAX_CAPACITY: usize = 1 << 20;
+/// Answers of a pod or two are copied out of the buffer: smaller than the
+/// bookkeeping.
+const SMALL: usize = 1 << 10;
+
+/// Empty buffers with memory of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Pool {
+    /// A buffer whose content does not matter.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+            .unwrap_or_default()
+    }
+
+    /// The content of a buffer from `start` on; the buffer returns here when
+    /// the last of it was sent.
+    pub(crate) fn seal(&self, buffer: Vec<u8>, start: usize) -> Bytes {
+        if buffer.len() <= SMALL {
+            let bytes = Bytes::copy_from_slice(buffer.get(start..).unwrap_or_default());
+            self.put(buffer);
+            return bytes;
+        }
+        let lent = Lent {
+            buffer,
+            pool: self.clone(),
+        };
+        let bytes = Bytes::from_owner(lent);
+        bytes.slice(start.min(bytes.len())..)
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn put(&self, buffer: Vec<u8>) {
+        if buffer.capacity() > MAX_CAPACITY {
+            return;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MAX_KEPT {
+            kept.push(buffer);
+        }
+    }
+}
+
+struct Lent {
+    buffer: Vec<u8>,
+    pool: Pool,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.pool.put(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_returns_when_the_last_of_it_was_sent() {
+        let pool = Pool::default();
+        let mut buffer = pool.take();
+        buffer.extend_from_slice(&[7; 5000]);
+        let bytes = pool.seal(buffer, 100);
+        let copy = bytes.clone();
+        drop(bytes);
+        assert_eq!(pool.take().capacity(), 0);
+        assert_eq!(copy.len(), 4900);
+        drop(copy);
+        assert!(pool.take().capacity() >= 5000);
+    }
+}

@@ -1,0 +1,219 @@
+//! Legacy discovery: groups, versions, resources (`protocol.md` §1.6).
+//!
+//! Made from what is configured, never from what the metrics backend knows at
+//! the moment: discovery must not fail when a backend does.
+
+use serde::Serialize;
+
+use crate::provider::Provider;
+
+use super::json;
+use super::negotiate::Format;
+use super::path::{Group, Version};
+use super::proto::{self, messages};
+
+/// Whether a group is served: one without any metric is not, because clients
+/// warn about empty groups.
+pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
+    match group {
+        Group::Custom => !provider.custom_metrics().is_empty(),
+        Group::External => !provider.external_metrics().is_empty(),
+    }
+}
+
+/// `GET /apis`.
+pub(crate) fn groups(provider: &dyn Provider, format: Format) -> Vec<u8> {
+    let served = || {
+        Group::ALL
+            .into_iter()
+            .filter(|group| is_served(provider, *group))
+    };
+    match format {
+        Format::Json => json::document(&GroupList {
+            kind: "APIGroupList",
+            api_version: "v1",
+            groups: served().map(|group| GroupBody::new(group, false)).collect(),
+        }),
+        Format::Protobuf => {
+            let list = messages::ApiGroupList {
+                groups: served().map(group_message).collect(),
+            };
+            proto::document("v1", "APIGroupList", &list)
+        }
+    }
+}
+
+/// `GET /apis/<group>`.
+pub(crate) fn group(group: Group, format: Format) -> Vec<u8> {
+    match format {
+        Format::Json => json::document(&GroupBody::new(group, true)),
+        Format::Protobuf => proto::document("v1", "APIGroup", &group_message(group)),
+    }
+}
+
+/// `GET /apis/<group>/<version>`.
+pub(crate) fn resources(
+    provider: &dyn Provider,
+    group: Group,
+    version: Version,
+    format: Format,
+) -> Vec<u8> {
+    let (kind, entries) = entries(provider, group);
+    let group_version = group_version(group, version);
+    match format {
+        Format::Json => json::document(&ResourceList {
+            kind: "APIResourceList",
+            api_version: "v1",
+            group_version,
+            resources: entries
+                .iter()
+                .map(|(name, namespaced)| Resource {
+                    name,
+                    singular_name: "",
+                    namespaced: *namespaced,
+                    kind,
+                    verbs: ["get"],
+                })
+                .collect(),
+        }),
+        Format::Protobuf => {
+            let resources = entries
+                .into_iter()
+                .map(|(name, namespaced)| messages::ApiResource {
+                    name: Some(name),
+                    namespaced: Some(namespaced),
+                    kind: Some(kind.to_owned()),
+                    verbs: Some(messages::Verbs {
+                        items: vec!["get".to_owned()],
+                    }),
+                    singular_name: Some(String::new()),
+                })
+                .collect();
+            let list = messages::ApiResourceList {
+                group_version: Some(group_version),
+                resources,
+            };
+            proto::document("v1", "APIResourceList", &list)
+        }
+    }
+}
+
+/// Names and scopes, sorted. One resource has one scope: kube-apiserver drops a
+/// whole version that says otherwise, so of two scopes the first stands.
+fn entries(provider: &dyn Provider, group: Group) -> (&'static str, Vec<(String, bool)>) {
+    match group {
+        Group::Custom => {
+            let metrics = provider.custom_metrics();
+            let mut scopes = std::collections::BTreeMap::new();
+            let mut entries: Vec<(String, bool)> = metrics
+                .iter()
+                .filter(|metric| {
+                    *scopes.entry(&metric.resource).or_insert(metric.namespaced)
+                        == metric.namespaced
+                })
+                .map(|metric| {
+                    let name = format!("{}/{}", metric.resource, metric.metric);
+                    (name, metric.namespaced)
+                })
+                .collect();
+            entries.sort();
+            ("MetricValueList", entries)
+        }
+        Group::External => {
+            let metrics = provider.external_metrics();
+            let mut entries: Vec<(String, bool)> = metrics
+                .iter()
+                .map(|name| (name.to_string(), true))
+                .collect();
+            entries.sort();
+            ("ExternalMetricValueList", entries)
+        }
+    }
+}
+
+fn group_version(group: Group, version: Version) -> String {
+    format!("{}/{}", group.name(), version.name())
+}
+
+fn group_message(group: Group) -> messages::ApiGroup {
+    let versions: Vec<messages::GroupVersion> = group
+        .versions()
+        .iter()
+        .map(|version| messages::GroupVersion {
+            group_version: Some(group_version(group, *version)),
+            version: Some(version.name().to_owned()),
+        })
+        .collect();
+    messages::ApiGroup {
+        name: Some(group.name().to_owned()),
+        preferred_version: versions.first().cloned(),
+        versions,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupList {
+    kind: &'static str,
+    api_version: &'static str,
+    groups: Vec<GroupBody>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    name: &'static str,
+    versions: Vec<VersionBody>,
+    preferred_version: Option<VersionBody>,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionBody {
+    group_version: String,
+    version: &'static str,
+}
+
+impl GroupBody {
+    /// `document`: standing alone, and so with kind and version.
+    fn new(group: Group, document: bool) -> Self {
+        let versions: Vec<VersionBody> = group
+            .versions()
+            .iter()
+            .map(|version| VersionBody {
+                group_version: group_version(group, *version),
+                version: version.name(),
+            })
+            .collect();
+        Self {
+            kind: document.then_some("APIGroup"),
+            api_version: document.then_some("v1"),
+            name: group.name(),
+            preferred_version: versions.first().cloned(),
+            versions,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceList<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    group_version: String,
+    resources: Vec<Resource<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource<'a> {
+    name: &'a str,
+    singular_name: &'static str,
+    namespaced: bool,
+    kind: &'static str,
+    verbs: [&'static str; 1],
+}

@@ -1,0 +1,276 @@
+//! JSON: value lists written directly, other documents through serde
+//! (`protocol.md` §1.7).
+//!
+//! A list of a thousand pods is answered every few seconds to every
+//! autoscaler; writing it must cost less than encrypting it. So the pieces that
+//! do not change between items are made once, and nothing is allocated per
+//! item.
+
+use serde::Serialize;
+
+use crate::core::quantity;
+use crate::provider::{CustomItem, ExternalItem};
+
+use super::list::{Described, Question};
+use super::path::Version;
+use super::rfc3339::Seconds;
+use super::selector_echo;
+
+/// Encodes a document that is not hot, with the newline Go ends them with.
+pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
+    // Our documents have string keys and no values that can fail.
+    let mut out = serde_json::to_vec(value).unwrap_or_default();
+    out.push(b'\n');
+    out
+}
+
+/// Writes a list; one for all three kinds of list.
+pub(crate) struct ListWriter {
+    out: Vec<u8>,
+    empty: bool,
+    seconds: Seconds,
+    described: Described,
+    /// From the brace that opens an item to the quote that opens its name.
+    before_name: Vec<u8>,
+    /// From the quote that closes the name to the one that opens the time.
+    before_time: Vec<u8>,
+    /// The end of `before_time` that does not depend on the object's kind.
+    metric: Vec<u8>,
+    /// From the quote that closes the time to the one that opens the value.
+    before_value: Vec<u8>,
+    window_secs: Option<u32>,
+    window_key: &'static [u8],
+    /// From the quote that closes the value to the brace that ends the item.
+    end: Vec<u8>,
+}
+
+impl ListWriter {
+    pub(crate) fn new(question: &Question<'_>, mut out: Vec<u8>) -> Self {
+        out.clear();
+        push_all(
+            &mut out,
+            &[
+                b"{\"kind\":\"",
+                question.kind().as_bytes(),
+                b"\",\"apiVersion\":\"",
+                question.group_version().as_bytes(),
+                b"\",\"metadata\":{},\"items\":[",
+            ],
+        );
+        let echo = selector_echo::json(question.echo);
+        let mut metric = Vec::new();
+        let mut end = b"\"".to_vec();
+        let window_key: &[u8] = match question.version {
+            Version::V1Beta1 => {
+                metric.extend_from_slice(b"\"metricName\":\"");
+                push_escaped(&mut metric, question.metric);
+                metric.extend_from_slice(b"\",\"timestamp\":\"");
+                push_all(&mut end, &[b",\"selector\":", &echo]);
+                b"\"window\":"
+            }
+            Version::V1Beta2 => {
+                metric.extend_from_slice(b"\"metric\":{\"name\":\"");
+                push_escaped(&mut metric, question.metric);
+                push_all(
+                    &mut metric,
+                    &[b"\",\"selector\":", &echo, b"},\"timestamp\":\""],
+                );
+                b"\"windowSeconds\":"
+            }
+        };
+        end.push(b'}');
+        Self {
+            out,
+            empty: true,
+            seconds: Seconds::default(),
+            described: Described::default(),
+            before_name: Vec::new(),
+            before_time: Vec::new(),
+            metric,
+            before_value: Vec::new(),
+            window_secs: None,
+            window_key,
+            end,
+        }
+    }
+
+    /// Appends a custom value of `milli` thousandths.
+    pub(crate) fn custom(&mut self, item: &CustomItem<'_>, milli: i64) {
+        if self.described.changes(item) {
+            self.describe(item);
+        }
+        self.separate();
+        self.out.extend_from_slice(&self.before_name);
+        push_escaped(&mut self.out, item.name);
+        self.out.extend_from_slice(&self.before_time);
+        self.time_and_value(item.value.at.secs(), item.value.window_secs, milli);
+        self.out.extend_from_slice(&self.end);
+    }
+
+    /// Appends an external value of `milli` thousandths.
+    pub(crate) fn external(&mut self, item: &ExternalItem<'_>, milli: i64) {
+        self.separate();
+        self.out.extend_from_slice(b"{\"metricName\":\"");
+        push_escaped(&mut self.out, item.metric);
+        self.out.extend_from_slice(b"\",\"metricLabels\":{");
+        for (index, (name, value)) in item.labels.iter().enumerate() {
+            self.out
+                .extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
+            push_escaped(&mut self.out, name);
+            self.out.extend_from_slice(b"\":\"");
+            push_escaped(&mut self.out, value);
+            self.out.push(b'"');
+        }
+        self.out.extend_from_slice(b"},\"timestamp\":\"");
+        self.time_and_value(item.value.at.secs(), item.value.window_secs, milli);
+        self.out.extend_from_slice(b"\"}");
+    }
+
+    /// The document, and where in the buffer it begins.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, usize) {
+        self.out.extend_from_slice(b"]}\n");
+        (self.out, 0)
+    }
+
+    fn describe(&mut self, item: &CustomItem<'_>) {
+        let (head, tail) = (&mut self.before_name, &mut self.before_time);
+        head.clear();
+        head.extend_from_slice(b"{\"describedObject\":{\"kind\":\"");
+        push_escaped(head, &item.kind.kind);
+        if let Some(namespace) = item.namespace {
+            head.extend_from_slice(b"\",\"namespace\":\"");
+            push_escaped(head, namespace);
+        }
+        head.extend_from_slice(b"\",\"name\":\"");
+        tail.clear();
+        tail.extend_from_slice(b"\",\"apiVersion\":\"");
+        push_escaped(tail, &item.kind.api_version);
+        tail.extend_from_slice(b"\"},");
+        tail.extend_from_slice(&self.metric);
+    }
+
+    fn separate(&mut self) {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(b',');
+        }
+    }
+
+    fn time_and_value(&mut self, secs: i64, window_secs: u32, milli: i64) {
+        if self.window_secs != Some(window_secs) {
+            self.window_secs = Some(window_secs);
+            self.before_value.clear();
+            self.before_value.extend_from_slice(b"\",");
+            if window_secs > 0 {
+                self.before_value.extend_from_slice(self.window_key);
+                quantity::write_u64(u64::from(window_secs), &mut self.before_value);
+                self.before_value.push(b',');
+            }
+            self.before_value.extend_from_slice(b"\"value\":\"");
+        }
+        self.out.extend_from_slice(self.seconds.text(secs));
+        self.out.extend_from_slice(&self.before_value);
+        quantity::write_milli(milli, &mut self.out);
+    }
+}
+
+fn push_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
+    for piece in pieces {
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Appends the inside of a JSON string. Names of objects never need escaping,
+/// so that is decided in one pass over the bytes.
+fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    let special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    let any = text.bytes().fold(false, |any, byte| any | special(byte));
+    if !any {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    for byte in text.bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            byte if byte < 0x20 => {
+                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+            }
+            byte => out.push(byte),
+        }
+    }
+}
+
+/// Indents a compact document by two spaces, as Go's `json.MarshalIndent`.
+pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(compact.len() * 2);
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    for (at, &byte) in compact.iter().enumerate() {
+        let next = compact.get(at + 1);
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            out.push(byte);
+            continue;
+        }
+        match byte {
+            b'{' | b'[' => {
+                out.push(byte);
+                if !matches!(next, Some(b'}' | b']')) {
+                    depth += 1;
+                    line(&mut out, depth);
+                }
+            }
+            b'}' | b']' => {
+                if !matches!(
+                    at.checked_sub(1).and_then(|at| compact.get(at)),
+                    Some(b'{' | b'[')
+                ) {
+                    depth = depth.saturating_sub(1);
+                    line(&mut out, depth);
+                }
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            _ => {
+                in_string = byte == b'"';
+                out.push(byte);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indenting_changes_no_meaning() {
+        let value =
+            serde_json::json!({"a": [], "b": {}, "c": [1, {"d": "x,:{}[]\"\\"}], "e": null});
+        let compact = serde_json::to_vec(&value).unwrap();
+        let pretty = indent(&compact);
+        assert_eq!(
+            String::from_utf8(pretty).unwrap(),
+            serde_json::to_string_pretty(&value).unwrap()
+        );
+    }
+
+    #[test]
+    fn strings_are_escaped_so_that_they_read_back() {
+        for text in ["plain", "a\"b\\c", "\u{1}\n\r\t", "é…"] {
+            let mut out = b"\"".to_vec();
+            push_escaped(&mut out, text);
+            out.push(b'"');
+            assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Query parameters (`protocol.md` §1.4). The first value of a name wins;
+//! unknown names are ignored.
+
+use crate::core::selector::Selector;
+
+use super::path::percent_decode;
+use super::quote::quote;
+
+/// The parameters that mean something to us.
+#[derive(Debug, Default)]
+pub(crate) struct Params {
+    pub(crate) label_selector: Option<String>,
+    pub(crate) metric_label_selector: Option<String>,
+    field_selector: Option<String>,
+    watch: Option<String>,
+    timeout: Option<String>,
+    pretty: Option<String>,
+}
+
+impl Params {
+    /// Reads a raw query string.
+    ///
+    /// Go drops a pair that does not decode. A dropped selector would widen the
+    /// answer, so here the whole request is refused.
+    pub(crate) fn parse(query: Option<&str>) -> Result<Self, String> {
+        let mut params = Self::default();
+        for pair in query.unwrap_or_default().split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let slot = match decode(name)?.as_str() {
+                "labelSelector" => &mut params.label_selector,
+                "metricLabelSelector" => &mut params.metric_label_selector,
+                "fieldSelector" => &mut params.field_selector,
+                "watch" => &mut params.watch,
+                "timeout" => &mut params.timeout,
+                "pretty" => &mut params.pretty,
+                _ => continue,
+            };
+            if slot.is_none() {
+                *slot = Some(decode(value)?);
+            }
+        }
+        Ok(params)
+    }
+
+    /// Whether the client wants a stream of changes: any value but `false` and
+    /// `0`, as apimachinery converts strings to booleans.
+    pub(crate) fn watch(&self) -> bool {
+        self.watch
+            .as_deref()
+            .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// `pretty`, when it was given: the spellings of Go's `strconv.ParseBool`.
+    pub(crate) fn pretty(&self) -> Option<bool> {
+        let value = self.pretty.as_deref().filter(|value| !value.is_empty())?;
+        Some(matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
+    }
+
+    /// Checks `timeout`. Nothing is done with it: answers come from memory.
+    pub(crate) fn check_timeout(&self) -> Result<(), String> {
+        match self.timeout.as_deref() {
+            Some(text) if !is_go_duration(text) => Err(format!(
+                "invalid timeout specified in the request URL - time: invalid duration {}",
+                quote(text)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks `fieldSelector`: `name` is the one object asked for, if one is.
+    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), String> {
+        let Some(text) = self.field_selector.as_deref().map(str::trim) else {
+            return Ok(());
+        };
+        if text.is_empty() {
+            return Ok(());
+        }
+        let value = text
+            .strip_prefix("metadata.name=")
+            .map(|value| value.strip_prefix('=').unwrap_or(value))
+            .ok_or_else(|| {
+                format!(
+                    "field selector {} is not supported: only metadata.name=<name> is",
+                    quote(text)
+                )
+            })?;
+        if name == Some(value) {
+            Ok(())
+        } else {
+            Err("fieldSelector metadata.name doesn't match requested name".to_owned())
+        }
+    }
+}
+
+/// Parses a selector; absent and empty both match everything.
+pub(crate) fn selector(text: Option<&str>) -> Result<Selector, String> {
+    Selector::parse(text.unwrap_or_default()).map_err(|error| error.to_string())
+}
+
+fn decode(raw: &str) -> Result<String, String> {
+    percent_decode(raw.as_bytes(), true)
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| "the query holds a broken percent-encoding".to_owned())
+}
+
+/// Go's `time.ParseDuration`, without a sign: a time limit is not negative.
+fn is_go_duration(text: &str) -> bool {
+    const UNITS: [&str; 8] = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
+    if text.is_empty() || text == "0" {
+        return true;
+    }
+    let mut rest = text;
+    while !rest.is_empty() {
+        let number_end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(number_end);
+        let unit_end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let is_number = number.bytes().any(|byte| byte.is_ascii_digit())
+            && number.bytes().filter(|byte| *byte == b'.').count() <= 1;
+        if !is_number || !UNITS.contains(&unit) {
+            return false;
+        }
+        rest = tail;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for good in ["5s", "1h30m", "1.5s", ".5s", "100ms", "0", "", "1µs", "5.s"] {
+            assert!(is_go_duration(good), "{good:?}");
+        }
+        for bad in ["abc", "5", "s", "-5s", "1.2.3s", "5 s", "5d", ".s"] {
+            assert!(!is_go_duration(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_value_of_a_parameter_wins() {
+        let params = Params::parse(Some("labelSelector=a&labelSelector=b&x=%41")).unwrap();
+        assert_eq!(params.label_selector.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_bare_watch_counts_and_false_does_not() {
+        for (query, watch) in [
+            ("watch", true),
+            ("watch=true", true),
+            ("watch=x", true),
+            ("watch=1", true),
+            ("watch=0", false),
+            ("watch=False", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                Params::parse(Some(query)).unwrap().watch(),
+                watch,
+                "{query}"
+            );
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Protobuf: the envelope, and value lists written directly
+//! (`protocol.md` §2.3).
+//!
+//! The autoscaler asks for protobuf, so this is as hot as [`super::json`]: a
+//! list is written front to back, item by item, from pieces that do not change
+//! between items.
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use crate::core::quantity;
+use crate::provider::{CustomItem, ExternalItem};
+
+use super::list::{Described, Question};
+use super::path::Version;
+use super::selector_echo;
+
+pub(crate) mod messages;
+#[cfg(test)]
+pub(crate) mod values;
+
+/// What every Kubernetes protobuf document begins with.
+const MAGIC: &[u8] = b"k8s\0";
+/// Room before the list for the envelope, whose length is known only when the
+/// list is complete; the largest one is some 80 bytes.
+const GAP: usize = 128;
+/// `contentEncoding` and `contentType`, empty, as Go writes them.
+const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
+
+/// Encodes a message that is not hot, in its envelope.
+pub(crate) fn document(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8> {
+    let raw = message.encode_to_vec();
+    let mut out = envelope_head(api_version, kind, raw.len());
+    out.extend_from_slice(&raw);
+    out.extend_from_slice(&ENVELOPE_END);
+    out
+}
+
+fn envelope_head(api_version: &str, kind: &str, raw_len: usize) -> Vec<u8> {
+    let mut type_meta = Vec::with_capacity(GAP);
+    field(1, api_version.as_bytes(), &mut type_meta);
+    field(2, kind.as_bytes(), &mut type_meta);
+    let mut out = MAGIC.to_vec();
+    field(1, &type_meta, &mut out);
+    out.push(tag(2, LENGTH));
+    varint(raw_len as u64, &mut out);
+    out
+}
+
+const VARINT: u8 = 0;
+const LENGTH: u8 = 2;
+
+const fn tag(number: u8, wire: u8) -> u8 {
+    (number << 3) | wire
+}
+
+fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push((value & 0x7f) as u8);
+}
+
+const fn varint_len(value: usize) -> usize {
+    (value | 1).ilog2() as usize / 7 + 1
+}
+
+const fn field_len(content: usize) -> usize {
+    1 + varint_len(content) + content
+}
+
+fn field(number: u8, content: &[u8], out: &mut Vec<u8>) {
+    out.push(tag(number, LENGTH));
+    varint(content.len() as u64, out);
+    out.extend_from_slice(content);
+}
+
+/// Writes a list; one for all three kinds of list.
+pub(crate) struct ListWriter<'q> {
+    question: &'q Question<'q>,
+    out: Vec<u8>,
+    described: Described,
+    /// Fields 1 and 2 of the described object, and its field 5.
+    object_head: Vec<u8>,
+    object_tail: Vec<u8>,
+    /// Field 2 of a custom item: the metric.
+    metric: Vec<u8>,
+    /// Field 6 of a v1beta1 item: the selector.
+    selector: Vec<u8>,
+    /// The end of the item at hand: time, window and value.
+    rest: Vec<u8>,
+    digits: Vec<u8>,
+}
+
+impl<'q> ListWriter<'q> {
+    pub(crate) fn new(question: &'q Question<'q>, mut out: Vec<u8>) -> Self {
+        out.clear();
+        out.resize(GAP, 0);
+        field(1, &[], &mut out);
+        let echo = question
+            .echo
+            .and_then(selector_echo::message)
+            .map(|message| message.encode_to_vec());
+        let (mut metric, mut selector) = (Vec::new(), Vec::new());
+        match question.version {
+            Version::V1Beta1 => {
+                field(2, question.metric.as_bytes(), &mut metric);
+                if let Some(echo) = echo {
+                    field(6, &echo, &mut selector);
+                }
+            }
+            Version::V1Beta2 => {
+                let mut identifier = Vec::new();
+                field(1, question.metric.as_bytes(), &mut identifier);
+                if let Some(echo) = echo {
+                    field(2, &echo, &mut identifier);
+                }
+                field(2, &identifier, &mut metric);
+            }
+        }
+        Self {
+            question,
+            out,
+            described: Described::default(),
+            object_head: Vec::new(),
+            object_tail: Vec::new(),
+            metric,
+            selector,
+            rest: Vec::with_capacity(64),
+            digits: Vec::with_capacity(24),
+        }
+    }
+
+    /// Appends a custom value of `milli` thousandths.
+    pub(crate) fn custom(&mut self, item: &CustomItem<'_>, milli: i64) {
+        if self.described.changes(item) {
+            self.object_head.clear();
+            field(1, item.kind.kind.as_bytes(), &mut self.object_head);
+            if let Some(namespace) = item.namespace {
+                field(2, namespace.as_bytes(), &mut self.object_head);
+            }
+            self.object_tail.clear();
+            field(5, item.kind.api_version.as_bytes(), &mut self.object_tail);
+        }
+        self.write_rest(item.value.at.secs(), item.value.window_secs, milli);
+        let object = self.object_head.len() + field_len(item.name.len()) + self.object_tail.len();
+        let whole = field_len(object) + self.metric.len() + self.rest.len() + self.selector.len();
+        let out = &mut self.out;
+        out.reserve(whole + 16);
+        out.push(tag(2, LENGTH));
+        varint(whole as u64, out);
+        out.push(tag(1, LENGTH));
+        varint(object as u64, out);
+        out.extend_from_slice(&self.object_head);
+        field(3, item.name.as_bytes(), out);
+        out.extend_from_slice(&self.object_tail);
+        out.extend_from_slice(&self.metric);
+        out.extend_from_slice(&self.rest);
+        out.extend_from_slice(&self.selector);
+    }
+
+    /// Appends an external value of `milli` thousandths.
+    pub(crate) fn external(&mut self, item: &ExternalItem<'_>, milli: i64) {
+        self.write_rest(item.value.at.secs(), item.value.window_secs, milli);
+        let label_len =
+            |label: &(Arc<str>, Arc<str>)| field_len(label.0.len()) + field_len(label.1.len());
+        let whole = field_len(item.metric.len())
+            + item
+                .labels
+                .iter()
+                .map(|label| field_len(label_len(label)))
+                .sum::<usize>()
+            + self.rest.len();
+        let out = &mut self.out;
+        out.reserve(whole + 16);
+        out.push(tag(2, LENGTH));
+        varint(whole as u64, out);
+        field(1, item.metric.as_bytes(), out);
+        for label in item.labels {
+            out.push(tag(2, LENGTH));
+            varint(label_len(label) as u64, out);
+            field(1, label.0.as_bytes(), out);
+            field(2, label.1.as_bytes(), out);
+        }
+        out.extend_from_slice(&self.rest);
+    }
+
+    /// Fields 3 to 5, which all items share: timestamp, window, value.
+    fn write_rest(&mut self, secs: i64, window_secs: u32, milli: i64) {
+        let rest = &mut self.rest;
+        rest.clear();
+        // Protobuf writes a negative int64 as its two's complement.
+        let secs = u64::from_ne_bytes(secs.to_ne_bytes());
+        let secs_len = (u64::BITS - (secs | 1).leading_zeros()).div_ceil(7);
+        rest.extend_from_slice(&[tag(3, LENGTH), 3 + secs_len as u8, tag(1, VARINT)]);
+        varint(secs, rest);
+        rest.extend_from_slice(&[tag(2, VARINT), 0]);
+        if window_secs > 0 {
+            rest.push(tag(4, VARINT));
+            varint(u64::from(window_secs), rest);
+        }
+        self.digits.clear();
+        quantity::write_milli(milli, &mut self.digits);
+        rest.push(tag(5, LENGTH));
+        varint(field_len(self.digits.len()) as u64, rest);
+        field(1, &self.digits, rest);
+    }
+
+    /// The document, and where in the buffer it begins.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, usize) {
+        let raw_len = self.out.len() - GAP;
+        let head = envelope_head(
+            &self.question.group_version(),
+            self.question.kind(),
+            raw_len,
+        );
+        let start = GAP.saturating_sub(head.len());
+        self.out[start..GAP].copy_from_slice(&head);
+        self.out.extend_from_slice(&ENVELOPE_END);
+        (self.out, start)
+    }
+}

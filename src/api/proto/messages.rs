@@ -1,0 +1,146 @@
+//! Messages as apimachinery `pkg/apis/meta/v1/generated.proto` and its
+//! siblings number them (`protocol.md` §2.3). Frozen upstream.
+//!
+//! Every scalar is optional as in proto2, so that what was written and what
+//! was left out can be told apart.
+
+/// `runtime.Unknown`: the envelope behind the four magic bytes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Unknown {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) type_meta: Option<TypeMeta>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub(crate) raw: Option<Vec<u8>>,
+    #[prost(string, optional, tag = "3")]
+    pub(crate) content_encoding: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub(crate) content_type: Option<String>,
+}
+
+/// `runtime.TypeMeta`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TypeMeta {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) api_version: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) kind: Option<String>,
+}
+
+/// `metav1.ListMeta`: nothing of it is ever set.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ListMeta {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) self_link: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) resource_version: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub(crate) continue_token: Option<String>,
+}
+
+/// `metav1.Status`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Status {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) metadata: Option<ListMeta>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) status: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub(crate) message: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub(crate) reason: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) details: Option<StatusDetails>,
+    #[prost(int32, optional, tag = "6")]
+    pub(crate) code: Option<i32>,
+}
+
+/// `metav1.StatusDetails`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StatusDetails {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) name: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) group: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub(crate) kind: Option<String>,
+    #[prost(int32, optional, tag = "5")]
+    pub(crate) retry_after_seconds: Option<i32>,
+}
+
+/// `metav1.APIGroupList`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ApiGroupList {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) groups: Vec<ApiGroup>,
+}
+
+/// `metav1.APIGroup`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ApiGroup {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) name: Option<String>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) versions: Vec<GroupVersion>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) preferred_version: Option<GroupVersion>,
+}
+
+/// `metav1.GroupVersionForDiscovery`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct GroupVersion {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) group_version: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) version: Option<String>,
+}
+
+/// `metav1.APIResourceList`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ApiResourceList {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) group_version: Option<String>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) resources: Vec<ApiResource>,
+}
+
+/// `metav1.APIResource`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ApiResource {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) name: Option<String>,
+    #[prost(bool, optional, tag = "2")]
+    pub(crate) namespaced: Option<bool>,
+    #[prost(string, optional, tag = "3")]
+    pub(crate) kind: Option<String>,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) verbs: Option<Verbs>,
+    #[prost(string, optional, tag = "6")]
+    pub(crate) singular_name: Option<String>,
+}
+
+/// `metav1.Verbs`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Verbs {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) items: Vec<String>,
+}
+
+/// `metav1.LabelSelector`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LabelSelector {
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub(crate) match_labels: std::collections::BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// `metav1.LabelSelectorRequirement`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LabelSelectorRequirement {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) key: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) operator: Option<String>,
+    #[prost(string, repeated, tag = "3")]
+    pub(crate) values: Vec<String>,
+}

@@ -1,0 +1,76 @@
+//! How text that a stranger chose may appear in our messages.
+
+/// Bytes of a stranger's text that a message shows at most.
+const MAX_SHOWN: usize = 256;
+
+/// Quotes as Go's `%q` does and makes `& < >` harmless, as apiserver
+/// `pkg/endpoints/handlers/responsewriters/errors.go` does for its messages.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in cut(text).chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c if c.is_control() || is_invisible(c) => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    if text.len() > MAX_SHOWN {
+        out.push('…');
+    }
+    out.push('"');
+    out
+}
+
+/// A name as it is where it is harmless, else quoted: the reference prints
+/// metric and object names bare.
+pub(crate) fn bare(name: &str) -> String {
+    let harmless = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'*' | b'|')
+    };
+    if name.len() <= MAX_SHOWN && name.bytes().all(harmless) {
+        name.to_owned()
+    } else {
+        quote(name)
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_SHOWN);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Line separators and marks that change the direction of text.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoting_is_gos_with_markup_made_harmless() {
+        assert_eq!(quote("a\"b\\c\n<x>&"), r#""a\"b\\c\n&lt;x&gt;&amp;""#);
+        assert_eq!(quote("\u{1b}[31m\u{202e}"), r#""\u001b[31m\u202e""#);
+        assert!(quote(&"é".repeat(10_000)).len() < 300);
+    }
+
+    #[test]
+    fn harmless_names_stay_bare() {
+        assert_eq!(bare("gpu_memory:avg-1.x"), "gpu_memory:avg-1.x");
+        assert_eq!(bare("a b"), "\"a b\"");
+    }
+}

@@ -1,0 +1,151 @@
+//! From a document to a response: headers, gzip, indentation.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+
+use super::json;
+use super::negotiate::{self, Format};
+use super::status::Failure;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// The longest Audit-Id that is echoed.
+const MAX_AUDIT_ID: usize = 64;
+/// Smaller bodies are not worth compressing (apiserver
+/// `pkg/endpoints/handlers/responsewriters/writers.go`).
+const GZIP_OVER: usize = 128 * 1024;
+
+/// How the client wants its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) format: Format,
+    pub(crate) pretty: bool,
+    pub(crate) gzip: bool,
+}
+
+/// A success.
+pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
+    let mut body = dress(body, manner);
+    let mut compressed = false;
+    if manner.gzip
+        && body.len() > GZIP_OVER
+        && let Some(smaller) = gzip(&body)
+    {
+        body = smaller;
+        compressed = true;
+    }
+    let mut response = typed(StatusCode::OK, manner.format.media_type(), body);
+    if compressed {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
+}
+
+/// A failure as a `Status`, never compressed.
+pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
+    let not_allowed = matches!(failure, Failure::MethodNotAllowed);
+    let status = failure.status();
+    tracing::debug!(
+        code = status.code().as_u16(),
+        reason = status.reason(),
+        message = status.message(),
+        "request refused"
+    );
+    let body = dress(status.encode(manner.format).into(), manner);
+    let mut response = typed(status.code(), manner.format.media_type(), body);
+    if not_allowed {
+        let headers = response.headers_mut();
+        headers.insert(ALLOW, HeaderValue::from_static("GET"));
+    }
+    response
+}
+
+/// Plain text: health.
+pub(crate) fn text(code: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    typed(
+        code,
+        "text/plain; charset=utf-8",
+        Bytes::from_static(body.as_bytes()),
+    )
+}
+
+/// The headers every answer has (`protocol.md` §7.1).
+pub(crate) fn finish(response: &mut Response<Full<Bytes>>, request: &HeaderMap) {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    let audit_id = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
+    if let Some(id) = audit_id.cloned().or_else(fresh_audit_id) {
+        headers.insert(AUDIT_ID, id);
+    }
+}
+
+fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = code;
+    let media_type = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
+}
+
+fn dress(body: Bytes, manner: Manner) -> Bytes {
+    match manner.format {
+        Format::Json if manner.pretty => json::indent(&body).into(),
+        Format::Json | Format::Protobuf => body,
+    }
+}
+
+fn gzip(body: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
+    encoder.write_all(body).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+}
+
+fn is_audit_id(id: &HeaderValue) -> bool {
+    !id.is_empty()
+        && id.len() <= MAX_AUDIT_ID
+        && id
+            .as_bytes()
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
+
+/// A random UUID (version 4). It only has to be unique: the process' hash key is
+/// random and the counter never repeats.
+fn fresh_audit_id() -> Option<HeaderValue> {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let key = KEY.get_or_init(RandomState::new);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let (high, low) = (key.hash_one((0, count)), key.hash_one((1, count)));
+    let text = format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        (low >> 48) & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff
+    );
+    HeaderValue::try_from(text).ok()
+}
+
+/// The manner for a client that wants JSON or whose wish is unknown.
+pub(crate) fn plain_manner(headers: &HeaderMap) -> Manner {
+    Manner {
+        format: negotiate::format(headers).unwrap_or(Format::Json),
+        pretty: negotiate::is_person(headers),
+        gzip: negotiate::takes_gzip(headers),
+    }
+}

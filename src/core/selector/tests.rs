@@ -1,0 +1,221 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(text: &str) -> Selector {
+    Selector::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+/// `TestSelectorParse` of apimachinery `pkg/labels/selector_test.go`.
+#[test]
+fn upstream_good_selectors_parse() {
+    for text in [
+        "x=a,y=b,z=c",
+        "",
+        "x!=a,y=b",
+        "x=",
+        "x= ",
+        "x=,z= ",
+        "x= ,z= ",
+        "!x",
+        "x>1",
+        "x>1,z<5",
+    ] {
+        let once = parse(text).to_string();
+        assert_eq!(parse(&once).to_string(), once, "{text:?}");
+    }
+}
+
+#[test]
+fn upstream_bad_selectors_are_refused() {
+    for text in [
+        "x=a||y=b",
+        "x==a==b",
+        "!x=a",
+        "x<a",
+        "x=1,",
+        "x,,",
+        "x in",
+        "x in (",
+        "x in )",
+        "x in (a",
+        "x in a)",
+        "x in ()",
+        "x notin",
+        "=a",
+        "==a",
+        "!=a",
+        ",",
+        ", ",
+        "x a",
+        "(x",
+        "x>",
+        "x>a",
+        "x>-1",
+        "x in (a b)",
+        "a=b=c",
+        "!",
+        "!!x",
+        "x===a",
+        "/x=a",
+        "x/=a",
+        "a/b/c=d",
+        "-x",
+        "x-",
+        "x=-a",
+        "X_/y=a",
+        "é=a",
+        "x=é",
+        "x>99999999999999999999",
+    ] {
+        assert!(Selector::parse(text).is_err(), "{text:?}");
+    }
+}
+
+/// `TestRequirementConstructor`, `TestToString` and `TestSetSelectorParser`
+/// upstream, as pairs of text and canonical text.
+#[test]
+fn texts_have_one_canonical_form() {
+    for (text, canonical) in [
+        ("x == a", "x=a"),
+        ("\rx\t=\na ", "x=a"),
+        ("z=1,a=2,m", "a=2,m,z=1"),
+        (
+            "this-is-a-dns.domain.com/key-with-dash",
+            "this-is-a-dns.domain.com/key-with-dash",
+        ),
+        ("x in (c,a,b,a)", "x in (a,b,c)"),
+        ("x in (,a)", "x in (,a)"),
+        ("x in (a,)", "x in (,a)"),
+        ("x in (,)", "x in (,)"),
+        ("x in (,,)", "x in (,)"),
+        ("x notin (abc,def)", "x notin (abc,def)"),
+        ("notin in (in)", "notin in (in)"),
+        ("in", "in"),
+        ("x=in", "x=in"),
+        ("!x", "!x"),
+        ("! x", "!x"),
+        ("x,!y,x", "x,!y"),
+        ("x>007", "x>7"),
+        ("x!=a,z in (w),y", "x!=a,y,z in (w)"),
+        ("x=", "x="),
+        ("x!=", "x!="),
+    ] {
+        assert_eq!(parse(text).to_string(), canonical, "{text:?}");
+        assert_eq!(parse(canonical), parse(text), "{text:?}");
+    }
+}
+
+/// `TestSelectorMatches` upstream.
+#[test]
+fn selectors_match_as_upstream() {
+    let matches = |text: &str, labels: &[(&str, &str)]| {
+        parse(text).matches(&Labels::from_pairs(labels.iter().copied()))
+    };
+    assert!(matches("", &[("x", "y")]));
+    assert!(matches("x=y", &[("x", "y")]));
+    assert!(matches("x=y,z=w", &[("x", "y"), ("z", "w")]));
+    assert!(matches("x!=y,z!=w", &[("x", "z"), ("z", "a")]));
+    assert!(matches("notin=in", &[("notin", "in")]));
+    assert!(matches("x", &[("x", "z")]));
+    assert!(matches("!x", &[("y", "z")]));
+    assert!(matches("x>1", &[("x", "2")]));
+    assert!(matches("x<1", &[("x", "0")]));
+    assert!(matches("x!=a", &[]));
+    assert!(matches("x notin (a)", &[]));
+    assert!(!matches("x=z", &[]));
+    assert!(!matches("x=y", &[("x", "z")]));
+    assert!(!matches("x=y,z=w", &[("x", "w"), ("z", "w")]));
+    assert!(!matches("x!=y,z!=w", &[("x", "z"), ("z", "w")]));
+    assert!(!matches("x", &[("y", "z")]));
+    assert!(!matches("!x", &[("x", "z")]));
+    assert!(!matches("x>1", &[("x", "0")]));
+    assert!(!matches("x>1", &[("x", "abc")]));
+    assert!(!matches("x<1", &[("x", "2")]));
+    assert!(matches("x in (,a)", &[("x", "")]));
+}
+
+#[test]
+fn limits_are_exact() {
+    let keys = |count: usize| {
+        let keys: Vec<String> = (0..count).map(|index| format!("k{index}")).collect();
+        keys.join(",")
+    };
+    assert!(Selector::parse(&keys(64)).is_ok());
+    assert!(Selector::parse(&keys(65)).is_err());
+    assert!(Selector::parse(&format!("k in ({})", keys(256))).is_ok());
+    assert!(Selector::parse(&format!("k in ({})", keys(257))).is_err());
+    assert!(Selector::parse(&" ".repeat(8192)).is_ok());
+    assert!(Selector::parse(&" ".repeat(8193)).is_err());
+    let long = "a".repeat(63);
+    assert!(Selector::parse(&format!("{long}={long}")).is_ok());
+    assert!(Selector::parse(&format!("{long}a=b")).is_err());
+    assert!(Selector::parse(&format!("a={long}b")).is_err());
+}
+
+#[test]
+fn reasons_are_one_short_line_whatever_was_sent() {
+    let hostile = format!("a=\u{1b}[31m{}\r\nX: y", "z".repeat(500));
+    let reason = Selector::parse(&hostile).unwrap_err().to_string();
+    assert!(reason.chars().all(|c| !c.is_control()), "{reason:?}");
+    assert!(reason.len() < 512, "{reason:?}");
+}
+
+fn label_name() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9]([A-Za-z0-9_.-]{0,6}[A-Za-z0-9])?"
+}
+
+fn requirement() -> impl Strategy<Value = String> {
+    let value = prop_oneof![label_name(), Just(String::new())];
+    let values = prop::collection::vec(value.clone(), 1..4).prop_map(|values| {
+        let list = values.join(",");
+        if list.is_empty() {
+            ",".to_owned()
+        } else {
+            list
+        }
+    });
+    let key = (prop::option::of("[a-z]{1,4}(\\.[a-z]{1,3})?"), label_name()).prop_map(
+        |(prefix, name)| match prefix {
+            Some(prefix) => format!("{prefix}/{name}"),
+            None => name,
+        },
+    );
+    (key, value, values, any::<u32>(), 0..9).prop_map(|(key, value, values, bound, which)| {
+        match which {
+            0 => format!("{key}={value}"),
+            1 => format!("{key} == {value}"),
+            2 => format!("{key}!={value}"),
+            3 => format!("{key} in ({values})"),
+            4 => format!("{key} notin ( {values} )"),
+            5 => key,
+            6 => format!("!{key}"),
+            7 => format!("{key}>{bound}"),
+            _ => format!("{key}<{bound}"),
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_canonical_text_parses_to_the_same_selector(
+        texts in prop::collection::vec(requirement(), 0..6)
+    ) {
+        let selector = parse(&texts.join(" , "));
+        prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text: String) {
+        if let Ok(selector) = Selector::parse(&text) {
+            prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+        }
+    }
+
+    #[test]
+    fn no_text_of_the_grammars_own_letters_makes_it_panic(text in "[ax/=!(),<> in.-]{0,24}") {
+        if let Ok(selector) = Selector::parse(&text) {
+            prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The TLS server configuration (`protocol.md` §7.2).
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+/// Why there is no server configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The text holds no certificate.
+    #[error("no certificate in the PEM text")]
+    NoCertificate,
+    /// The text is no PEM, or lacks a private key.
+    #[error("cannot read the PEM text: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// Key and certificate do not fit, or neither is usable.
+    #[error("cannot use the certificate and key: {0}")]
+    Unusable(#[from] rustls::Error),
+    /// The clients' authorities are unusable.
+    #[error("cannot use the client authorities: {0}")]
+    Clients(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// Which clients may connect.
+#[derive(Clone, Debug)]
+pub enum ClientAuth {
+    /// Any; no certificate is asked for.
+    None,
+    /// Those with a certificate of one of these authorities.
+    Required(Arc<RootCertStore>),
+}
+
+/// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
+///
+/// # Errors
+/// When key and certificate do not fit or an authority is unusable.
+pub fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    clients: &ClientAuth,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+    let builder = match clients {
+        ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Required(roots) => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?,
+        ),
+    };
+    let mut config = builder.with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Reads a certificate chain, leaf first.
+///
+/// # Errors
+/// When the text is no PEM or holds no certificate.
+pub fn chain_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>()?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate);
+    }
+    Ok(chain)
+}
+
+/// Reads a private key: PKCS #8, PKCS #1 or SEC 1.
+///
+/// # Errors
+/// When the text is no PEM or holds no private key.
+pub fn key_from_pem(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    Ok(PrivateKeyDer::from_pem_slice(pem)?)
+}
