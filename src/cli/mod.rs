@@ -1,1 +1,66 @@
-//! (cli)
+//! The command line: one file per subcommand.
+
+pub mod demo;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Kubernetes custom and external metrics from NVIDIA DCGM series.
+#[derive(Debug, Parser)]
+#[command(name = "gpu-metrics-apiserver", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The whole thing on a laptop: a simulated GPU fleet, served over TLS.
+    Demo(demo::DemoArgs),
+}
+
+/// How a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The user asked for what cannot be: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// What was asked for did not work out: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Failure {
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Failed(_) => 1,
+        }
+    }
+}
+
+/// Parses the arguments and runs the command; the process' exit code.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: no runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = match cli.command {
+        Command::Demo(args) => runtime.block_on(demo::run(args)),
+    };
+    // A lookup that hangs in a blocking thread must not hold up the exit.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -21,21 +21,12 @@ use url::Url;
 use crate::core::policy::{MetricSpec, Policy};
 use crate::core::signal::SignalSpec;
 use crate::dcgm::fields;
+use crate::dcgm::schemes::ExporterIdentity;
 
 pub use problem::Error;
 pub use prometheus::{
     Auth, ClientFiles, InvalidUrl, Password, PrometheusSettings, Secret, Tls, Verb, parse_url,
 };
-
-/// How the exporter's own pods are recognised, beside what is built in: their
-/// bare `pod` label must never be booked as a GPU's holder (`dcgm.md` §2.6).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExporterIdentity {
-    /// Names of exporters' containers.
-    pub containers: Vec<String>,
-    /// Namespaces exporters run in.
-    pub namespaces: Vec<String>,
-}
 
 /// What the command line may set over the file.
 #[derive(Clone, Debug, Default)]
@@ -115,10 +106,8 @@ impl Config {
         config.policy = gpu::policy(&gpu)?;
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
-        config.exporters = ExporterIdentity {
-            containers: gpu.exporter_containers,
-            namespaces: gpu.exporter_namespaces,
-        };
+        config.exporters.containers.extend(gpu.exporter_containers);
+        config.exporters.namespaces.extend(gpu.exporter_namespaces);
         Ok(config)
     }
 }

@@ -1,0 +1,168 @@
+//! What `demo` leaves in its directory: kubeconfig, authority, configuration.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustls::{RootCertStore, ServerConfig};
+
+use super::Failure;
+use crate::core::time::Timestamp;
+use crate::serve::certs::{Authority, Issued, Validity};
+use crate::serve::tls::{ClientAuth, server_config};
+
+/// Certificates of a demonstration outlive it, but not by much.
+const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
+
+/// Clocks of the two ends may differ a little.
+const VALID_BEFORE: Duration = Duration::from_secs(3600);
+
+/// What `demo` is known as to itself.
+const CLIENT: &str = "demo";
+
+const CONFIG: &str = "\
+# A configuration file of gpu-metrics-apiserver with its defaults.
+# Pass it with --config; every key may be left out.
+gpu:
+  window: auto          # 1m, or four readings where they are rarer
+  step: auto            # the grid of instants: the scrape or exporter interval
+  poll: auto            # how often the source is asked
+  average: mean-of-instants
+  idle: zero
+";
+
+/// Authority, serving and client certificate.
+pub(super) struct Identity {
+    authority: Authority,
+    serving: Issued,
+    client: Issued,
+}
+
+impl Identity {
+    pub(super) fn make(now: Timestamp) -> Result<Self, Failure> {
+        let now = UNIX_EPOCH + now.since(Timestamp::from_millis(0));
+        let validity = Validity {
+            not_before: now - VALID_BEFORE,
+            not_after: now + VALID_FOR,
+        };
+        let failed = |error| Failure::Failed(format!("cannot make certificates: {error}"));
+        let authority = Authority::new("gpu-metrics-apiserver demo", validity).map_err(failed)?;
+        let address = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+        let serving = authority.serving(&["localhost"], &address, validity).map_err(failed)?;
+        let client = authority.client(CLIENT, None, validity).map_err(failed)?;
+        Ok(Self {
+            authority,
+            serving,
+            client,
+        })
+    }
+
+    /// TLS that lets in who holds the client certificate, nobody else.
+    pub(super) fn tls(&self) -> Result<Arc<ServerConfig>, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.certificate()).map_err(|error| failed(&error))?;
+        let clients = ClientAuth::Required(Arc::new(roots));
+        server_config(vec![self.serving.certificate.clone()], self.serving.key(), &clients)
+            .map_err(|error| failed(&error))
+    }
+
+    fn kubeconfig(&self, address: SocketAddr) -> String {
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters:\n\
+             - name: demo\n  \
+               cluster:\n    \
+                 server: https://{address}\n    \
+                 certificate-authority: ca.crt\n\
+             users:\n\
+             - name: {CLIENT}\n  \
+               user:\n    \
+                 client-certificate: client.crt\n    \
+                 client-key: client.key\n\
+             contexts:\n\
+             - name: demo\n  \
+               context:\n    \
+                 cluster: demo\n    \
+                 user: {CLIENT}\n\
+             current-context: demo\n"
+        )
+    }
+}
+
+/// The directory, and whether it is ours to remove.
+pub(super) struct Directory {
+    path: PathBuf,
+    temporary: bool,
+}
+
+impl Directory {
+    /// Makes sure the directory is there.
+    pub(super) fn prepare(wanted: Option<&Path>) -> Result<Self, Failure> {
+        let temporary = wanted.is_none();
+        let path = wanted.map_or_else(
+            || std::env::temp_dir().join(format!("gpu-metrics-apiserver-demo-{}", std::process::id())),
+            Path::to_path_buf,
+        );
+        let mut builder = fs::DirBuilder::new();
+        // A directory of ours must be new: somebody else's in its place, in a
+        // world-writable folder, must not receive our keys.
+        let made = builder.recursive(!temporary).mode(0o700).create(&path);
+        made.map_err(|error| unwritable(&path, &error))?;
+        let path = path.canonicalize().map_err(|error| unwritable(&path, &error))?;
+        Ok(Self { path, temporary })
+    }
+
+    /// Writes everything.
+    pub(super) fn write(&self, identity: &Identity, address: SocketAddr) -> Result<(), Failure> {
+        let files = [
+            ("ca.crt", identity.authority.certificate_pem()),
+            ("client.crt", identity.client.certificate_pem.clone()),
+            ("client.key", identity.client.key_pem.clone()),
+            ("kubeconfig", identity.kubeconfig(address)),
+            ("config.yaml", CONFIG.to_owned()),
+        ];
+        for (name, text) in files {
+            let path = self.path.join(name);
+            write_private(&path, &text).map_err(|error| unwritable(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Where the kubeconfig is.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.path.join("kubeconfig")
+    }
+
+    /// Removes a temporary directory.
+    pub(super) fn clean(&self) {
+        if self.temporary
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "the temporary directory stays");
+        }
+    }
+}
+
+/// Only the owner may read what holds a key. The file is replaced, so that one
+/// with other rights, or a link, does not lend them.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!(
+        "cannot write {}: {error}: choose another directory with --dir",
+        path.display()
+    ))
+}

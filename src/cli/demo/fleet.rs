@@ -1,0 +1,59 @@
+//! The simulated fleet behind real exporter endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Failure, Feed};
+use crate::app::clock;
+use crate::simulator::live::{self, Controls, RunningExporter};
+use crate::simulator::{Fleet, Scenario};
+use crate::source::{ExporterTarget, Exporters, KeyHasher, Source};
+
+/// GPUs on one simulated node.
+const GPUS_PER_NODE: u32 = 8;
+
+/// The exporters renew their readings this often in the demonstration, and
+/// are scraped as often: two readings make a value, so the first one is there
+/// after a few seconds.
+const SCRAPE: Duration = Duration::from_secs(2);
+
+/// Starts the exporters.
+pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<Feed, Failure> {
+    let mut scenario = Scenario::demo().starting_at(clock::now());
+    scenario.seed = seed;
+    scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
+    scenario.gpus_per_node = GPUS_PER_NODE;
+    let fleet = Arc::new(Fleet::new(scenario));
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("the simulated fleet: {error}"));
+    let running = live::serve(Arc::clone(&fleet), Arc::new(Controls::default()), clock::now)
+        .await
+        .map_err(|error| failed(&error))?;
+    let targets = running.iter().map(|exporter| target(&fleet, exporter)).collect();
+    let exporters = Exporters::new(targets, KeyHasher::new()).map_err(|error| failed(&error))?;
+    Ok(Feed {
+        source: Source::Exporters(Box::new(exporters)),
+        inventory: Box::new(move |at| {
+            // The exporters live as long as the inventory is asked for.
+            debug_assert_eq!(running.len(), fleet.exporters().len());
+            Arc::new(fleet.inventory(at))
+        }),
+        scrape: Some(SCRAPE),
+    })
+}
+
+/// The labels a ServiceMonitor gives the target (`dcgm.md` §2.1).
+fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
+    let exporter = &fleet.exporters()[running.index];
+    let labels = [
+        ("job", "nvidia-dcgm-exporter"),
+        ("instance", &exporter.instance),
+        ("namespace", exporter.namespace),
+        ("pod", &exporter.pod),
+        ("container", "nvidia-dcgm-exporter"),
+        ("service", "nvidia-dcgm-exporter"),
+    ];
+    ExporterTarget {
+        url: format!("http://{}/metrics", running.addr),
+        labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+    }
+}

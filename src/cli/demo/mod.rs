@@ -1,0 +1,205 @@
+//! `demo`: everything in one process, nothing to install.
+//!
+//! A simulated fleet as real dcgm-exporter endpoints, scraped directly (or a
+//! real Prometheus, read as in production), the poll loop, and the API over TLS
+//! with certificates made for the occasion.
+
+mod files;
+mod fleet;
+mod show;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use url::Url;
+
+use super::Failure;
+use crate::api::{self, Api};
+use crate::app::{Engine, EngineSettings, clock};
+use crate::config::{self, Config, Flags};
+use crate::core::inventory::Inventory;
+use crate::core::policy::MetricSpec;
+use crate::dcgm::metrics;
+use crate::pipeline::Settings;
+use crate::provider::gpu::GpuProvider;
+use crate::serve::listener::{Limits, Listener};
+use crate::source::{KeyHasher, Prometheus, Source};
+use crate::telemetry;
+
+/// A kubectl that hangs on must not hold up Ctrl-C.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Flags of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Where kubeconfig, authority and configuration file go [default: a
+    /// temporary directory, removed at the end]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Port of the API on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 6443)]
+    port: u16,
+    /// How many GPUs the simulated fleet has
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(8..=4096))]
+    gpus: u32,
+    /// Another fleet for another number
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Read this Prometheus instead of simulating a fleet
+    #[arg(long, value_parser = config::parse_url, conflicts_with_all = ["gpus", "seed"])]
+    prometheus_url: Option<Url>,
+    /// A configuration file
+    #[arg(long)]
+    config: Option<PathBuf>,
+}
+
+/// Runs the demonstration until Ctrl-C.
+///
+/// # Errors
+/// When the configuration is wrong, the directory cannot be written or the
+/// port is taken.
+pub async fn run(args: DemoArgs) -> Result<(), Failure> {
+    telemetry::init();
+    let config = configuration(&args)?;
+    let mut signals = Signals::new()?;
+    let tcp = bind(args.port).await?;
+    let address = tcp.local_addr().map_err(|error| Failure::Failed(error.to_string()))?;
+    let directory = files::Directory::prepare(args.dir.as_deref())?;
+    let identity = files::Identity::make(clock::now())?;
+    directory.write(&identity, address)?;
+    let mut feed = match &config.prometheus {
+        Some(settings) => Feed::prometheus(settings.clone())?,
+        None => fleet::simulate(args.gpus, args.seed).await?,
+    };
+    feed.adjust(&config);
+    let metrics: Vec<MetricSpec> = metrics::built_in().into_iter().chain(config.metrics.clone()).collect();
+    let provider = Arc::new(GpuProvider::new(&metrics));
+    let ready = Arc::new(AtomicBool::new(false));
+    let (stop, stopped) = watch::channel(false);
+    let engine = engine(config, feed, metrics, &provider, &ready);
+    let polling = tokio::spawn(engine.run(stopped.clone()));
+    let server = Api::new(Arc::clone(&provider) as _, clock::now, ready);
+    let limits = Limits {
+        drain: DRAIN,
+        ..Limits::default()
+    };
+    let listener = Listener::new(tcp, Arc::new(ArcSwap::new(identity.tls()?)), limits, api::refusal);
+    let serving = tokio::spawn(listener.run(server, stopped.clone()));
+    let showing = tokio::spawn(show::run(Arc::clone(&provider), directory.kubeconfig(), address, stopped));
+    signals.wait().await;
+    println!("stopping");
+    let _ = stop.send(true);
+    let _ = tokio::join!(polling, serving, showing);
+    directory.clean();
+    Ok(())
+}
+
+fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
+    let flags = Flags {
+        prometheus_url: args.prometheus_url.clone(),
+    };
+    let Some(path) = &args.config else {
+        return Ok(Config::built_in(&flags));
+    };
+    let config = Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(config)
+}
+
+async fn bind(port: u16) -> Result<TcpListener, Failure> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot listen on {address}: {error}: end the program that has the port, or choose another with --port \
+             (0 takes a free one)"
+        ))
+    })
+}
+
+/// Where samples and inventory come from.
+struct Feed {
+    source: Source,
+    inventory: Box<dyn Fn(crate::core::time::Timestamp) -> Arc<Inventory> + Send>,
+    /// The scrape interval, where we scrape ourselves.
+    scrape: Option<Duration>,
+}
+
+impl Feed {
+    fn prometheus(settings: config::PrometheusSettings) -> Result<Self, Failure> {
+        let source = Prometheus::new(settings, KeyHasher::new())
+            .map_err(|error| Failure::Failed(error.to_string()))?;
+        let nobody = Arc::new(Inventory::default());
+        Ok(Self {
+            source: Source::Prometheus(Box::new(source)),
+            inventory: Box::new(move |_| Arc::clone(&nobody)),
+            scrape: None,
+        })
+    }
+
+    fn adjust(&mut self, config: &Config) {
+        if config.policy.scrape_interval.is_some() {
+            self.scrape = None;
+        }
+    }
+}
+
+fn engine(
+    mut config: Config,
+    feed: Feed,
+    metrics: Vec<MetricSpec>,
+    provider: &Arc<GpuProvider>,
+    ready: &Arc<AtomicBool>,
+) -> Engine {
+    if let Some(scrape) = feed.scrape {
+        // Who scrapes knows the interval, and the exporters renew as often.
+        config.policy.scrape_interval = Some(scrape);
+        config.policy.exporter_interval = config.policy.exporter_interval.or(Some(scrape));
+        config.poll = Some(scrape);
+    }
+    Engine::new(EngineSettings {
+        pipeline: Settings {
+            policy: config.policy,
+            signals: config.signals,
+            metrics,
+            exporter: config.exporters,
+        },
+        source: feed.source,
+        inventory: feed.inventory,
+        poll: config.poll,
+        provider: Arc::clone(provider),
+        ready: Arc::clone(ready),
+    })
+}
+
+/// Ctrl-C, and the polite way to end a process.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let handler = |kind| signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")));
+        Ok(Self {
+            interrupt: handler(SignalKind::interrupt())?,
+            terminate: handler(SignalKind::terminate())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What `demo` prints: the address, commands that work as printed, and the
+//! flagship as it moves.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::app::clock;
+use crate::core::snapshot::Snapshot;
+use crate::dcgm::metrics::MEMORY_UTILIZATION;
+use crate::provider::gpu::GpuProvider;
+
+/// How often a line is printed.
+const EVERY: Duration = Duration::from_secs(3);
+
+/// How often the first values are looked for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Prints until `stop`.
+pub(super) async fn run(
+    provider: Arc<GpuProvider>,
+    kubeconfig: PathBuf,
+    address: SocketAddr,
+    mut stop: watch::Receiver<bool>,
+) {
+    println!("serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}");
+    println!("waiting for the first values ...");
+    let mut announced = false;
+    let mut wait = LOOK;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        let Some(snapshot) = provider.snapshot() else { continue };
+        let Some(busiest) = busiest(&snapshot) else { continue };
+        if !announced {
+            announced = true;
+            wait = EVERY;
+            println!("{}", commands(&kubeconfig, &busiest));
+        }
+        println!("{}", line(&snapshot, &busiest));
+    }
+}
+
+/// A namespace, a pod and a workload worth looking at.
+struct Busiest {
+    namespace: String,
+    workload: Option<String>,
+}
+
+/// The namespace with most pods that have a value.
+fn busiest(snapshot: &Snapshot) -> Option<Busiest> {
+    let metric = snapshot.metrics().iter().position(|metric| metric.name == MEMORY_UTILIZATION)?;
+    let (kind, table) = snapshot.layout().table("pods")?;
+    let values = snapshot.values(kind, metric);
+    let mut counts = std::collections::BTreeMap::new();
+    for (object, _) in table.objects.iter().zip(values).filter(|(_, value)| value.is_some()) {
+        *counts.entry(object.namespace.clone()?).or_insert(0) += 1;
+    }
+    let (namespace, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let workload = snapshot.layout().table("deployments.apps").and_then(|(kind, table)| {
+        let (start, objects) = table.within(Some(&namespace));
+        let values = snapshot.values(kind, metric);
+        let mut served = (start..).zip(objects).filter(|(index, _)| values.get(*index).is_some_and(Option::is_some));
+        served.next().map(|(_, object)| object.name.to_string())
+    });
+    Some(Busiest {
+        namespace: namespace.to_string(),
+        workload,
+    })
+}
+
+fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
+    let namespace = &busiest.namespace;
+    let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
+    let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
+    let mut paths = vec![
+        ("each pod", format!("{custom}/pods/*/{MEMORY_UTILIZATION}")),
+        ("the namespace", format!("{custom}/metrics/{MEMORY_UTILIZATION}")),
+        ("the cluster", format!("{external}/cluster_{MEMORY_UTILIZATION}")),
+    ];
+    if let Some(workload) = &busiest.workload {
+        paths.insert(
+            1,
+            ("a Deployment", format!("{custom}/deployments.apps/{workload}/{MEMORY_UTILIZATION}")),
+        );
+    }
+    let mut text = String::from("try, in another terminal:\n");
+    for (what, path) in paths {
+        let kubeconfig = kubeconfig.display();
+        text.push_str(&format!("  # {what}\n  kubectl --kubeconfig '{kubeconfig}' get --raw '{path}'\n"));
+    }
+    text.push_str("Ctrl-C ends it.");
+    text
+}
+
+/// One line: the flagship of the namespace and of the cluster.
+fn line(snapshot: &Snapshot, busiest: &Busiest) -> String {
+    let index = |name: &str| snapshot.metrics().iter().position(|metric| metric.name == name);
+    let now = clock::now();
+    let value = |found: Option<crate::core::metric::Value>| {
+        found
+            .filter(|value| value.fresh_until > now)
+            .map_or_else(|| "unknown".to_owned(), |value| format!("{:.1}", value.value))
+    };
+    let cluster = |name| value(index(name).and_then(|metric| snapshot.cluster_value(metric)));
+    let namespace = snapshot.layout().table("namespaces").and_then(|(kind, table)| {
+        let object = table.find(None, &busiest.namespace)?;
+        snapshot.values(kind, index(MEMORY_UTILIZATION)?).get(object).copied().flatten()
+    });
+    format!(
+        "{MEMORY_UTILIZATION}: {} in namespace {}, {} in the cluster; GPUs active {}, idle {}, held {}",
+        value(namespace),
+        busiest.namespace,
+        cluster(MEMORY_UTILIZATION),
+        cluster("gpu_active_count"),
+        cluster("gpu_idle_count"),
+        cluster("gpu_held_count"),
+    )
+}
