@@ -28,6 +28,8 @@ pub mod cli;
 pub mod config;
 pub mod core;
 pub mod dcgm;
+#[cfg(test)]
+mod layering;
 pub mod pipeline;
 pub mod provider;
 pub mod serve;

@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // One provider for every TLS connection, in and out.
-    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
         eprintln!("error: another TLS crypto provider is installed already");
         return ExitCode::FAILURE;
     }

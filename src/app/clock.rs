@@ -8,7 +8,9 @@ use crate::core::time::Timestamp;
 /// The time now.
 #[must_use]
 pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(0))
 }
 

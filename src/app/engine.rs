@@ -58,7 +58,9 @@ pub struct EngineSettings {
 
 impl std::fmt::Debug for EngineSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EngineSettings").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("EngineSettings")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,7 +80,9 @@ pub struct Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("pipeline", &self.pipeline).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("pipeline", &self.pipeline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +144,12 @@ impl Engine {
         if store.series_len() > SMALL_FLEET_SERIES {
             return POLL_MAX;
         }
-        let quickest = store.jobs().iter().map(|job| job.timing.scrape_ms).min().unwrap_or(0);
+        let quickest = store
+            .jobs()
+            .iter()
+            .map(|job| job.timing.scrape_ms)
+            .min()
+            .unwrap_or(0);
         let third = Duration::from_millis(u64::try_from(quickest / 3).unwrap_or(0));
         third.clamp(POLL_MIN, POLL_MAX)
     }
@@ -180,7 +189,11 @@ impl Engine {
     async fn ask(&mut self, spec: &SignalSpec) -> Result<(), bool> {
         let now = clock::now();
         let range = self.pipeline.range(spec.id, now);
-        match self.source.fetch(spec, now, range, now, &mut self.batch).await {
+        match self
+            .source
+            .fetch(spec, now, range, now, &mut self.batch)
+            .await
+        {
             Ok(_) => {
                 let report = self.pipeline.take(&self.batch, now);
                 self.log_report(spec, &report);
@@ -253,5 +266,8 @@ impl Engine {
 /// Whether a failure concerns the source as a whole: asking for the other
 /// signals would only wait as long again.
 fn is_fatal(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew)
+    matches!(
+        error.kind(),
+        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew
+    )
 }

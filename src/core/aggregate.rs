@@ -6,7 +6,9 @@ use super::frame::Frame;
 use super::grid::{Reading, RowId};
 use super::layout::{Layout, RowFacts, Standing};
 use super::metric::Value;
-use super::policy::{Activity, Condition, DeviceValue, Formula, Idle, Measure, Over, Policy, Reducer, Shared};
+use super::policy::{
+    Activity, Condition, DeviceValue, Formula, Idle, Measure, Over, Policy, Reducer, Shared,
+};
 use super::signal::SignalId;
 use super::time::{Timestamp, millis};
 
@@ -110,9 +112,13 @@ impl Evaluator<'_> {
             return None;
         }
         let value = match (ask.measure, ask.formula) {
-            (Measure::Devices { reducer: Reducer::Mean, .. }, Formula::Plain) => {
-                self.mean_of_device_means(members, ask)?
-            }
+            (
+                Measure::Devices {
+                    reducer: Reducer::Mean,
+                    ..
+                },
+                Formula::Plain,
+            ) => self.mean_of_device_means(members, ask)?,
             _ => self.fold(&scratch.tallies, ask)?,
         };
         Some(Value {
@@ -148,7 +154,13 @@ impl Evaluator<'_> {
 
     /// One number out of the instants' tallies.
     fn fold(&self, tallies: &[(i64, Tally)], ask: &Ask<'_>) -> Option<f64> {
-        let active_only = matches!(ask.measure, Measure::Devices { over: Over::Active, .. });
+        let active_only = matches!(
+            ask.measure,
+            Measure::Devices {
+                over: Over::Active,
+                ..
+            }
+        );
         let any_active = tallies.iter().any(|(_, tally)| tally.counted > 0);
         if active_only && !any_active {
             return (self.policy.idle == Idle::Zero).then_some(0.0);
@@ -187,7 +199,10 @@ impl Evaluator<'_> {
                 }
             }
             if instants > 0 {
-                let share = rows.first().and_then(|row| self.layout.fact(*row)).map_or(1.0, |facts| facts.weight);
+                let share = rows
+                    .first()
+                    .and_then(|row| self.layout.fact(*row))
+                    .map_or(1.0, |facts| facts.weight);
                 sum += share * (device_sum / f64::from(instants));
                 weight += share;
             }
@@ -242,7 +257,14 @@ impl Evaluator<'_> {
         tally
     }
 
-    fn add(&self, tally: &mut Tally, value: DeviceValue, reading: Reading, facts: &RowFacts, instant: i64) {
+    fn add(
+        &self,
+        tally: &mut Tally,
+        value: DeviceValue,
+        reading: Reading,
+        facts: &RowFacts,
+        instant: i64,
+    ) {
         if value == DeviceValue::MemoryUsedPercent {
             if let Some((used, whole)) = self.framebuffer(facts, instant) {
                 tally.sum += 100.0 * used.value;
@@ -254,7 +276,14 @@ impl Evaluator<'_> {
         tally.weight += facts.weight;
     }
 
-    fn count(&self, tally: &mut Tally, rows: &[RowId], ask: &Ask<'_>, instant: i64, provenance: &mut Provenance) {
+    fn count(
+        &self,
+        tally: &mut Tally,
+        rows: &[RowId],
+        ask: &Ask<'_>,
+        instant: i64,
+        provenance: &mut Provenance,
+    ) {
         let held = |facts: &RowFacts| facts.standing == Standing::Held;
         let any = [
             DeviceValue::MemoryUtilization,
@@ -263,10 +292,14 @@ impl Evaluator<'_> {
         ];
         let memory = self.best(rows, any[0], instant, ask);
         let shown = match ask.measure {
-            Measure::HeldCount => any.iter().find_map(|value| self.best(rows, *value, instant, ask)),
+            Measure::HeldCount => any
+                .iter()
+                .find_map(|value| self.best(rows, *value, instant, ask)),
             _ => memory,
         };
-        let Some((reading, facts)) = shown else { return };
+        let Some((reading, facts)) = shown else {
+            return;
+        };
         provenance.saw(reading, facts);
         tally.valid += 1;
         if !held(facts) {
@@ -285,14 +318,24 @@ impl Evaluator<'_> {
 
     /// The reading that counts for one device of the group: of its rows the
     /// newest, of equally new ones the larger.
-    fn best(&self, rows: &[RowId], value: DeviceValue, instant: i64, ask: &Ask<'_>) -> Option<(Reading, &RowFacts)> {
+    fn best(
+        &self,
+        rows: &[RowId],
+        value: DeviceValue,
+        instant: i64,
+        ask: &Ask<'_>,
+    ) -> Option<(Reading, &RowFacts)> {
         let mut best: Option<(Reading, &RowFacts)> = None;
         for row in rows {
-            let Some(facts) = self.layout.fact(*row) else { continue };
+            let Some(facts) = self.layout.fact(*row) else {
+                continue;
+            };
             if ask.rows.is_some_and(|wanted| !wanted(facts)) {
                 continue;
             }
-            let Some(mut reading) = self.reading(*row, facts, value, instant) else { continue };
+            let Some(mut reading) = self.reading(*row, facts, value, instant) else {
+                continue;
+            };
             if ask.one_pod && self.policy.shared == Shared::Split {
                 reading.value /= f64::from(self.holders(facts.device, value, instant).max(1));
             }
@@ -311,7 +354,10 @@ impl Evaluator<'_> {
         if facts.row.device.is_mig() {
             return false;
         }
-        self.layout.instances_of(facts.device).iter().any(|device| self.device_reading(*device, value, instant).is_some())
+        self.layout
+            .instances_of(facts.device)
+            .iter()
+            .any(|device| self.device_reading(*device, value, instant).is_some())
     }
 
     /// The device's reading, whoever holds it.
@@ -343,7 +389,13 @@ impl Evaluator<'_> {
     }
 
     /// A row's reading of a device value at an instant.
-    fn reading(&self, row: RowId, facts: &RowFacts, value: DeviceValue, instant: i64) -> Option<Reading> {
+    fn reading(
+        &self,
+        row: RowId,
+        facts: &RowFacts,
+        value: DeviceValue,
+        instant: i64,
+    ) -> Option<Reading> {
         let signal = |signal| {
             let reading = self.frame.reading(signal, row, instant)?;
             (reading.at >= facts.started).then_some(reading)
@@ -379,7 +431,14 @@ impl Evaluator<'_> {
     }
 
     /// Whether a device counts as in use at an instant, or did within `hold`.
-    fn is_active(&self, rows: &[RowId], value: DeviceValue, reading: Reading, facts: &RowFacts, instant: i64) -> bool {
+    fn is_active(
+        &self,
+        rows: &[RowId],
+        value: DeviceValue,
+        reading: Reading,
+        facts: &RowFacts,
+        instant: i64,
+    ) -> bool {
         if self.is_active_now(value, Some(reading), facts, instant) {
             return true;
         }
@@ -394,7 +453,13 @@ impl Evaluator<'_> {
         })
     }
 
-    fn is_active_now(&self, value: DeviceValue, reading: Option<Reading>, facts: &RowFacts, instant: i64) -> bool {
+    fn is_active_now(
+        &self,
+        value: DeviceValue,
+        reading: Option<Reading>,
+        facts: &RowFacts,
+        instant: i64,
+    ) -> bool {
         let holds = |condition: &Condition| match condition {
             Condition::Allocated => facts.standing == Standing::Held,
             Condition::Above(value, threshold) => self
@@ -404,11 +469,15 @@ impl Evaluator<'_> {
         match &self.policy.activity {
             Activity::OwnValueAboveZero => {
                 // Bytes and watts say nothing about use.
-                let by_itself = matches!(value, DeviceValue::MemoryUtilization | DeviceValue::GpuUtilization);
+                let by_itself = matches!(
+                    value,
+                    DeviceValue::MemoryUtilization | DeviceValue::GpuUtilization
+                );
                 if by_itself || matches!(value, DeviceValue::Signal(_)) {
                     return reading.is_some_and(|reading| reading.value > 0.0);
                 }
-                let memory = self.device_reading(facts.device, DeviceValue::MemoryUtilization, instant);
+                let memory =
+                    self.device_reading(facts.device, DeviceValue::MemoryUtilization, instant);
                 memory.is_some_and(|reading| reading.value > 0.0)
             }
             Activity::Any(conditions) => conditions.iter().any(holds),
@@ -436,7 +505,11 @@ impl Tally {
         }
         match reducer {
             Reducer::Mean if *value == DeviceValue::MemoryUsedPercent => {
-                if self.whole > 0.0 { self.sum / self.whole } else { 0.0 }
+                if self.whole > 0.0 {
+                    self.sum / self.whole
+                } else {
+                    0.0
+                }
             }
             Reducer::Mean if self.weight > 0.0 => self.sum / self.weight,
             Reducer::Mean => 0.0,

@@ -51,7 +51,9 @@ impl Frame {
     /// The reading of a row at an instant.
     #[must_use]
     pub fn reading(&self, signal: SignalId, row: RowId, instant: i64) -> Option<Reading> {
-        self.signals.get(signal.index())?.get(row, instant, self.step_ms)
+        self.signals
+            .get(signal.index())?
+            .get(row, instant, self.step_ms)
     }
 
     /// The original exporter's number.

@@ -90,7 +90,14 @@ impl Columns {
 
     /// Sets the reading of `row` at instant `index`; instants before the first
     /// kept one are ignored.
-    pub fn set(&mut self, row: RowId, index: i64, step_ms: i64, reading: Option<Reading>, rows: usize) {
+    pub fn set(
+        &mut self,
+        row: RowId,
+        index: i64,
+        step_ms: i64,
+        reading: Option<Reading>,
+        rows: usize,
+    ) {
         if self.columns.is_empty() && reading.is_some() {
             self.first = index;
         }

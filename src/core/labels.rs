@@ -77,7 +77,9 @@ impl Labels {
         }
         let mut map: BTreeMap<_, _> = self.0.iter().cloned().collect();
         for (name, value) in &other.0 {
-            let kept = map.entry(Arc::clone(name)).or_insert_with(|| Arc::clone(value));
+            let kept = map
+                .entry(Arc::clone(name))
+                .or_insert_with(|| Arc::clone(value));
             if value < kept {
                 *kept = Arc::clone(value);
             }

@@ -75,8 +75,12 @@ impl KindTable {
     /// [`KindTable::objects`] that begins at the index returned.
     #[must_use]
     pub fn within(&self, namespace: Option<&str>) -> (usize, &[Object]) {
-        let start = self.objects.partition_point(|o| o.namespace.as_deref() < namespace);
-        let end = self.objects.partition_point(|o| o.namespace.as_deref() <= namespace);
+        let start = self
+            .objects
+            .partition_point(|o| o.namespace.as_deref() < namespace);
+        let end = self
+            .objects
+            .partition_point(|o| o.namespace.as_deref() <= namespace);
         (start, &self.objects[start..end])
     }
 
@@ -146,9 +150,14 @@ impl Layout {
     }
 
     fn rank(&mut self, row: &Row) -> u32 {
-        let same_as_last = self.devices.last().and_then(|rows| rows.last()).is_some_and(|last| {
-            self.fact(*last).is_some_and(|facts| facts.row.device == row.device)
-        });
+        let same_as_last = self
+            .devices
+            .last()
+            .and_then(|rows| rows.last())
+            .is_some_and(|last| {
+                self.fact(*last)
+                    .is_some_and(|facts| facts.row.device == row.device)
+            });
         if !same_as_last {
             self.devices.push(Vec::new());
         }
@@ -176,11 +185,15 @@ impl Layout {
             let Some(device) = self.devices[rank].first().and_then(|row| self.fact(*row)) else {
                 continue;
             };
-            let (uuid, is_mig) = (Arc::clone(&device.row.device.uuid), device.row.device.is_mig());
+            let (uuid, is_mig) = (
+                Arc::clone(&device.row.device.uuid),
+                device.row.device.is_mig(),
+            );
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             if !is_mig {
                 parent = Some((rank, uuid));
-            } else if let Some((parent, _)) = parent.as_ref().filter(|(_, parent)| *parent == uuid) {
+            } else if let Some((parent, _)) = parent.as_ref().filter(|(_, parent)| *parent == uuid)
+            {
                 self.instances.entry(*parent).or_default().push(rank);
             }
         }
@@ -252,14 +265,23 @@ fn standing<'a>(
         return (Standing::Nobody, None);
     };
     let bare = row.scheme == Some(Scheme::Bare);
-    let known_exporter = exporters.contains(&(Arc::clone(&owner.namespace), Arc::clone(&owner.pod)));
+    let known_exporter =
+        exporters.contains(&(Arc::clone(&owner.namespace), Arc::clone(&owner.pod)));
     let looks_like_exporter = bare && (row.suspect || known_exporter);
     if inventory.authority == Authority::Series {
-        let standing = if looks_like_exporter { Standing::Nobody } else { Standing::Held };
+        let standing = if looks_like_exporter {
+            Standing::Nobody
+        } else {
+            Standing::Held
+        };
         return (standing, None);
     }
     let Some(pod) = inventory.pod(&owner.namespace, &owner.pod) else {
-        let standing = if looks_like_exporter { Standing::Nobody } else { Standing::Gone };
+        let standing = if looks_like_exporter {
+            Standing::Nobody
+        } else {
+            Standing::Gone
+        };
         return (standing, None);
     };
     // Bare labels stand on idle devices too, and then they are the exporter's:
@@ -270,9 +292,10 @@ fn standing<'a>(
     if !pod.is_live() {
         return (Standing::Gone, None);
     }
-    let elsewhere = pod.node.as_ref().is_some_and(|node| {
-        known_node(row, inventory).is_some_and(|named| named != node)
-    });
+    let elsewhere = pod
+        .node
+        .as_ref()
+        .is_some_and(|node| known_node(row, inventory).is_some_and(|named| named != node));
     if elsewhere && !row.proven {
         return (Standing::Conflict, None);
     }
@@ -282,7 +305,10 @@ fn standing<'a>(
 /// The first candidate that is the name of a node.
 fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
     row.nodes.iter().find(|name| {
-        inventory.nodes.binary_search_by(|node| node.name.as_ref().cmp(name.as_ref())).is_ok()
+        inventory
+            .nodes
+            .binary_search_by(|node| node.name.as_ref().cmp(name.as_ref()))
+            .is_ok()
     })
 }
 
@@ -297,15 +323,32 @@ struct Building<'a> {
 impl<'a> Building<'a> {
     fn new(inventory: &'a Inventory) -> Self {
         // The core kinds are always there, with or without objects.
-        let core = [ObjectKind::pod(), ObjectKind::namespace(), ObjectKind::node()];
-        let workloads = inventory.workloads.iter().map(|workload| workload.kind.clone());
+        let core = [
+            ObjectKind::pod(),
+            ObjectKind::namespace(),
+            ObjectKind::node(),
+        ];
+        let workloads = inventory
+            .workloads
+            .iter()
+            .map(|workload| workload.kind.clone());
         Self {
             inventory,
-            kinds: core.into_iter().chain(workloads).map(|kind| (kind, BTreeMap::new())).collect(),
+            kinds: core
+                .into_iter()
+                .chain(workloads)
+                .map(|kind| (kind, BTreeMap::new()))
+                .collect(),
         }
     }
 
-    fn add(&mut self, kind: &ObjectKind, key: ObjectKey, labels: impl FnOnce() -> Labels, row: RowId) {
+    fn add(
+        &mut self,
+        kind: &ObjectKind,
+        key: ObjectKey,
+        labels: impl FnOnce() -> Labels,
+        row: RowId,
+    ) {
         if let Some(objects) = self.kinds.get_mut(kind) {
             let (_, members) = objects.entry(key).or_insert_with(|| (labels(), Vec::new()));
             // A pod reaches a workload by one path only, but a selector and a
@@ -334,27 +377,52 @@ impl<'a> Building<'a> {
         let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) else {
             return;
         };
-        let Owner { namespace, pod: name, .. } = owner;
+        let Owner {
+            namespace,
+            pod: name,
+            ..
+        } = owner;
         let pod_labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
-        self.add(&ObjectKind::pod(), (Some(Arc::clone(namespace)), Arc::clone(name)), pod_labels, id);
-        let found = inventory.namespaces.iter().find(|object| object.name == *namespace);
-        let labels = || found.map(|namespace| namespace.labels.clone()).unwrap_or_default();
-        self.add(&ObjectKind::namespace(), (None, Arc::clone(namespace)), labels, id);
+        self.add(
+            &ObjectKind::pod(),
+            (Some(Arc::clone(namespace)), Arc::clone(name)),
+            pod_labels,
+            id,
+        );
+        let found = inventory
+            .namespaces
+            .iter()
+            .find(|object| object.name == *namespace);
+        let labels = || {
+            found
+                .map(|namespace| namespace.labels.clone())
+                .unwrap_or_default()
+        };
+        self.add(
+            &ObjectKind::namespace(),
+            (None, Arc::clone(namespace)),
+            labels,
+            id,
+        );
         for index in pod.map_or(&[][..], |pod| &pod.owners) {
             if let Some(workload) = inventory.workloads.get(*index as usize) {
-                let key = (Some(Arc::clone(&workload.namespace)), Arc::clone(&workload.name));
+                let key = (
+                    Some(Arc::clone(&workload.namespace)),
+                    Arc::clone(&workload.name),
+                );
                 self.add(&workload.kind, key, || workload.labels.clone(), id);
             }
         }
     }
 
     fn finish(self) -> Vec<KindTable> {
-        let object = |((namespace, name), (labels, members)): (ObjectKey, (Labels, Vec<RowId>))| Object {
-            namespace,
-            name,
-            labels,
-            members,
-        };
+        let object =
+            |((namespace, name), (labels, members)): (ObjectKey, (Labels, Vec<RowId>))| Object {
+                namespace,
+                name,
+                labels,
+                members,
+            };
         self.kinds
             .into_iter()
             .map(|(kind, objects)| KindTable {

@@ -61,7 +61,9 @@ impl Snapshot {
                 let of_metric = |metric: &MetricSpec| {
                     let ask = snapshot.default_ask(metric, one_pod);
                     let objects = table.objects.iter();
-                    objects.map(|object| evaluator.value(&object.members, &ask, &mut scratch)).collect()
+                    objects
+                        .map(|object| evaluator.value(&object.members, &ask, &mut scratch))
+                        .collect()
                 };
                 KindValues {
                     values: snapshot.metrics.iter().map(of_metric).collect(),
@@ -148,10 +150,18 @@ impl Snapshot {
     /// Computes what was not foreseen: another window or formula, or only some
     /// rows.
     #[must_use]
-    pub fn evaluate(&self, members: &[RowId], question: &Question<'_>, scratch: &mut Scratch) -> Option<Value> {
+    pub fn evaluate(
+        &self,
+        members: &[RowId],
+        question: &Question<'_>,
+        scratch: &mut Scratch,
+    ) -> Option<Value> {
         let ask = Ask {
             measure: question.measure,
-            formula: formula_for(&question.measure, question.formula.unwrap_or(self.policy.formula)),
+            formula: formula_for(
+                &question.measure,
+                question.formula.unwrap_or(self.policy.formula),
+            ),
             window_ms: millis(question.window.unwrap_or(self.window)),
             one_pod: question.one_pod,
             rows: question.rows,
@@ -177,14 +187,20 @@ pub struct Question<'a> {
 
 impl std::fmt::Debug for Question<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Question").field("measure", &self.measure).finish_non_exhaustive()
+        f.debug_struct("Question")
+            .field("measure", &self.measure)
+            .finish_non_exhaustive()
     }
 }
 
 /// Formulas other than the default speak of the active devices' mean; sums,
 /// counts and amounts are always averaged over the instants.
 fn formula_for(measure: &Measure, wanted: Formula) -> Formula {
-    if takes_formula(measure) { wanted } else { Formula::MeanOfInstants }
+    if takes_formula(measure) {
+        wanted
+    } else {
+        Formula::MeanOfInstants
+    }
 }
 
 /// Whether a formula makes a difference to a measure.

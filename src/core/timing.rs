@@ -129,10 +129,12 @@ impl ExporterRhythm {
             return None;
         }
         let mut seen = 0;
-        (1_i64..).zip(&self.distances[1..]).find_map(|(steps, count)| {
-            seen += count;
-            (seen * 10 >= total).then_some(steps * step_ms)
-        })
+        (1_i64..)
+            .zip(&self.distances[1..])
+            .find_map(|(steps, count)| {
+                seen += count;
+                (seen * 10 >= total).then_some(steps * step_ms)
+            })
     }
 }
 
@@ -149,7 +151,10 @@ impl Overrides {
     /// `detected` with the settings put over it.
     #[must_use]
     pub fn apply(&self, detected: Timing) -> Timing {
-        let scrape_ms = self.scrape_interval.map_or(detected.scrape_ms, millis).max(1);
+        let scrape_ms = self
+            .scrape_interval
+            .map_or(detected.scrape_ms, millis)
+            .max(1);
         let exporter_ms = self.exporter_interval.map_or(detected.exporter_ms, millis);
         Timing {
             scrape_ms,

@@ -31,7 +31,9 @@ pub fn reading(unit: Unit, raw: f64, percent_as_ratio: bool) -> Option<f64> {
 }
 
 fn ratio(raw: f64) -> Option<f64> {
-    (0.0..=RATIO_MAX).contains(&raw).then(|| 100.0 * raw.min(1.0))
+    (0.0..=RATIO_MAX)
+        .contains(&raw)
+        .then(|| 100.0 * raw.min(1.0))
 }
 
 /// Whether a job sends its percent fields as 0–1: judged over the job, never

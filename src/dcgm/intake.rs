@@ -56,7 +56,11 @@ impl Intake {
     /// signals that are wanted of whole GPUs too (a predicate or a configured
     /// metric uses them).
     #[must_use]
-    pub fn new(signals: Vec<SignalSpec>, exporter: ExporterIdentity, needed_whole: HashSet<SignalId>) -> Self {
+    pub fn new(
+        signals: Vec<SignalSpec>,
+        exporter: ExporterIdentity,
+        needed_whole: HashSet<SignalId>,
+    ) -> Self {
         Self {
             signals,
             exporter,
@@ -86,10 +90,12 @@ impl Intake {
                     *seen = self.poll;
                     continue;
                 }
-                None => match self.learn(series.key, series.labels, batch.signal, store, &mut report) {
-                    Some(id) => id,
-                    None => continue,
-                },
+                None => {
+                    match self.learn(series.key, series.labels, batch.signal, store, &mut report) {
+                        Some(id) => id,
+                        None => continue,
+                    }
+                }
             };
             if let Some(job) = store.job_of(id)
                 && batch.signal != SignalId::POWER_USAGE
@@ -114,7 +120,9 @@ impl Intake {
         report: &mut Report,
     ) -> Option<SeriesId> {
         report.new_series += 1;
-        let info = Labels::from_json(text).ok().and_then(|labels| self.identify(&labels, signal));
+        let info = Labels::from_json(text)
+            .ok()
+            .and_then(|labels| self.identify(&labels, signal));
         let Some(info) = info else {
             report.unidentified += 1;
             self.known.insert(key, Known::Ignored { seen: self.poll });
@@ -130,7 +138,10 @@ impl Intake {
     }
 
     fn is_superfluous(&self, info: &SeriesInfo) -> bool {
-        let for_mig = matches!(info.signal, SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE);
+        let for_mig = matches!(
+            info.signal,
+            SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE
+        );
         for_mig && !info.device.is_mig() && !self.needed_whole.contains(&info.signal)
     }
 
@@ -143,12 +154,16 @@ impl Intake {
         if let Some(exporter) = claim.exporter {
             self.exporters.insert(exporter);
         }
-        let kept = labels.iter().filter(|(name, _)| name.as_ref() != "__name__");
+        let kept = labels
+            .iter()
+            .filter(|(name, _)| name.as_ref() != "__name__");
         let pairs: Vec<_> = kept
             .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
             .collect();
         let labels_kept = Labels::from_pairs(
-            pairs.into_iter().map(|(name, value)| (self.intern(name), self.intern(value))),
+            pairs
+                .into_iter()
+                .map(|(name, value)| (self.intern(name), self.intern(value))),
         );
         let (owner, scheme): (_, Option<Scheme>) = claim.owner.unzip();
         Some(SeriesInfo {

@@ -56,8 +56,12 @@ impl Default for ExporterIdentity {
 impl ExporterIdentity {
     fn matches(&self, owner: &Owner) -> bool {
         let container = owner.container.as_deref();
-        let by_container = container.is_some_and(|name| self.containers.iter().any(|known| known == name));
-        let by_namespace = self.namespaces.iter().any(|known| *known == *owner.namespace)
+        let by_container =
+            container.is_some_and(|name| self.containers.iter().any(|known| known == name));
+        let by_namespace = self
+            .namespaces
+            .iter()
+            .any(|known| *known == *owner.namespace)
             && owner.pod.contains("dcgm-exporter");
         by_container || by_namespace
     }
@@ -79,7 +83,9 @@ pub struct Claim {
 
 /// A label's value, case of the name ignored, empty values absent.
 fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
-    labels.get_ignore_case(name).filter(|value| !value.is_empty())
+    labels
+        .get_ignore_case(name)
+        .filter(|value| !value.is_empty())
 }
 
 /// Reads the owner (`dcgm.md` §2.6, steps 1 to 5).
@@ -122,7 +128,8 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
     };
     let owner = owner(namespace, pod, get("container"));
     Claim {
-        suspect: scheme == Scheme::Bare && owner.as_ref().is_some_and(|owner| exporter.matches(owner)),
+        suspect: scheme == Scheme::Bare
+            && owner.as_ref().is_some_and(|owner| exporter.matches(owner)),
         owner: owner.map(|owner| (owner, scheme)),
         proven,
         exporter: None,
@@ -155,7 +162,11 @@ pub fn nodes(labels: &Labels) -> Vec<Arc<str>> {
         &instance[..port]
     });
     let mut nodes: Vec<Arc<str>> = Vec::new();
-    for name in NODE.iter().filter_map(|name| value(labels, name)).chain(host) {
+    for name in NODE
+        .iter()
+        .filter_map(|name| value(labels, name))
+        .chain(host)
+    {
         if !nodes.iter().any(|known| known.as_ref() == name) {
             nodes.push(name.into());
         }
@@ -173,7 +184,9 @@ mod tests {
 
     fn owner_of(pairs: &[(&str, &str)]) -> Option<(String, Scheme)> {
         let claim = claim(&labels(pairs), &ExporterIdentity::default());
-        claim.owner.map(|(owner, scheme)| (format!("{}/{}", owner.namespace, owner.pod), scheme))
+        claim
+            .owner
+            .map(|(owner, scheme)| (format!("{}/{}", owner.namespace, owner.pod), scheme))
     }
 
     const EXPORTER: [(&str, &str); 3] = [
@@ -186,18 +199,31 @@ mod tests {
     fn the_four_schemes_are_told_apart_per_series() {
         let mut exported = EXPORTER.to_vec();
         exported.extend([("exported_namespace", "team-a"), ("exported_pod", "w1")]);
-        assert_eq!(owner_of(&exported), Some(("team-a/w1".into(), Scheme::Exported)));
-        let mixed = [("exported_namespace", "t"), ("namespace", "monitoring"), ("pod", "w3")];
+        assert_eq!(
+            owner_of(&exported),
+            Some(("team-a/w1".into(), Scheme::Exported))
+        );
+        let mixed = [
+            ("exported_namespace", "t"),
+            ("namespace", "monitoring"),
+            ("pod", "w3"),
+        ];
         assert_eq!(owner_of(&mixed), Some(("t/w3".into(), Scheme::Mixed)));
         let bare = [("namespace", "t"), ("pod", "w2"), ("container", "vllm")];
         assert_eq!(owner_of(&bare), Some(("t/w2".into(), Scheme::Bare)));
         let legacy = [("pod_name", "pod1"), ("pod_namespace", "default")];
-        assert_eq!(owner_of(&legacy), Some(("default/pod1".into(), Scheme::Legacy)));
+        assert_eq!(
+            owner_of(&legacy),
+            Some(("default/pod1".into(), Scheme::Legacy))
+        );
     }
 
     #[test]
     fn empty_labels_are_absent() {
-        assert_eq!(owner_of(&[("container", ""), ("namespace", ""), ("pod", "")]), None);
+        assert_eq!(
+            owner_of(&[("container", ""), ("namespace", ""), ("pod", "")]),
+            None
+        );
     }
 
     #[test]
@@ -206,7 +232,10 @@ mod tests {
         assert!(claim(&labels(&EXPORTER), &identity).suspect);
         let workload = [("namespace", "t"), ("pod", "w2"), ("container", "vllm")];
         assert!(!claim(&labels(&workload), &identity).suspect);
-        let by_name = [("namespace", "gke-managed-system"), ("pod", "dcgm-exporter-abcde")];
+        let by_name = [
+            ("namespace", "gke-managed-system"),
+            ("pod", "dcgm-exporter-abcde"),
+        ];
         assert!(claim(&labels(&by_name), &identity).suspect);
     }
 
@@ -225,7 +254,11 @@ mod tests {
             let device = device(&labels(&[(name, "GPU-1")])).unwrap();
             assert_eq!(&*device.uuid, "GPU-1", "{name}");
         }
-        let lower = labels(&[("uuid", "GPU-1"), ("gpu_i_id", "7"), ("gpu_i_profile", "1g.10gb")]);
+        let lower = labels(&[
+            ("uuid", "GPU-1"),
+            ("gpu_i_id", "7"),
+            ("gpu_i_profile", "1g.10gb"),
+        ]);
         let instance = device(&lower).unwrap();
         assert_eq!(instance.instance.as_deref(), Some("7"));
         assert_eq!(instance.profile.as_deref(), Some("1g.10gb"));

@@ -13,6 +13,7 @@ use crate::core::duration::format_duration;
 use crate::core::inventory::Inventory;
 use crate::core::layout::{Layout, LayoutSettings};
 use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
 use crate::core::store::{Store, StoreSettings};
@@ -85,7 +86,12 @@ impl Pipeline {
     pub fn new(settings: Settings) -> Self {
         let policy = settings.policy;
         let retain_ms = retention_ms(&policy, ASSUMED);
-        let signals = settings.signals.iter().map(|spec| spec.id.index() + 1).max().unwrap_or(0);
+        let signals = settings
+            .signals
+            .iter()
+            .map(|spec| spec.id.index() + 1)
+            .max()
+            .unwrap_or(0);
         let overrides = Overrides {
             scrape_interval: policy.scrape_interval,
             exporter_interval: policy.exporter_interval,
@@ -129,7 +135,11 @@ impl Pipeline {
     }
 
     fn longest_fresh_ms(&self) -> i64 {
-        let detected = self.judgements.iter().map(|judgement| judgement.timing.fresh_ms()).max();
+        let detected = self
+            .judgements
+            .iter()
+            .map(|judgement| judgement.timing.fresh_ms())
+            .max();
         let set = self.policy.freshness.map(millis);
         set.or(detected).unwrap_or(ASSUMED.fresh_ms())
     }
@@ -163,7 +173,11 @@ impl Pipeline {
         }
         let step_ms = self.wanted_step_ms();
         let stored: Vec<Timing> = self.store.jobs().iter().map(|job| job.timing).collect();
-        let timings: Vec<Timing> = self.judgements.iter().map(|judgement| judgement.timing).collect();
+        let timings: Vec<Timing> = self
+            .judgements
+            .iter()
+            .map(|judgement| judgement.timing)
+            .collect();
         let refill = (changed && stored != timings) || step_ms != self.store.step_ms();
         if refill {
             self.retain_ms = retention_ms(&self.policy, self.dominant());
@@ -185,7 +199,11 @@ impl Pipeline {
         let judgement = &mut self.judgements[job];
         let current = judgement.timing;
         let scrape_ms = seen_scrape.unwrap_or(current.scrape_ms);
-        let known = if judgement.settled { current.exporter_ms } else { scrape_ms };
+        let known = if judgement.settled {
+            current.exporter_ms
+        } else {
+            scrape_ms
+        };
         let exporter_ms = seen_exporter.unwrap_or(known).max(scrape_ms);
         let seen = self.overrides.apply(Timing {
             scrape_ms,
@@ -214,9 +232,15 @@ impl Pipeline {
     fn dominant(&self) -> Timing {
         let jobs = self.store.jobs().iter().zip(&self.judgements);
         let largest = jobs.max_by_key(|(job, judgement)| {
-            (job.series, -judgement.timing.step_ms(), std::cmp::Reverse(Arc::clone(&job.name)))
+            (
+                job.series,
+                -judgement.timing.step_ms(),
+                std::cmp::Reverse(Arc::clone(&job.name)),
+            )
         });
-        largest.map_or(self.overrides.apply(ASSUMED), |(_, judgement)| judgement.timing)
+        largest.map_or(self.overrides.apply(ASSUMED), |(_, judgement)| {
+            judgement.timing
+        })
     }
 
     fn wanted_step_ms(&self) -> i64 {
@@ -236,13 +260,22 @@ impl Pipeline {
         };
         let timing = self.judgements[index].timing;
         let text = |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        let schemes: Vec<&str> = self.store.schemes(index).into_iter().map(|scheme| scheme.describe()).collect();
+        let schemes: Vec<&str> = self
+            .store
+            .schemes(index)
+            .into_iter()
+            .map(Scheme::describe)
+            .collect();
         let owners = if schemes.is_empty() {
             "no series names a pod".to_owned()
         } else {
             format!("owners are read from {}", schemes.join(", "))
         };
-        let unit = if job.percent_as_ratio { "0 to 1" } else { "0 to 100" };
+        let unit = if job.percent_as_ratio {
+            "0 to 1"
+        } else {
+            "0 to 100"
+        };
         format!(
             "job {:?}: {} series, scraped every {}, readings renewed every {}, believed for {}; \
              percent fields run from {unit}; {owners}",
@@ -259,7 +292,8 @@ impl Pipeline {
         let floor = dominant.window_floor_ms();
         let window = window_ms(&self.policy, dominant);
         (window < floor).then(|| {
-            let text = |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+            let text =
+                |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
             format!(
                 "the window of {} set by gpu.window holds fewer than four readings of this data: \
                  values will be noisy; {} or more is advised",
@@ -284,15 +318,20 @@ impl Pipeline {
             self.intake.sweep(&gone);
         }
         let generation = self.store.generation();
-        let current = self.layout_of.as_ref().is_some_and(|(of, known)| {
-            *of == generation && Arc::ptr_eq(known, inventory)
-        });
+        let current = self
+            .layout_of
+            .as_ref()
+            .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
         if !current {
             let settings = LayoutSettings {
                 exporters: self.intake.exporters(),
                 mig_weight: self.policy.mig_weight,
             };
-            self.layout = Arc::new(Layout::build(self.store.rows(), Arc::clone(inventory), settings));
+            self.layout = Arc::new(Layout::build(
+                self.store.rows(),
+                Arc::clone(inventory),
+                settings,
+            ));
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
         Snapshot::compute(
@@ -327,7 +366,10 @@ fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<Sign
         Condition::Above(..) | Condition::Allocated => None,
     });
     let of_metrics = metrics.iter().filter_map(|metric| match metric.measure {
-        Measure::Devices { value: DeviceValue::Signal(id), .. } => Some(id),
+        Measure::Devices {
+            value: DeviceValue::Signal(id),
+            ..
+        } => Some(id),
         Measure::Devices { .. }
         | Measure::HeldCount
         | Measure::ActiveCount

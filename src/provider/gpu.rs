@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 
 use super::narrow::Narrowed;
-use super::{CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider};
+use super::{
+    CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
+};
 use crate::core::aggregate::Scratch;
 use crate::core::grid::RowId;
 use crate::core::inventory::ObjectKind;
@@ -34,8 +36,13 @@ const WORKLOADS: [(&str, &str, &str); 7] = [
 
 /// The kinds every metric is offered on.
 fn kinds() -> Vec<ObjectKind> {
-    let workloads = WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true));
-    let mut kinds = vec![ObjectKind::pod(), ObjectKind::namespace(), ObjectKind::node()];
+    let workloads =
+        WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true));
+    let mut kinds = vec![
+        ObjectKind::pod(),
+        ObjectKind::namespace(),
+        ObjectKind::node(),
+    ];
     kinds.extend(workloads);
     kinds
 }
@@ -58,7 +65,9 @@ impl GpuProvider {
         let kinds = kinds();
         let mut custom: Vec<CustomMetric> = Vec::new();
         for kind in &kinds {
-            let offered = metrics.iter().filter(|metric| is_offered(&metric.measure, kind));
+            let offered = metrics
+                .iter()
+                .filter(|metric| is_offered(&metric.measure, kind));
             custom.extend(offered.map(|metric| CustomMetric {
                 resource: Arc::clone(&kind.resource),
                 metric: metric.name.as_str().into(),
@@ -66,7 +75,9 @@ impl GpuProvider {
             }));
         }
         custom.sort();
-        let clusterwide = metrics.iter().filter(|metric| metric.measure != Measure::OriginalAverage);
+        let clusterwide = metrics
+            .iter()
+            .filter(|metric| metric.measure != Measure::OriginalAverage);
         let mut external: Vec<Arc<str>> = metrics
             .iter()
             .map(|metric| metric.name.as_str().into())
@@ -94,7 +105,10 @@ impl GpuProvider {
     }
 
     fn metric(&self, matches: impl Fn(&str) -> bool) -> Option<(usize, &MetricSpec)> {
-        self.metrics.iter().enumerate().find(|(_, metric)| matches(&metric.name))
+        self.metrics
+            .iter()
+            .enumerate()
+            .find(|(_, metric)| matches(&metric.name))
     }
 }
 
@@ -121,7 +135,11 @@ impl Lookup<'_> {
     /// The value of a group that has no foreseen answer.
     fn evaluate(&self, members: &[RowId], one_pod: bool, scratch: &mut Scratch) -> Option<Value> {
         let admits = |facts: &RowFacts| self.narrowed.admits(facts);
-        let rows: Option<&dyn Fn(&RowFacts) -> bool> = if self.narrowed.has_labels() { Some(&admits) } else { None };
+        let rows: Option<&dyn Fn(&RowFacts) -> bool> = if self.narrowed.has_labels() {
+            Some(&admits)
+        } else {
+            None
+        };
         let question = Question {
             measure: self.spec.measure,
             formula: self.narrowed.formula,
@@ -133,7 +151,13 @@ impl Lookup<'_> {
     }
 
     /// The value of the `index`th object of a kind.
-    fn of_object(&self, kind: usize, table: &KindTable, index: usize, scratch: &mut Scratch) -> Option<Value> {
+    fn of_object(
+        &self,
+        kind: usize,
+        table: &KindTable,
+        index: usize,
+        scratch: &mut Scratch,
+    ) -> Option<Value> {
         if self.narrowed.is_default() {
             let values = self.snapshot.values(kind, self.metric);
             return self.fresh(values.get(index).copied().flatten());
@@ -173,12 +197,26 @@ impl Provider for GpuProvider {
         Arc::clone(&self.external)
     }
 
-    fn custom(&self, query: &CustomQuery<'_>, sink: &mut dyn FnMut(CustomItem<'_>)) -> Result<(), Error> {
-        let (metric, spec) = self.metric(|name| name == query.metric).ok_or(Error::NoSuchMetric)?;
+    fn custom(
+        &self,
+        query: &CustomQuery<'_>,
+        sink: &mut dyn FnMut(CustomItem<'_>),
+    ) -> Result<(), Error> {
+        let (metric, spec) = self
+            .metric(|name| name == query.metric)
+            .ok_or(Error::NoSuchMetric)?;
         let loaded = self.snapshot.load();
-        let table = loaded.as_ref().and_then(|snapshot| snapshot.layout().table(query.resource));
-        let known = self.kinds.iter().find(|kind| kind.resource.as_ref() == query.resource);
-        let kind = table.map(|(_, table)| &table.kind).or(known).ok_or(Error::NoSuchMetric)?;
+        let table = loaded
+            .as_ref()
+            .and_then(|snapshot| snapshot.layout().table(query.resource));
+        let known = self
+            .kinds
+            .iter()
+            .find(|kind| kind.resource.as_ref() == query.resource);
+        let kind = table
+            .map(|(_, table)| &table.kind)
+            .or(known)
+            .ok_or(Error::NoSuchMetric)?;
         if !is_offered(&spec.measure, kind) {
             return Err(Error::NoSuchMetric);
         }
@@ -204,7 +242,8 @@ impl Provider for GpuProvider {
                     let index = table.find(query.namespace, name)?;
                     lookup.of_object(kind, table, index, &mut scratch)
                 });
-                let value = value.ok_or_else(|| lookup.no_value(&format!("{} {name}", query.resource)))?;
+                let value =
+                    value.ok_or_else(|| lookup.no_value(&format!("{} {name}", query.resource)))?;
                 sink(CustomItem {
                     kind,
                     namespace: query.namespace,
@@ -214,7 +253,8 @@ impl Provider for GpuProvider {
                 Ok(())
             }
             Objects::Matching(selector) => {
-                let matches = |labels: &Labels| selector.is_everything() || selector.matches(labels);
+                let matches =
+                    |labels: &Labels| selector.is_everything() || selector.matches(labels);
                 list(&lookup, table, query.namespace, &matches, sink)
                     .then_some(())
                     .ok_or_else(|| lookup.no_value(&format!("the {} selected", query.resource)))
@@ -222,11 +262,19 @@ impl Provider for GpuProvider {
         }
     }
 
-    fn external(&self, query: &ExternalQuery<'_>, sink: &mut dyn FnMut(ExternalItem<'_>)) -> Result<(), Error> {
+    fn external(
+        &self,
+        query: &ExternalQuery<'_>,
+        sink: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<(), Error> {
         let is_asked = |name: &str| name.eq_ignore_ascii_case(query.metric);
         let prefix = query.metric.get(..CLUSTER_PREFIX.len());
         let clusterwide = prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(CLUSTER_PREFIX));
-        let bare = if clusterwide { &query.metric[CLUSTER_PREFIX.len()..] } else { query.metric };
+        let bare = if clusterwide {
+            &query.metric[CLUSTER_PREFIX.len()..]
+        } else {
+            query.metric
+        };
         // A configured metric may itself begin with the prefix.
         let own = self.metric(is_asked);
         let wide = || self.metric(|name| clusterwide && name.eq_ignore_ascii_case(bare));
@@ -248,14 +296,25 @@ impl Provider for GpuProvider {
         let value = if clusterwide {
             lookup.of_cluster(&mut scratch)
         } else {
-            snapshot.layout().table("namespaces").and_then(|(kind, table)| {
-                let index = table.find(None, query.namespace)?;
-                lookup.of_object(kind, table, index, &mut scratch)
-            })
+            snapshot
+                .layout()
+                .table("namespaces")
+                .and_then(|(kind, table)| {
+                    let index = table.find(None, query.namespace)?;
+                    lookup.of_object(kind, table, index, &mut scratch)
+                })
         };
-        let of = if clusterwide { "the cluster".to_owned() } else { format!("namespace {}", query.namespace) };
+        let of = if clusterwide {
+            "the cluster".to_owned()
+        } else {
+            format!("namespace {}", query.namespace)
+        };
         let value = value.ok_or_else(|| lookup.no_value(&of))?;
-        let name = if own.is_some() { spec.name.clone() } else { format!("{CLUSTER_PREFIX}{}", spec.name) };
+        let name = if own.is_some() {
+            spec.name.clone()
+        } else {
+            format!("{CLUSTER_PREFIX}{}", spec.name)
+        };
         let mut labels: Vec<(Arc<str>, Arc<str>)> = lookup
             .narrowed
             .pinned()
@@ -283,7 +342,9 @@ fn list(
     matches: &dyn Fn(&Labels) -> bool,
     sink: &mut dyn FnMut(CustomItem<'_>),
 ) -> bool {
-    let Some((kind, table)) = table else { return false };
+    let Some((kind, table)) = table else {
+        return false;
+    };
     let (start, objects) = table.within(namespace);
     let mut scratch = Scratch::default();
     let mut any = false;
@@ -333,9 +394,14 @@ fn original_of_namespaces(
     let layout = lookup.snapshot.layout();
     let namespaces = &layout.inventory().namespaces;
     let mut found = false;
-    for namespace in namespaces.iter().filter(|namespace| selector.matches(&namespace.labels)) {
+    for namespace in namespaces
+        .iter()
+        .filter(|namespace| selector.matches(&namespace.labels))
+    {
         item(&namespace.name);
         found = true;
     }
-    found.then_some(()).ok_or_else(|| lookup.no_value("the namespaces selected"))
+    found
+        .then_some(())
+        .ok_or_else(|| lookup.no_value("the namespaces selected"))
 }

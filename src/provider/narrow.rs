@@ -70,34 +70,46 @@ impl Narrowed {
     /// Whether a row satisfies the labels asked for.
     #[must_use]
     pub fn admits(&self, facts: &RowFacts) -> bool {
-        self.labels.iter().all(|requirement| match requirement.key.as_str() {
-            MODEL => {
-                let labels = &facts.row.labels;
-                let model = MODEL_LABELS.iter().find_map(|name| labels.get_ignore_case(name));
-                holds(requirement, model)
-            }
-            CONTAINER => {
-                let container = facts.row.owner.as_ref().and_then(|owner| owner.container.as_deref());
-                holds(requirement, container)
-            }
-            key => holds(requirement, facts.row.labels.get_ignore_case(key)),
-        })
+        self.labels
+            .iter()
+            .all(|requirement| match requirement.key.as_str() {
+                MODEL => {
+                    let labels = &facts.row.labels;
+                    let model = MODEL_LABELS
+                        .iter()
+                        .find_map(|name| labels.get_ignore_case(name));
+                    holds(requirement, model)
+                }
+                CONTAINER => {
+                    let container = facts
+                        .row
+                        .owner
+                        .as_ref()
+                        .and_then(|owner| owner.container.as_deref());
+                    holds(requirement, container)
+                }
+                key => holds(requirement, facts.row.labels.get_ignore_case(key)),
+            })
     }
 
     /// The labels whose value the selector pins: those of the answer.
     #[must_use]
     pub fn pinned(&self) -> Labels {
-        Labels::from_pairs(self.labels.iter().filter_map(|requirement| match &requirement.operator {
-            Operator::Equals(value) => Some((requirement.key.as_str(), value.as_str())),
-            Operator::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values[0].as_str())),
-            Operator::In(_)
-            | Operator::NotEquals(_)
-            | Operator::NotIn(_)
-            | Operator::Exists
-            | Operator::DoesNotExist
-            | Operator::GreaterThan(_)
-            | Operator::LessThan(_) => None,
-        }))
+        Labels::from_pairs(self.labels.iter().filter_map(
+            |requirement| match &requirement.operator {
+                Operator::Equals(value) => Some((requirement.key.as_str(), value.as_str())),
+                Operator::In(values) if values.len() == 1 => {
+                    Some((requirement.key.as_str(), values[0].as_str()))
+                }
+                Operator::In(_)
+                | Operator::NotEquals(_)
+                | Operator::NotIn(_)
+                | Operator::Exists
+                | Operator::DoesNotExist
+                | Operator::GreaterThan(_)
+                | Operator::LessThan(_) => None,
+            },
+        ))
     }
 }
 
@@ -109,14 +121,19 @@ fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     let spelled = |replacement: char| {
         value.map(|value| {
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            value.chars().map(|c| if plain(c) { c } else { replacement }).collect::<String>()
+            value
+                .chars()
+                .map(|c| if plain(c) { c } else { replacement })
+                .collect::<String>()
         })
     };
     let forms = [spelled('-'), spelled('_')];
     let mut verdicts = std::iter::once(requirement.holds(value))
         .chain(forms.iter().map(|form| requirement.holds(form.as_deref())));
     match requirement.operator {
-        Operator::NotEquals(_) | Operator::NotIn(_) | Operator::DoesNotExist => verdicts.all(|holds| holds),
+        Operator::NotEquals(_) | Operator::NotIn(_) | Operator::DoesNotExist => {
+            verdicts.all(|holds| holds)
+        }
         Operator::Equals(_)
         | Operator::In(_)
         | Operator::Exists

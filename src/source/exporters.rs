@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
+use super::Fetched;
 use super::decode::KeyHasher;
 use super::error::Error;
 use super::exposition;
-use super::Fetched;
 use crate::core::batch::{Batch, Sample};
 use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
@@ -84,13 +84,26 @@ impl Exporters {
     ///
     /// # Errors
     /// None today; a target that does not answer has no samples.
-    pub async fn fetch(&mut self, spec: &SignalSpec, at: Timestamp, batch: &mut Batch) -> Result<Fetched, Error> {
+    pub async fn fetch(
+        &mut self,
+        spec: &SignalSpec,
+        at: Timestamp,
+        batch: &mut Batch,
+    ) -> Result<Fetched, Error> {
         if self.scraped_at != Some(at) {
             self.scrape(at).await;
             self.scraped_at = Some(at);
         }
-        let wanted = |name: &str| spec.wire_names.iter().any(|wire| wire.eq_ignore_ascii_case(name));
-        let chosen: Vec<&Scraped> = self.scraped.iter().filter(|series| wanted(&series.name)).collect();
+        let wanted = |name: &str| {
+            spec.wire_names
+                .iter()
+                .any(|wire| wire.eq_ignore_ascii_case(name))
+        };
+        let chosen: Vec<&Scraped> = self
+            .scraped
+            .iter()
+            .filter(|series| wanted(&series.name))
+            .collect();
         let mut text = BytesMut::new();
         let mut ranges = Vec::with_capacity(chosen.len());
         for series in &chosen {
@@ -116,7 +129,11 @@ impl Exporters {
     async fn scrape(&mut self, at: Timestamp) {
         self.scraped.clear();
         self.silent = 0;
-        let texts = futures_util::future::join_all(self.targets.iter().map(|target| text_of(&self.client, &target.url)));
+        let texts = futures_util::future::join_all(
+            self.targets
+                .iter()
+                .map(|target| text_of(&self.client, &target.url)),
+        );
         for (target, text) in self.targets.iter().zip(texts.await) {
             let Some(text) = text else {
                 self.silent += 1;
@@ -159,7 +176,11 @@ fn stored_labels(line: &exposition::Line<'_>, target: &[(String, String)]) -> St
     labels.insert("__name__".to_owned(), line.name);
     for (name, value) in line.labels.iter().filter(|(_, value)| !value.is_empty()) {
         let collides = target.iter().any(|(own, _)| own == name);
-        let name = if collides { format!("exported_{name}") } else { (*name).to_owned() };
+        let name = if collides {
+            format!("exported_{name}")
+        } else {
+            (*name).to_owned()
+        };
         labels.insert(name, value);
     }
     for (name, value) in target {
@@ -176,8 +197,16 @@ mod tests {
     fn labels_are_stored_as_a_scrape_stores_them() {
         let text = r#"DCGM_FI_DEV_MEM_COPY_UTIL{gpu="0",UUID="G",namespace="team-a",pod="p",container=""} 37"#;
         let line = exposition::parse(text).unwrap();
-        let target = [("namespace", "gpu-operator"), ("pod", "exp"), ("container", "e"), ("job", "dcgm")];
-        let target: Vec<_> = target.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let target = [
+            ("namespace", "gpu-operator"),
+            ("pod", "exp"),
+            ("container", "e"),
+            ("job", "dcgm"),
+        ];
+        let target: Vec<_> = target
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         let labels = stored_labels(&line, &target);
         assert_eq!(
             labels,

@@ -85,7 +85,17 @@ mod tests {
 
     #[test]
     fn what_is_no_sample_is_left_out() {
-        for text in ["", "# HELP x y", "x{a=\"b\" 1", "x{a=\"b", "x{a}", "x", "x{} y", "{", "x{=}"] {
+        for text in [
+            "",
+            "# HELP x y",
+            "x{a=\"b\" 1",
+            "x{a=\"b",
+            "x{a}",
+            "x",
+            "x{} y",
+            "{",
+            "x{=}",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -52,7 +52,9 @@ impl Identity {
         let failed = |error| Failure::Failed(format!("cannot make certificates: {error}"));
         let authority = Authority::new("gpu-metrics-apiserver demo", validity).map_err(failed)?;
         let address = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        let serving = authority.serving(&["localhost"], &address, validity).map_err(failed)?;
+        let serving = authority
+            .serving(&["localhost"], &address, validity)
+            .map_err(failed)?;
         let client = authority.client(CLIENT, None, validity).map_err(failed)?;
         Ok(Self {
             authority,
@@ -63,12 +65,19 @@ impl Identity {
 
     /// TLS that lets in who holds the client certificate, nobody else.
     pub(super) fn tls(&self) -> Result<Arc<ServerConfig>, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
         let mut roots = RootCertStore::empty();
-        roots.add(self.authority.certificate()).map_err(|error| failed(&error))?;
+        roots
+            .add(self.authority.certificate())
+            .map_err(|error| failed(&error))?;
         let clients = ClientAuth::Required(Arc::new(roots));
-        server_config(vec![self.serving.certificate.clone()], self.serving.key(), &clients)
-            .map_err(|error| failed(&error))
+        server_config(
+            vec![self.serving.certificate.clone()],
+            self.serving.key(),
+            &clients,
+        )
+        .map_err(|error| failed(&error))
     }
 
     fn kubeconfig(&self, address: SocketAddr) -> String {
@@ -106,7 +115,10 @@ impl Directory {
     pub(super) fn prepare(wanted: Option<&Path>) -> Result<Self, Failure> {
         let temporary = wanted.is_none();
         let path = wanted.map_or_else(
-            || std::env::temp_dir().join(format!("gpu-metrics-apiserver-demo-{}", std::process::id())),
+            || {
+                std::env::temp_dir()
+                    .join(format!("gpu-metrics-apiserver-demo-{}", std::process::id()))
+            },
             Path::to_path_buf,
         );
         let mut builder = fs::DirBuilder::new();
@@ -114,7 +126,9 @@ impl Directory {
         // world-writable folder, must not receive our keys.
         let made = builder.recursive(!temporary).mode(0o700).create(&path);
         made.map_err(|error| unwritable(&path, &error))?;
-        let path = path.canonicalize().map_err(|error| unwritable(&path, &error))?;
+        let path = path
+            .canonicalize()
+            .map_err(|error| unwritable(&path, &error))?;
         Ok(Self { path, temporary })
     }
 
@@ -156,7 +170,11 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(text.as_bytes())
 }
 

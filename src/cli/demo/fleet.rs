@@ -24,11 +24,19 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<Feed, Failure> {
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
     scenario.gpus_per_node = GPUS_PER_NODE;
     let fleet = Arc::new(Fleet::new(scenario));
-    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("the simulated fleet: {error}"));
-    let running = live::serve(Arc::clone(&fleet), Arc::new(Controls::default()), clock::now)
-        .await
-        .map_err(|error| failed(&error))?;
-    let targets = running.iter().map(|exporter| target(&fleet, exporter)).collect();
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::Failed(format!("the simulated fleet: {error}"));
+    let running = live::serve(
+        Arc::clone(&fleet),
+        Arc::new(Controls::default()),
+        clock::now,
+    )
+    .await
+    .map_err(|error| failed(&error))?;
+    let targets = running
+        .iter()
+        .map(|exporter| target(&fleet, exporter))
+        .collect();
     let exporters = Exporters::new(targets, KeyHasher::new()).map_err(|error| failed(&error))?;
     Ok(Feed {
         source: Source::Exporters(Box::new(exporters)),
@@ -54,6 +62,8 @@ fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
     ];
     ExporterTarget {
         url: format!("http://{}/metrics", running.addr),
-        labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        labels: labels
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
     }
 }

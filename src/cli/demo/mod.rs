@@ -71,7 +71,9 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let config = configuration(&args)?;
     let mut signals = Signals::new()?;
     let tcp = bind(args.port).await?;
-    let address = tcp.local_addr().map_err(|error| Failure::Failed(error.to_string()))?;
+    let address = tcp
+        .local_addr()
+        .map_err(|error| Failure::Failed(error.to_string()))?;
     let directory = files::Directory::prepare(args.dir.as_deref())?;
     let identity = files::Identity::make(clock::now())?;
     directory.write(&identity, address)?;
@@ -80,7 +82,10 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         None => fleet::simulate(args.gpus, args.seed).await?,
     };
     feed.adjust(&config);
-    let metrics: Vec<MetricSpec> = metrics::built_in().into_iter().chain(config.metrics.clone()).collect();
+    let metrics: Vec<MetricSpec> = metrics::built_in()
+        .into_iter()
+        .chain(config.metrics.clone())
+        .collect();
     let provider = Arc::new(GpuProvider::new(&metrics));
     let ready = Arc::new(AtomicBool::new(false));
     let (stop, stopped) = watch::channel(false);
@@ -91,9 +96,19 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         drain: DRAIN,
         ..Limits::default()
     };
-    let listener = Listener::new(tcp, Arc::new(ArcSwap::new(identity.tls()?)), limits, api::refusal);
+    let listener = Listener::new(
+        tcp,
+        Arc::new(ArcSwap::new(identity.tls()?)),
+        limits,
+        api::refusal,
+    );
     let serving = tokio::spawn(listener.run(server, stopped.clone()));
-    let showing = tokio::spawn(show::run(Arc::clone(&provider), directory.kubeconfig(), address, stopped));
+    let showing = tokio::spawn(show::run(
+        Arc::clone(&provider),
+        directory.kubeconfig(),
+        address,
+        stopped,
+    ));
     signals.wait().await;
     println!("stopping");
     let _ = stop.send(true);
@@ -189,7 +204,9 @@ struct Signals {
 
 impl Signals {
     fn new() -> Result<Self, Failure> {
-        let handler = |kind| signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")));
+        let handler = |kind| {
+            signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
+        };
         Ok(Self {
             interrupt: handler(SignalKind::interrupt())?,
             terminate: handler(SignalKind::terminate())?,

@@ -35,8 +35,12 @@ pub(super) async fn run(
             () = tokio::time::sleep(wait) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        let Some(snapshot) = provider.snapshot() else { continue };
-        let Some(busiest) = busiest(&snapshot) else { continue };
+        let Some(snapshot) = provider.snapshot() else {
+            continue;
+        };
+        let Some(busiest) = busiest(&snapshot) else {
+            continue;
+        };
         if !announced {
             announced = true;
             wait = EVERY;
@@ -54,20 +58,33 @@ struct Busiest {
 
 /// The namespace with most pods that have a value.
 fn busiest(snapshot: &Snapshot) -> Option<Busiest> {
-    let metric = snapshot.metrics().iter().position(|metric| metric.name == MEMORY_UTILIZATION)?;
+    let metric = snapshot
+        .metrics()
+        .iter()
+        .position(|metric| metric.name == MEMORY_UTILIZATION)?;
     let (kind, table) = snapshot.layout().table("pods")?;
     let values = snapshot.values(kind, metric);
     let mut counts = std::collections::BTreeMap::new();
-    for (object, _) in table.objects.iter().zip(values).filter(|(_, value)| value.is_some()) {
+    for (object, _) in table
+        .objects
+        .iter()
+        .zip(values)
+        .filter(|(_, value)| value.is_some())
+    {
         *counts.entry(object.namespace.clone()?).or_insert(0) += 1;
     }
     let (namespace, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    let workload = snapshot.layout().table("deployments.apps").and_then(|(kind, table)| {
-        let (start, objects) = table.within(Some(&namespace));
-        let values = snapshot.values(kind, metric);
-        let mut served = (start..).zip(objects).filter(|(index, _)| values.get(*index).is_some_and(Option::is_some));
-        served.next().map(|(_, object)| object.name.to_string())
-    });
+    let workload = snapshot
+        .layout()
+        .table("deployments.apps")
+        .and_then(|(kind, table)| {
+            let (start, objects) = table.within(Some(&namespace));
+            let values = snapshot.values(kind, metric);
+            let mut served = (start..)
+                .zip(objects)
+                .filter(|(index, _)| values.get(*index).is_some_and(Option::is_some));
+            served.next().map(|(_, object)| object.name.to_string())
+        });
     Some(Busiest {
         namespace: namespace.to_string(),
         workload,
@@ -80,19 +97,30 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
     let mut paths = vec![
         ("each pod", format!("{custom}/pods/*/{MEMORY_UTILIZATION}")),
-        ("the namespace", format!("{custom}/metrics/{MEMORY_UTILIZATION}")),
-        ("the cluster", format!("{external}/cluster_{MEMORY_UTILIZATION}")),
+        (
+            "the namespace",
+            format!("{custom}/metrics/{MEMORY_UTILIZATION}"),
+        ),
+        (
+            "the cluster",
+            format!("{external}/cluster_{MEMORY_UTILIZATION}"),
+        ),
     ];
     if let Some(workload) = &busiest.workload {
         paths.insert(
             1,
-            ("a Deployment", format!("{custom}/deployments.apps/{workload}/{MEMORY_UTILIZATION}")),
+            (
+                "a Deployment",
+                format!("{custom}/deployments.apps/{workload}/{MEMORY_UTILIZATION}"),
+            ),
         );
     }
     let mut text = String::from("try, in another terminal:\n");
     for (what, path) in paths {
         let kubeconfig = kubeconfig.display();
-        text.push_str(&format!("  # {what}\n  kubectl --kubeconfig '{kubeconfig}' get --raw '{path}'\n"));
+        text.push_str(&format!(
+            "  # {what}\n  kubectl --kubeconfig '{kubeconfig}' get --raw '{path}'\n"
+        ));
     }
     text.push_str("Ctrl-C ends it.");
     text
@@ -100,18 +128,31 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
 
 /// One line: the flagship of the namespace and of the cluster.
 fn line(snapshot: &Snapshot, busiest: &Busiest) -> String {
-    let index = |name: &str| snapshot.metrics().iter().position(|metric| metric.name == name);
+    let index = |name: &str| {
+        snapshot
+            .metrics()
+            .iter()
+            .position(|metric| metric.name == name)
+    };
     let now = clock::now();
     let value = |found: Option<crate::core::metric::Value>| {
-        found
-            .filter(|value| value.fresh_until > now)
-            .map_or_else(|| "unknown".to_owned(), |value| format!("{:.1}", value.value))
+        found.filter(|value| value.fresh_until > now).map_or_else(
+            || "unknown".to_owned(),
+            |value| format!("{:.1}", value.value),
+        )
     };
     let cluster = |name| value(index(name).and_then(|metric| snapshot.cluster_value(metric)));
-    let namespace = snapshot.layout().table("namespaces").and_then(|(kind, table)| {
-        let object = table.find(None, &busiest.namespace)?;
-        snapshot.values(kind, index(MEMORY_UTILIZATION)?).get(object).copied().flatten()
-    });
+    let namespace = snapshot
+        .layout()
+        .table("namespaces")
+        .and_then(|(kind, table)| {
+            let object = table.find(None, &busiest.namespace)?;
+            snapshot
+                .values(kind, index(MEMORY_UTILIZATION)?)
+                .get(object)
+                .copied()
+                .flatten()
+        });
     format!(
         "{MEMORY_UTILIZATION}: {} in namespace {}, {} in the cluster; GPUs active {}, idle {}, held {}",
         value(namespace),

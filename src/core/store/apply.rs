@@ -60,6 +60,7 @@ impl Store {
     ) -> Option<Timestamp> {
         let series = self.series[id.0 as usize].as_ref()?;
         let newest_kept = series.ring.newest().map(|sample| sample.at);
+        let is_known = |at| newest_kept.is_some_and(|newest| at <= newest) && series.ring.knows(at);
         self.scratch.clear();
         self.scratch.extend(series.ring.iter());
         let mut first: Option<Timestamp> = None;
@@ -68,9 +69,14 @@ impl Store {
                 applied.too_old += 1;
             } else if sample.at.millis() > now.millis() + FUTURE_MS {
                 applied.future += 1;
-            } else if newest_kept.is_some_and(|newest| sample.at <= newest) && series.ring.knows(sample.at) {
-                applied.repeated += 1;
-            } else if self.scratch.iter().rev().take(4).any(|seen| seen.at == sample.at) {
+            } else if is_known(sample.at)
+                || self
+                    .scratch
+                    .iter()
+                    .rev()
+                    .take(4)
+                    .any(|seen| seen.at == sample.at)
+            {
                 applied.repeated += 1;
             } else {
                 let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
@@ -100,7 +106,12 @@ impl Store {
         }
         let job_id = series.job;
         let job = &mut self.jobs[usize::from(job_id)];
-        for sample in self.scratch.iter().rev().take_while(|sample| sample.at >= first) {
+        for sample in self
+            .scratch
+            .iter()
+            .rev()
+            .take_while(|sample| sample.at >= first)
+        {
             job.evidence.observe(sample.value);
         }
         let verdict = job.evidence.is_ratio();
@@ -127,7 +138,9 @@ impl Store {
         let Some(series) = self.series[id.0 as usize].as_ref() else {
             return;
         };
-        let Some(last) = self.scratch.last() else { return };
+        let Some(last) = self.scratch.last() else {
+            return;
+        };
         let step = self.step_ms;
         let from = first.millis().max(floor);
         let start = from.div_euclid(step) + i64::from(from.rem_euclid(step) != 0);
@@ -193,16 +206,22 @@ impl Store {
                 (best, reading) => best.or(reading),
             };
         };
-        let written = self.signals.get(signal.index()).and_then(|columns| columns.get(row_id, index, step));
+        let written = self
+            .signals
+            .get(signal.index())
+            .and_then(|columns| columns.get(row_id, index, step));
         // Our own older reading must not outlive an invalid newer sample.
         let overtaken = own.is_none()
-            && written.is_some_and(|written| self.scratch.iter().any(|sample| sample.at == written.at));
+            && written
+                .is_some_and(|written| self.scratch.iter().any(|sample| sample.at == written.at));
         if !overtaken {
             consider(written);
         }
         if let Some(row) = &self.rows[row_id.0 as usize] {
             for other in row.series.iter().filter(|other| **other != id) {
-                let Some(series) = &self.series[other.0 as usize] else { continue };
+                let Some(series) = &self.series[other.0 as usize] else {
+                    continue;
+                };
                 if series.signal != signal {
                     continue;
                 }
@@ -225,7 +244,9 @@ impl Store {
         let Some(series) = self.series[id.0 as usize].as_ref() else {
             return;
         };
-        let Some(last) = self.scratch.last() else { return };
+        let Some(last) = self.scratch.last() else {
+            return;
+        };
         if series.signal != SignalId::MEM_COPY_UTIL {
             return;
         }
@@ -246,4 +267,3 @@ impl Store {
             .saw(last.at, Timestamp::from_millis(last.at.millis() + fresh_ms));
     }
 }
-

@@ -44,7 +44,10 @@ impl Store {
 
     /// The rows in use.
     pub fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<Row>)> {
-        (0..).map(RowId).zip(&self.rows).filter_map(|(id, row)| Some((id, row.as_ref()?)))
+        (0..)
+            .map(RowId)
+            .zip(&self.rows)
+            .filter_map(|(id, row)| Some((id, row.as_ref()?)))
     }
 
     /// Changes whenever a row comes, goes or changes its labels.
@@ -71,8 +74,15 @@ impl Store {
         for (index, slot) in (0_u32..).zip(&mut self.series) {
             let Some(series) = slot else { continue };
             let fresh_ms = self.jobs[usize::from(series.job)].timing.fresh_ms();
-            let limit = now.millis() - self.retain_ms - self.fresh_override_ms.unwrap_or(fresh_ms) - self.step_ms;
-            if series.ring.newest().is_none_or(|newest| newest.at.millis() < limit) {
+            let limit = now.millis()
+                - self.retain_ms
+                - self.fresh_override_ms.unwrap_or(fresh_ms)
+                - self.step_ms;
+            if series
+                .ring
+                .newest()
+                .is_none_or(|newest| newest.at.millis() < limit)
+            {
                 self.jobs[usize::from(series.job)].series -= 1;
                 gone.insert(SeriesId(index));
                 self.free_series.push(SeriesId(index));
@@ -90,7 +100,8 @@ impl Store {
             let row = Arc::make_mut(row);
             row.series.retain(|series| !gone.contains(series));
             if row.series.is_empty() {
-                self.row_ids.remove(&(row.device.clone(), row.owner.clone()));
+                self.row_ids
+                    .remove(&(row.device.clone(), row.owner.clone()));
                 self.free_rows.push(RowId(index));
                 *slot = None;
                 self.generation += 1;
@@ -137,13 +148,18 @@ impl Store {
         let last = now.millis().div_euclid(self.step_ms);
         let first = (now.millis() - self.retain_ms).div_euclid(self.step_ms) + 1;
         let mut rhythm = ExporterRhythm::default();
-        for signal in [SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE, SignalId::GPU_UTIL] {
+        for signal in [
+            SignalId::MEM_COPY_UTIL,
+            SignalId::DRAM_ACTIVE,
+            SignalId::GPU_UTIL,
+        ] {
             let Some(columns) = self.signals.get(signal.index()) else {
                 continue;
             };
             let of_job = self.rows().filter(|(_, row)| usize::from(row.job) == job);
             for (row, _) in of_job.take(RHYTHM_ROWS) {
-                let readings = (first..=last).filter_map(|index| columns.get(row, index, self.step_ms));
+                let readings =
+                    (first..=last).filter_map(|index| columns.get(row, index, self.step_ms));
                 rhythm.observe(readings.map(|reading| reading.value));
             }
         }
@@ -165,6 +181,11 @@ impl Store {
     /// An immutable view of all readings.
     #[must_use]
     pub fn frame(&self, now: Timestamp) -> Frame {
-        Frame::new(now, self.step_ms, self.signals.clone(), self.original.clone())
+        Frame::new(
+            now,
+            self.step_ms,
+            self.signals.clone(),
+            self.original.clone(),
+        )
     }
 }

@@ -35,7 +35,10 @@ fn section_4_1_duplicates_count_twice_and_any_namespace_shows_it() {
         .mcu("UUID=B prometheus_replica=a", "20 20 20");
     let answers = scene.provider();
     close(answers.external("x", "avg_gpu_utilization"), 140.0 / 3.0);
-    close(answers.of("namespaces whatever", "avg_GPU_utilization"), 140.0 / 3.0);
+    close(
+        answers.of("namespaces whatever", "avg_GPU_utilization"),
+        140.0 / 3.0,
+    );
     assert_eq!(answers.of("pods n/p", "avg_GPU_utilization"), None);
 }
 
@@ -57,17 +60,33 @@ fn section_4_4_any_of_three_predicates() {
         .mcu("UUID=A namespace=n pod=p", "0 40 0 20")
         .signal(SignalId::GPU_UTIL, "UUID=A namespace=n pod=p", "90 95 0 30")
         .mcu("UUID=B namespace=n pod=p", "0 0 0 60")
-        .signal(SignalId::GR_ENGINE_ACTIVE, "UUID=B namespace=n pod=p", "0.5 0.001 0 0.4");
+        .signal(
+            SignalId::GR_ENGINE_ACTIVE,
+            "UUID=B namespace=n pod=p",
+            "0.5 0.001 0 0.4",
+        );
     close(scene.provider().flagship("pods n/p"), 20.0);
 }
 
 #[test]
 fn section_4_4_mig_instances_use_dram_and_shadow_their_parent() {
     let mut scene = Scene::new(policy(50))
-        .signal(SignalId::DRAM_ACTIVE, "UUID=A GPU_I_ID=1 namespace=n pod=p1", "0.4 0.2 0 0.2")
-        .signal(SignalId::DRAM_ACTIVE, "UUID=A namespace=n pod=p1", "0.9 0.9 0.9 0.9")
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=A GPU_I_ID=1 namespace=n pod=p1",
+            "0.4 0.2 0 0.2",
+        )
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=A namespace=n pod=p1",
+            "0.9 0.9 0.9 0.9",
+        )
         .mcu("UUID=A namespace=n pod=p1", "99 99 99 99")
-        .signal(SignalId::DRAM_ACTIVE, "UUID=B namespace=n pod=p2", "0.5 0.5 0.5 0.5")
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=B namespace=n pod=p2",
+            "0.5 0.5 0.5 0.5",
+        )
         .mcu("UUID=B namespace=n pod=p2", "70 70 70 70");
     let answers = scene.provider();
     close(answers.flagship("pods n/p1"), 20.0);
@@ -82,7 +101,11 @@ fn mig_weights_keep_small_instances_from_outvoting_a_gpu() {
             ..policy(50)
         };
         let mut scene = Scene::new(settings)
-            .signal(SignalId::DRAM_ACTIVE, "UUID=A GPU_I_ID=7 GPU_I_PROFILE=1g.10gb namespace=n pod=p", "0.2 0.2")
+            .signal(
+                SignalId::DRAM_ACTIVE,
+                "UUID=A GPU_I_ID=7 GPU_I_PROFILE=1g.10gb namespace=n pod=p",
+                "0.2 0.2",
+            )
             .mcu("UUID=B namespace=n pod=p", "60 60");
         scene.provider().flagship("pods n/p")
     };
@@ -119,10 +142,17 @@ fn section_2_1_an_unheld_gpu_is_never_booked_on_the_exporter() {
     let held = "UUID=A exported_namespace=t exported_pod=w1 namespace=monitoring pod=gpu-exp-9xk2f container=main \
                 instance=i:9400 job=j";
     // By a series of the same exporter that names another pod.
-    let mut scene = Scene::new(policy(50)).mcu(idle, "7 7 7 7").mcu(held, "30 30 30 30");
-    assert_eq!(scene.provider().flagship("pods monitoring/gpu-exp-9xk2f"), None);
+    let mut scene = Scene::new(policy(50))
+        .mcu(idle, "7 7 7 7")
+        .mcu(held, "30 30 30 30");
+    assert_eq!(
+        scene.provider().flagship("pods monitoring/gpu-exp-9xk2f"),
+        None
+    );
     // By the cluster: the pod is there, and asked for no GPU.
-    let mut scene = Scene::new(policy(50)).mcu(idle, "7 7 7 7").cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
+    let mut scene = Scene::new(policy(50))
+        .mcu(idle, "7 7 7 7")
+        .cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
     let mut inventory = (*scene.inventory).clone();
     inventory.pods[0].requests_gpu = false;
     scene.inventory = inventory.into();
@@ -136,7 +166,10 @@ fn section_2_1_an_unheld_gpu_is_never_booked_on_the_exporter() {
 #[test]
 fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
     let mut scene = Scene::new(policy(50))
-        .mcu("UUID=A exported_namespace=n exported_pod=p Hostname=node-2", "50 50 50 50")
+        .mcu(
+            "UUID=A exported_namespace=n exported_pod=p Hostname=node-2",
+            "50 50 50 50",
+        )
         .cluster(&[("n/p", None)]);
     let mut inventory = (*scene.inventory).clone();
     inventory.nodes.push(crate::core::inventory::ClusterObject {
@@ -192,7 +225,10 @@ fn section_4_6_omitted_idle_pods_leave_two() {
 #[test]
 fn framebuffer_and_power_are_sums_and_the_percent_a_ratio_of_sums() {
     let mut scene = Scene::new(policy(50));
-    for (uuid, used, free, watts) in [("A", "20000", "60000", "300"), ("B", "1000", "19000", "70.5")] {
+    for (uuid, used, free, watts) in [
+        ("A", "20000", "60000", "300"),
+        ("B", "1000", "19000", "70.5"),
+    ] {
         let labels = format!("UUID={uuid} namespace=n pod=p");
         let twice = |value: &str| format!("{value} {value}");
         scene = scene
@@ -203,9 +239,16 @@ fn framebuffer_and_power_are_sums_and_the_percent_a_ratio_of_sums() {
     }
     let answers = scene.provider();
     close(answers.of("pods n/p", "gpu_memory_used"), 21_000.0);
-    close(answers.of("pods n/p", "gpu_memory_used_percent"), 100.0 * 21_000.0 / 101_000.0);
+    close(
+        answers.of("pods n/p", "gpu_memory_used_percent"),
+        100.0 * 21_000.0 / 101_000.0,
+    );
     close(answers.of("pods n/p", "gpu_power_usage"), 370.5);
-    assert_eq!(answers.flagship("pods n/p"), None, "no utilisation was seen");
+    assert_eq!(
+        answers.flagship("pods n/p"),
+        None,
+        "no utilisation was seen"
+    );
     close(answers.of("pods n/p", "gpu_held_count"), 2.0);
 }
 
@@ -213,8 +256,16 @@ fn framebuffer_and_power_are_sums_and_the_percent_a_ratio_of_sums() {
 fn gpu_utilization_has_its_own_activity() {
     let mut scene = Scene::new(policy(50))
         .mcu("UUID=A namespace=n pod=p", "0 0 0 0")
-        .signal(SignalId::GPU_UTIL, "UUID=A namespace=n pod=p", "90 90 90 90")
-        .signal(SignalId::GR_ENGINE_ACTIVE, "UUID=M GPU_I_ID=1 namespace=n pod=m", "0.25 0.25 0.25 0.25");
+        .signal(
+            SignalId::GPU_UTIL,
+            "UUID=A namespace=n pod=p",
+            "90 90 90 90",
+        )
+        .signal(
+            SignalId::GR_ENGINE_ACTIVE,
+            "UUID=M GPU_I_ID=1 namespace=n pod=m",
+            "0.25 0.25 0.25 0.25",
+        );
     let answers = scene.provider();
     close(answers.of("pods n/p", "gpu_utilization"), 90.0);
     close(answers.flagship("pods n/p"), 0.0);
@@ -224,10 +275,7 @@ fn gpu_utilization_has_its_own_activity() {
 #[test]
 fn hold_keeps_a_flickering_device_in_the_mean() {
     let build = |hold| {
-        let settings = Policy {
-            hold,
-            ..policy(50)
-        };
+        let settings = Policy { hold, ..policy(50) };
         let mut scene = Scene::new(settings)
             .mcu("UUID=A namespace=n pod=p", "60 0 60 0")
             .mcu("UUID=B namespace=n pod=p", "20 20 20 20");
@@ -267,7 +315,8 @@ fn values_end_within_the_freshness_bound() {
     let mut scene = Scene::new(policy(120)).mcu("UUID=A namespace=n pod=p", "60 60 60 60 60");
     let last = 60.0;
     // F = max(2.5 × 15, 15 + 2 × 15) = 45 s.
-    let mut at_age = |age: f64| Answers::new(scene.snapshot_at(at(last + age))).flagship("pods n/p");
+    let mut at_age =
+        |age: f64| Answers::new(scene.snapshot_at(at(last + age))).flagship("pods n/p");
     close(at_age(44.9), 60.0);
     assert_eq!(at_age(45.0), None);
     // A snapshot that nobody replaces goes stale by itself.

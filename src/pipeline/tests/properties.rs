@@ -51,19 +51,31 @@ fn values(scene: &mut Scene, now: Timestamp) -> Vec<Option<u64>> {
     let objects = objects.chain(["namespaces n".to_owned()]);
     let mut values: Vec<Option<f64>> = objects
         .flat_map(|object| {
-            ["gpu_memory_utilization", "gpu_memory_utilization_sum", "gpu_held_count"]
-                .map(|metric| answers.of(&object, metric))
+            [
+                "gpu_memory_utilization",
+                "gpu_memory_utilization_sum",
+                "gpu_held_count",
+            ]
+            .map(|metric| answers.of(&object, metric))
         })
         .collect();
     values.push(answers.cluster());
     values.push(answers.external("n", "avg_GPU_utilization"));
-    values.into_iter().map(|value| value.map(f64::to_bits)).collect()
+    values
+        .into_iter()
+        .map(|value| value.map(f64::to_bits))
+        .collect()
 }
 
 /// The order in which samples arrive that are up to 20 s late each.
 fn arrival(mut stream: Vec<(usize, Sample)>, delays: &[i64]) -> Vec<(usize, Sample)> {
     stream.sort_by_key(|(device, sample)| (sample.at, *device));
-    let delay = |index: usize| delays.get(index % delays.len().max(1)).copied().unwrap_or(0);
+    let delay = |index: usize| {
+        delays
+            .get(index % delays.len().max(1))
+            .copied()
+            .unwrap_or(0)
+    };
     let mut arriving: Vec<_> = stream.into_iter().enumerate().collect();
     arriving.sort_by_key(|(index, (_, sample))| sample.at.millis() + delay(*index));
     arriving.into_iter().map(|(_, item)| item).collect()

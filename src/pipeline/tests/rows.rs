@@ -48,7 +48,10 @@ fn row_b_the_old_owners_own_average_was_ninety() {
 fn row_c_an_owner_without_a_stale_marker_ends_by_age() {
     let mut scene = Scene::new(policy(121))
         .mcu("UUID=A namespace=n pod=old", "90 90")
-        .mcu("UUID=A namespace=n pod=new", "· · 10 10 10 10 10 10 10 10 10 10 10");
+        .mcu(
+            "UUID=A namespace=n pod=new",
+            "· · 10 10 10 10 10 10 10 10 10 10 10",
+        );
     let answers = scene.provider();
     close(answers.flagship("pods n/new"), 10.0);
     assert_eq!(answers.flagship("pods n/old"), None);
@@ -73,7 +76,10 @@ fn row_d_a_pod_of_the_same_name_does_not_inherit_the_load() {
 
 #[test]
 fn row_d_without_the_start_time_the_predecessor_shows() {
-    close(recreated(Some(15)).provider().flagship("pods n/sts-0"), 390.0 / 7.0);
+    close(
+        recreated(Some(15)).provider().flagship("pods n/sts-0"),
+        390.0 / 7.0,
+    );
 }
 
 #[test]
@@ -109,7 +115,9 @@ fn row_g_a_pod_that_just_started_is_averaged_since_its_start() {
     let mut scene = Scene::new(policy(90)).mcu("UUID=A namespace=n pod=p", "· · · · 80 80");
     let answers = scene.provider();
     close(answers.flagship("pods n/p"), 80.0);
-    let value = answers.ask("pods n/p", "gpu_memory_utilization", &Default::default()).unwrap();
+    let value = answers
+        .ask("pods n/p", "gpu_memory_utilization", &Default::default())
+        .unwrap();
     assert_eq!(value.window_secs, 30, "the effective window is exposed");
     assert_eq!(value.at, at(75.0), "the newest sample's time");
 }
@@ -153,9 +161,18 @@ fn row_i_a_shared_device_counts_once_per_group() {
 #[test]
 fn row_j_replicas_are_reduced_before_any_mean() {
     let mut scene = Scene::new(policy(50))
-        .mcu("UUID=A namespace=n pod=p prometheus_replica=0", "60 60 60 60")
-        .mcu("UUID=A namespace=n pod=p prometheus_replica=1", "60 60 60 60")
-        .mcu("UUID=B namespace=n pod=p prometheus_replica=0", "20 20 20 20");
+        .mcu(
+            "UUID=A namespace=n pod=p prometheus_replica=0",
+            "60 60 60 60",
+        )
+        .mcu(
+            "UUID=A namespace=n pod=p prometheus_replica=1",
+            "60 60 60 60",
+        )
+        .mcu(
+            "UUID=B namespace=n pod=p prometheus_replica=0",
+            "20 20 20 20",
+        );
     let answers = scene.provider();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.cluster(), 40.0);
@@ -174,16 +191,23 @@ fn row_k_labels_dropped_for_one_scrape_change_nothing() {
 #[test]
 fn row_l_counters_are_no_utilisation_and_not_polled() {
     let names = crate::dcgm::fields::built_in();
-    let counters = names.iter().flat_map(|spec| &spec.wire_names).filter(|name| {
-        name.to_lowercase().contains("_total") || name.to_lowercase().contains("energy")
-    });
+    let counters = names
+        .iter()
+        .flat_map(|spec| &spec.wire_names)
+        .filter(|name| {
+            name.to_lowercase().contains("_total") || name.to_lowercase().contains("energy")
+        });
     assert_eq!(counters.count(), 0);
 }
 
 #[test]
 fn row_m_reconfigured_mig_instances_end_like_pods() {
     let mut scene = Scene::new(policy(110))
-        .signal(SignalId::DRAM_ACTIVE, "UUID=A GPU_I_ID=1 GPU_I_PROFILE=3g.40gb namespace=n pod=old", "0.9 0.9")
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=A GPU_I_ID=1 GPU_I_PROFILE=3g.40gb namespace=n pod=old",
+            "0.9 0.9",
+        )
         .signal(
             SignalId::DRAM_ACTIVE,
             "UUID=A GPU_I_ID=1 GPU_I_PROFILE=1g.10gb namespace=n pod=new",

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::batch::{Batch, Sample, SeriesKey};
-use crate::core::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload};
+use crate::core::inventory::{
+    Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
+};
 use crate::core::labels::Labels;
 use crate::core::metric::Value;
 use crate::core::policy::{Formula, Policy};
@@ -61,8 +63,10 @@ pub(super) fn key(text: &str) -> SeriesKey {
 
 /// `UUID=A pod=p` as the text of a JSON object.
 pub(super) fn json(labels: &str) -> String {
-    let pairs: std::collections::BTreeMap<&str, &str> =
-        labels.split_whitespace().filter_map(|pair| pair.split_once('=')).collect();
+    let pairs: std::collections::BTreeMap<&str, &str> = labels
+        .split_whitespace()
+        .filter_map(|pair| pair.split_once('='))
+        .collect();
     serde_json::to_string(&pairs).unwrap()
 }
 
@@ -114,7 +118,11 @@ impl Scene {
         let mut batch = Batch::new(signal, text.clone().into());
         batch.begin_series(key(&format!("{signal:?}{text}")), 0..text.len());
         samples.iter().for_each(|sample| batch.push(*sample));
-        let newest = samples.iter().map(|sample| sample.at).max().unwrap_or(self.last);
+        let newest = samples
+            .iter()
+            .map(|sample| sample.at)
+            .max()
+            .unwrap_or(self.last);
         self.last = self.last.max(newest);
         self.pipeline.take(&batch, self.last);
     }
@@ -163,7 +171,9 @@ impl Scene {
                 owners: vec![0],
             });
         }
-        inventory.pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        inventory
+            .pods
+            .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         self.inventory = Arc::new(inventory);
         self
     }
@@ -184,9 +194,16 @@ impl Answers {
     }
 
     /// `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
-    pub(super) fn ask(&self, object: &str, metric: &str, selector: &Selector) -> Result<Value, Error> {
+    pub(super) fn ask(
+        &self,
+        object: &str,
+        metric: &str,
+        selector: &Selector,
+    ) -> Result<Value, Error> {
         let (resource, name) = object.split_once(' ').unwrap();
-        let (namespace, name) = name.split_once('/').map_or((None, name), |(ns, name)| (Some(ns), name));
+        let (namespace, name) = name
+            .split_once('/')
+            .map_or((None, name), |(ns, name)| (Some(ns), name));
         let query = CustomQuery {
             resource,
             namespace,
@@ -196,12 +213,15 @@ impl Answers {
             now: self.now,
         };
         let mut found = None;
-        self.provider.custom(&query, &mut |item| found = Some(item.value))?;
+        self.provider
+            .custom(&query, &mut |item| found = Some(item.value))?;
         found.ok_or(Error::NoSuchMetric)
     }
 
     pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
-        self.ask(object, metric, &Selector::everything()).ok().map(|value| value.value)
+        self.ask(object, metric, &Selector::everything())
+            .ok()
+            .map(|value| value.value)
     }
 
     pub(super) fn flagship(&self, object: &str) -> Option<f64> {
@@ -216,7 +236,9 @@ impl Answers {
             now: self.now,
         };
         let mut found = None;
-        let asked = self.provider.external(&query, &mut |item| found = Some(item.value.value));
+        let asked = self
+            .provider
+            .external(&query, &mut |item| found = Some(item.value.value));
         asked.ok().and(found)
     }
 
@@ -227,13 +249,20 @@ impl Answers {
 
 /// The flagship of a pod under each formula, in the order of
 /// [`Formula::ALL`].
-pub(super) fn by_formula(build: impl Fn(Scene) -> Scene, window_secs: u64, object: &str) -> Vec<f64> {
+pub(super) fn by_formula(
+    build: impl Fn(Scene) -> Scene,
+    window_secs: u64,
+    object: &str,
+) -> Vec<f64> {
     let one = |formula| {
         let policy = Policy {
             formula,
             ..policy(window_secs)
         };
-        build(Scene::new(policy)).provider().flagship(object).unwrap_or(f64::NAN)
+        build(Scene::new(policy))
+            .provider()
+            .flagship(object)
+            .unwrap_or(f64::NAN)
     };
     Formula::ALL.into_iter().map(one).collect()
 }

@@ -1,0 +1,45 @@
+# One place for people and CI. `make test` and `make lint` install what they
+# need where it is missing, and say so.
+
+CARGO ?= cargo
+DENY_VERSION := 0.20.2
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+
+.PHONY: all test lint bench prerequisites cargo-deny
+
+all: lint test
+
+# Everything: unit, property, API tests over TLS, and those against a real
+# Prometheus and kubectl.
+test: prerequisites
+	$(CARGO) test --locked --all-targets
+	$(CARGO) test --locked --doc
+
+lint: cargo-deny
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) deny --locked check bans licenses sources
+	@if $(CARGO) tree --locked -i ring >/dev/null 2>&1; then \
+	  echo "lint: ring is in the tree beside aws-lc-rs"; exit 1; fi
+
+# Checks its answers; writes the table of e2e/bench/README.md to stdout.
+bench:
+	$(CARGO) bench --locked
+
+# The real parts of the tests.
+prerequisites:
+	@missing=""; \
+	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	command -v kubectl >/dev/null || missing="$$missing kubernetes-client"; \
+	if [ -n "$$missing" ]; then \
+	  echo "make test: installing Debian's$$missing"; \
+	  $(SUDO) apt-get update -qq && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+	@prometheus --version 2>&1 | head -n 1
+
+cargo-deny:
+	@command -v cargo-deny >/dev/null || { \
+	  echo "make lint: building cargo-deny $(DENY_VERSION), some minutes, once"; \
+	  $(CARGO) install --quiet --locked --version $(DENY_VERSION) cargo-deny; }

@@ -1,0 +1,212 @@
+//! Answer a list of 1,000 pods, against the cost of encrypting the answer.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, UNIX_EPOCH};
+
+use gpu_metrics_apiserver::api::Api;
+use gpu_metrics_apiserver::core::time::Timestamp;
+use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::serve::certs::{Authority, Validity};
+use gpu_metrics_apiserver::serve::tls::{ClientAuth, server_config};
+use gpu_metrics_apiserver::simulator::Scenario;
+use http::Request;
+use http_body_util::BodyExt;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
+
+use super::fleet::Bench;
+use super::{best_of, ms, row};
+
+const PODS: usize = 1_000;
+
+pub(super) fn run() {
+    let mut scenario = Scenario::clean(160, 8, 11);
+    scenario.workloads.namespaces = 1;
+    scenario.workloads.gpus_per_pod = vec![1];
+    scenario.workloads.free_every = 0;
+    scenario.workloads.handover_every = 0;
+    let mut bench = Bench::of(scenario);
+    bench.round();
+    let inventory = bench.inventory();
+    let now = bench.now;
+    let snapshot = bench.pipeline.publish(&inventory, now);
+    let (namespace, pods) = largest(&snapshot);
+    let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
+    provider.publish(Arc::new(snapshot));
+    let api = Api::new(provider, move || now, Arc::new(AtomicBool::new(true)));
+    let mut tls = Tls::new();
+    for (form, accept) in [
+        ("JSON", "application/json"),
+        ("protobuf", "application/vnd.kubernetes.protobuf, */*"),
+    ] {
+        for (what, query) in [
+            ("all pods", ""),
+            ("by label selector", "?labelSelector=tier%20notin%20(none)"),
+        ] {
+            one(
+                &api,
+                &mut tls,
+                &namespace,
+                pods,
+                (form, accept),
+                (what, query),
+            );
+        }
+    }
+    let _ = now;
+}
+
+fn largest(snapshot: &gpu_metrics_apiserver::core::snapshot::Snapshot) -> (String, usize) {
+    let (kind, table) = snapshot.layout().table("pods").expect("pods");
+    let values = snapshot.values(kind, 0);
+    let namespace = table.objects[0]
+        .namespace
+        .clone()
+        .expect("a namespace")
+        .to_string();
+    let (start, objects) = table.within(Some(&namespace));
+    let served = (start..start + objects.len())
+        .filter(|index| values[*index].is_some())
+        .count();
+    assert!(served >= PODS, "{served} pods are enough");
+    (namespace, served)
+}
+
+fn one(
+    api: &Api,
+    tls: &mut Tls,
+    namespace: &str,
+    pods: usize,
+    (form, accept): (&str, &str),
+    (what, query): (&str, &str),
+) {
+    let path = format!(
+        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/pods/%2A/gpu_memory_utilization{query}"
+    );
+    let request = Request::get(path)
+        .header("accept", accept)
+        .body(())
+        .expect("a request");
+    let (parts, ()) = request.into_parts();
+    let (elapsed, response) = best_of(200, || api.handle(&parts));
+    assert_eq!(response.status(), 200);
+    let body = futures(response.into_body());
+    assert_eq!(count(&body, namespace), pods, "every pod once");
+    let (encryption, _) = best_of(200, || tls.encrypt(&body));
+    let ratio = elapsed.as_secs_f64() / encryption.as_secs_f64();
+    let size = format!("{pods} pods, {} kB", body.len() / 1000);
+    row(
+        &format!("answer a list, {form}, {what}"),
+        &size,
+        &format!("{}; {ratio:.2} × encryption", ms(elapsed)),
+        "< 1 × encryption",
+    );
+    row(
+        &format!("encrypt that answer, {form}"),
+        &size,
+        &ms(encryption),
+        "",
+    );
+}
+
+/// How often the namespace is named: once an item.
+fn count(body: &[u8], namespace: &str) -> usize {
+    let json = format!("\"namespace\":\"{namespace}\"");
+    let needle = if body.starts_with(b"{") {
+        json.as_bytes()
+    } else {
+        namespace.as_bytes()
+    };
+    body.windows(needle.len())
+        .filter(|window| *window == needle)
+        .count()
+}
+
+fn futures(body: http_body_util::Full<bytes::Bytes>) -> bytes::Bytes {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    runtime
+        .block_on(body.collect())
+        .expect("in memory")
+        .to_bytes()
+}
+
+/// A TLS 1.3 connection in memory, as the listener sets it up.
+struct Tls {
+    server: ServerConnection,
+    sink: Vec<u8>,
+}
+
+impl Tls {
+    fn new() -> Self {
+        let validity = Validity {
+            not_before: UNIX_EPOCH,
+            not_after: UNIX_EPOCH + Duration::from_secs(4_000_000_000),
+        };
+        let _ = Timestamp::from_secs(0);
+        let authority = Authority::new("bench", validity).expect("an authority");
+        let serving = authority
+            .serving(&["localhost"], &[], validity)
+            .expect("a certificate");
+        let config = server_config(
+            vec![serving.certificate.clone()],
+            serving.key(),
+            &ClientAuth::None,
+        )
+        .expect("TLS");
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.certificate()).expect("a root");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut client = ClientConnection::new(Arc::new(client), name).expect("a client");
+        let mut server = ServerConnection::new(config).expect("a server");
+        server.set_buffer_limit(None);
+        handshake(&mut client, &mut server).expect("a handshake");
+        Self {
+            server,
+            sink: Vec::with_capacity(1 << 20),
+        }
+    }
+
+    fn encrypt(&mut self, body: &[u8]) -> usize {
+        self.sink.clear();
+        self.server.writer().write_all(body).expect("room");
+        while self.server.wants_write() {
+            self.server.write_tls(&mut self.sink).expect("memory");
+        }
+        assert!(self.sink.len() > body.len());
+        self.sink.len()
+    }
+}
+
+fn handshake(client: &mut ClientConnection, server: &mut ServerConnection) -> io::Result<()> {
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut wire = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut wire)?;
+        }
+        let mut read = wire.as_slice();
+        while !read.is_empty() {
+            server.read_tls(&mut read)?;
+            server.process_new_packets().map_err(io::Error::other)?;
+        }
+        let mut back = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut back)?;
+        }
+        let mut read = back.as_slice();
+        while !read.is_empty() {
+            client.read_tls(&mut read)?;
+            client.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}

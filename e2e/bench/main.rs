@@ -1,0 +1,75 @@
+//! Benchmarks that check their answers and print a table.
+//!
+//! `make bench` runs all of it. Times are the best of several runs on one
+//! thread; ratios within one run are what counts on a small machine.
+
+mod answer;
+mod fleet;
+mod poll;
+mod resident;
+
+use std::time::{Duration, Instant};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Memory is measured in a process of its own.
+    if let Some(gpus) = arguments
+        .iter()
+        .find_map(|argument| argument.strip_prefix("--resident="))
+    {
+        resident::child(gpus.parse().expect("a number of GPUs"));
+        return;
+    }
+    let wanted = |name: &str| {
+        let names: Vec<&String> = arguments
+            .iter()
+            .filter(|argument| !argument.starts_with('-'))
+            .collect();
+        names.is_empty()
+            || names
+                .iter()
+                .any(|argument| name.contains(argument.as_str()))
+    };
+    println!("| what | size | result | budget |\n|---|---|---|---|");
+    if wanted("poll") {
+        poll::run();
+    }
+    if wanted("answer") {
+        answer::run();
+    }
+    if wanted("resident") {
+        resident::run();
+    }
+}
+
+/// One row of the table.
+fn row(what: &str, size: &str, result: &str, budget: &str) {
+    println!("| {what} | {size} | {result} | {budget} |");
+}
+
+/// The shortest of `runs` runs.
+fn best_of<T>(runs: u32, mut run: impl FnMut() -> T) -> (Duration, T) {
+    let timed = |run: &mut dyn FnMut() -> T| {
+        let start = Instant::now();
+        let outcome = run();
+        (start.elapsed(), outcome)
+    };
+    let mut best = timed(&mut run);
+    for _ in 1..runs {
+        let again = timed(&mut run);
+        if again.0 < best.0 {
+            best = again;
+        }
+    }
+    best
+}
+
+/// Milliseconds with three digits that mean something.
+fn ms(duration: Duration) -> String {
+    let ms = duration.as_secs_f64() * 1e3;
+    match ms {
+        ms if ms < 1.0 => format!("{ms:.3} ms"),
+        ms if ms < 100.0 => format!("{ms:.1} ms"),
+        ms => format!("{ms:.0} ms"),
+    }
+}

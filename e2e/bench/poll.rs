@@ -1,0 +1,81 @@
+//! Decode and apply one poll; compute and publish a snapshot.
+
+use std::time::{Duration, Instant};
+
+use super::fleet::{Bench, SCRAPE};
+use super::{best_of, ms, row};
+
+pub(super) fn run() {
+    for gpus in [1_000, 10_000, 100_000] {
+        one_size(gpus);
+    }
+}
+
+fn one_size(gpus: u32) {
+    let mut bench = Bench::new(gpus);
+    bench.round();
+    // Five scrapes later every sample of a poll is new or overlaps.
+    let mut fastest: Option<(Duration, usize, usize)> = None;
+    for _ in 0..4 {
+        bench.now = bench.now + SCRAPE;
+        let bodies: Vec<_> = bench
+            .specs
+            .iter()
+            .map(|spec| (spec.id, bench.body(spec)))
+            .collect();
+        let bytes: usize = bodies.iter().map(|(_, body)| body.len()).sum();
+        let start = Instant::now();
+        let taken: Vec<(usize, u64)> = bodies
+            .iter()
+            .map(|(id, body)| bench.take(*id, body))
+            .collect();
+        let elapsed = start.elapsed();
+        let series: usize = taken.iter().map(|(series, _)| series).sum();
+        let (mcu_series, mcu_new) = taken[0];
+        assert!(mcu_series >= gpus as usize, "every GPU was read");
+        assert_eq!(mcu_new, mcu_series as u64, "one new sample a series");
+        if fastest.is_none_or(|(fastest, ..)| elapsed < fastest) {
+            fastest = Some((elapsed, series, bytes));
+        }
+    }
+    let (elapsed, series, bytes) = fastest.expect("it ran");
+    let rate = bytes as f64 / 1e6 / elapsed.as_secs_f64();
+    let size = format!("{gpus} GPUs, {series} series, {:.0} MB", bytes as f64 / 1e6);
+    let budget = if gpus == 100_000 {
+        "≤ 1 core-second"
+    } else {
+        ""
+    };
+    row(
+        "decode and apply one poll, all fields",
+        &size,
+        &format!("{} ({rate:.0} MB/s)", ms(elapsed)),
+        budget,
+    );
+    publish(&mut bench, gpus);
+}
+
+fn publish(bench: &mut Bench, gpus: u32) {
+    let inventory = bench.inventory();
+    let start = Instant::now();
+    let first = bench.pipeline.publish(&inventory, bench.now);
+    let cold = start.elapsed();
+    let (warm, snapshot) = best_of(3, || bench.pipeline.publish(&inventory, bench.now));
+    let values = |snapshot: &gpu_metrics_apiserver::core::snapshot::Snapshot| {
+        let tables = snapshot.layout().tables();
+        let kinds = (0..tables.len()).flat_map(|kind| snapshot.values(kind, 0));
+        kinds.filter(|value| value.is_some()).count()
+    };
+    assert_eq!(values(&first), values(&snapshot), "the same values");
+    let pods = snapshot
+        .layout()
+        .table("pods")
+        .map_or(0, |(_, table)| table.objects.len());
+    assert!(pods > gpus as usize / 8, "pods have values");
+    let size = format!(
+        "{gpus} GPUs, {pods} pods, {} metrics",
+        snapshot.metrics().len()
+    );
+    row("compute and publish a snapshot", &size, &ms(warm), "");
+    row("the same after pods changed", &size, &ms(cold), "");
+}

@@ -1,0 +1,79 @@
+//! Resident memory of a warm server, in a process of its own.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+
+use super::fleet::{Bench, SCRAPE};
+use super::row;
+
+pub(super) fn run() {
+    for (gpus, budget) in [(1_000, "≤ 64 MiB"), (100_000, "≤ 1 GiB")] {
+        let this = std::env::current_exe().expect("this program");
+        let output = Command::new(this)
+            .arg(format!("--resident={gpus}"))
+            .output()
+            .expect("a child");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let numbers: Vec<u64> = text
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [resident, peak, pods] = numbers[..] else {
+            panic!("no figures: {text}")
+        };
+        let result = format!("{resident} MiB (peak {peak} MiB)");
+        row(
+            "resident memory, warm",
+            &format!("{gpus} GPUs, {pods} pods"),
+            &result,
+            budget,
+        );
+    }
+}
+
+/// Fills a pipeline over its whole window, publishes, and tells its size.
+///
+/// The bodies are made by the simulator in this same process and freed before
+/// the next is made, as a client's buffer would be reused; the peak holds one
+/// of them with the simulator's own working memory.
+pub(super) fn child(gpus: u32) {
+    let mut bench = Bench::new(gpus);
+    bench.round();
+    let inventory = bench.inventory();
+    let provider = GpuProvider::new(&gpu_metrics_apiserver::dcgm::metrics::built_in());
+    let mut pods = 0;
+    for _ in 0..4 {
+        bench.now = bench.now + SCRAPE;
+        bench.round();
+        let snapshot = bench.pipeline.publish(&inventory, bench.now);
+        pods = snapshot
+            .layout()
+            .table("pods")
+            .map_or(0, |(_, table)| table.objects.len());
+        provider.publish(Arc::new(snapshot));
+    }
+    assert!(pods > gpus as usize / 8);
+    println!("{} {} {pods}", status("VmRSS:"), status("VmHWM:"));
+}
+
+/// A line of `/proc/self/status`, MiB.
+fn status(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(key))
+        .expect("the line");
+    let kib: u64 = line
+        .split_whitespace()
+        .nth(1)
+        .and_then(|kib| kib.parse().ok())
+        .expect("a number");
+    kib / 1024
+}

@@ -1,0 +1,202 @@
+//! The table of allowed edges between modules, and the test that enforces it.
+//!
+//! Data moves one way. A module may use what its row names; `lib.rs` and
+//! `main.rs` may use everything, tests may too.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Left may use right.
+const EDGES: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("dcgm", &["core"]),
+    ("pipeline", &["core", "dcgm"]),
+    ("config", &["core", "dcgm"]),
+    ("source", &["core", "config", "telemetry"]),
+    ("provider", &["core"]),
+    ("api", &["core", "provider", "telemetry"]),
+    ("serve", &["config", "telemetry"]),
+    ("simulator", &["core"]),
+    ("telemetry", &[]),
+    (
+        "app",
+        &[
+            "config",
+            "core",
+            "dcgm",
+            "pipeline",
+            "provider",
+            "api",
+            "serve",
+            "source",
+            "telemetry",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "api",
+            "app",
+            "config",
+            "core",
+            "dcgm",
+            "pipeline",
+            "provider",
+            "serve",
+            "simulator",
+            "source",
+            "telemetry",
+        ],
+    ),
+];
+
+/// Words that mean I/O, a clock or a runtime: none of them in a pure module.
+const IMPURE: &[&str] = &[
+    "tokio::",
+    "reqwest",
+    "hyper",
+    "std::net",
+    "std::fs",
+    "SystemTime",
+    "Instant::now",
+    "async fn",
+    "tracing::",
+];
+
+/// The modules that are pure. `simulator::live` serves HTTP and is no part of
+/// the model.
+const PURE: &[&str] = &[
+    "core",
+    "dcgm",
+    "pipeline",
+    "provider",
+    "source/decode",
+    "source/pace.rs",
+    "source/health.rs",
+];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// Every Rust file below a folder (or the file itself), tests left out.
+fn files(at: &Path) -> Vec<PathBuf> {
+    if at.is_file() {
+        return vec![at.to_path_buf()];
+    }
+    let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| {
+            !path
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with("tests")
+        })
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+/// The part of a file that is shipped.
+fn shipped(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// The modules of ours that a text names.
+fn used(text: &str) -> Vec<String> {
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| {
+        line.split("crate::")
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    })
+    .map(|rest| {
+        rest.chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect::<String>()
+    })
+    .filter(|module| !module.is_empty())
+    .collect()
+}
+
+#[test]
+fn modules_use_only_what_the_table_allows() {
+    let edges: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (module, allowed) in &edges {
+        let folder = source().join(module);
+        assert!(
+            folder.is_dir(),
+            "the table names {module}, which is no module"
+        );
+        for file in files(&folder) {
+            for other in used(&shipped(&file)) {
+                if other != *module && !allowed.contains(&other.as_str()) {
+                    wrong.push(format!("{} uses {other}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_stands_in_the_table() {
+    for entry in fs::read_dir(source()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() && name != "testing" {
+            assert!(
+                EDGES.iter().any(|(module, _)| *module == name),
+                "{name} is not in the table"
+            );
+        }
+    }
+}
+
+#[test]
+fn pure_modules_do_no_io_and_read_no_clock() {
+    for module in PURE {
+        for file in files(&source().join(module)) {
+            let text = shipped(&file);
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            for line in code {
+                for word in IMPURE {
+                    assert!(!line.contains(word), "{}: {line}", file.display());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_demo_uses_the_simulator() {
+    for file in files(&source()) {
+        let path = file.strip_prefix(source()).unwrap().to_path_buf();
+        if path.starts_with("simulator") || path.starts_with("cli/demo") {
+            continue;
+        }
+        let users = used(&shipped(&file));
+        assert!(
+            !users.contains(&"simulator".to_owned()),
+            "{} uses the simulator",
+            path.display()
+        );
+    }
+}
