@@ -32,3 +32,5 @@ pub mod serve;
 pub mod simulator;
 pub mod source;
 pub mod telemetry;
+#[cfg(test)]
+mod testing;
