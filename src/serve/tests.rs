@@ -299,7 +299,7 @@ fn certificates_survive_pem() {
     let authority = Authority::new("test", validity()).unwrap();
     let issued = authority.serving(&["localhost"], &[], validity()).unwrap();
     let chain = tls::chain_from_pem(issued.certificate_pem.as_bytes()).unwrap();
-    assert_eq!(chain, [issued.certificate.clone()]);
+    assert_eq!(chain, std::slice::from_ref(&issued.certificate));
     let key = tls::key_from_pem(issued.key_pem.as_bytes()).unwrap();
     assert!(tls::server_config(chain, key, &ClientAuth::None).is_ok());
     assert!(tls::chain_from_pem(b"nothing").is_err());

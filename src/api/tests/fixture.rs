@@ -12,7 +12,7 @@ use crate::provider::{
     CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
 };
 
-/// 2026-01-02T03:04:20Z, and some.
+/// 2026-01-02T03:04:20Z and a quarter.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_323_060_250);
 /// 2026-01-02T03:04:05.999Z.
 const AT: Timestamp = Timestamp::from_millis(1_767_323_045_999);
@@ -26,10 +26,12 @@ struct Object {
     series: Vec<(Labels, Value)>,
 }
 
+type ExternalSeries = (Vec<(Arc<str>, Arc<str>)>, Value);
+
 #[derive(Debug)]
 pub(super) struct Fixture {
     objects: Vec<Object>,
-    external: Vec<(Vec<(Arc<str>, Arc<str>)>, Value)>,
+    external: Vec<ExternalSeries>,
     pub(super) ready: AtomicBool,
     /// How often the provider was asked for values.
     pub(super) asked: AtomicUsize,

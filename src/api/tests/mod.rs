@@ -4,6 +4,7 @@
 mod discovery;
 mod fixture;
 mod negotiation;
+mod parameters;
 mod paths;
 mod robustness;
 mod routing;
