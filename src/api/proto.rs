@@ -91,7 +91,9 @@ pub(crate) struct ListWriter<'q> {
     selector: Vec<u8>,
     /// The end of the item at hand: time, window and value.
     rest: Vec<u8>,
-    digits: Vec<u8>,
+    /// What the front of `rest` says, and how long it is.
+    stamped: Option<(i64, u32)>,
+    stamp_len: usize,
 }
 
 impl<'q> ListWriter<'q> {
@@ -129,7 +131,8 @@ impl<'q> ListWriter<'q> {
             metric,
             selector,
             rest: Vec::with_capacity(64),
-            digits: Vec::with_capacity(24),
+            stamped: None,
+            stamp_len: 0,
         }
     }
 
@@ -189,23 +192,20 @@ impl<'q> ListWriter<'q> {
 
     /// Fields 3 to 5, which all items share: timestamp, window, value.
     fn write_rest(&mut self, secs: i64, window_secs: u32, milli: i64) {
-        let rest = &mut self.rest;
-        rest.clear();
-        // Protobuf writes a negative int64 as its two's complement.
-        let secs = u64::from_ne_bytes(secs.to_ne_bytes());
-        let secs_len = (u64::BITS - (secs | 1).leading_zeros()).div_ceil(7);
-        rest.extend_from_slice(&[tag(3, LENGTH), 3 + secs_len as u8, tag(1, VARINT)]);
-        varint(secs, rest);
-        rest.extend_from_slice(&[tag(2, VARINT), 0]);
-        if window_secs > 0 {
-            rest.push(tag(4, VARINT));
-            varint(u64::from(window_secs), rest);
+        if self.stamped != Some((secs, window_secs)) {
+            self.stamped = Some((secs, window_secs));
+            stamp(secs, window_secs, &mut self.rest);
+            self.stamp_len = self.rest.len();
         }
-        self.digits.clear();
-        quantity::write_milli(milli, &mut self.digits);
-        rest.push(tag(5, LENGTH));
-        varint(field_len(self.digits.len()) as u64, rest);
-        field(1, &self.digits, rest);
+        self.rest.truncate(self.stamp_len);
+        // No quantity is as long as 128 bytes, so both lengths are one byte and
+        // known once its text stands behind them.
+        let head = [tag(5, LENGTH), 0, tag(1, LENGTH), 0];
+        self.rest.extend_from_slice(&head);
+        quantity::write_milli(milli, &mut self.rest);
+        let text = (self.rest.len() - self.stamp_len - head.len()) as u8;
+        self.rest[self.stamp_len + 1] = text + 2;
+        self.rest[self.stamp_len + 3] = text;
     }
 
     /// The document, and where in the buffer it begins.
@@ -220,5 +220,20 @@ impl<'q> ListWriter<'q> {
         self.out[start..GAP].copy_from_slice(&head);
         self.out.extend_from_slice(&ENVELOPE_END);
         (self.out, start)
+    }
+}
+
+/// Fields 3 and 4: the time and, if there is one, the window.
+fn stamp(secs: i64, window_secs: u32, out: &mut Vec<u8>) {
+    out.clear();
+    // Protobuf writes a negative int64 as its two's complement.
+    let secs = u64::from_ne_bytes(secs.to_ne_bytes());
+    let secs_len = (u64::BITS - (secs | 1).leading_zeros()).div_ceil(7) as u8;
+    out.extend_from_slice(&[tag(3, LENGTH), 3 + secs_len, tag(1, VARINT)]);
+    varint(secs, out);
+    out.extend_from_slice(&[tag(2, VARINT), 0]);
+    if window_secs > 0 {
+        out.push(tag(4, VARINT));
+        varint(u64::from(window_secs), out);
     }
 }

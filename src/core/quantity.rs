@@ -56,13 +56,17 @@ pub fn milli_text(milli: i64) -> String {
 pub fn write_u64(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
-    loop {
+    // Two digits a division: halves the longest dependency of a hot list.
+    while number >= 10 {
+        at -= 2;
+        let pair = (number % 100) as u8;
+        number /= 100;
+        digits[at] = b'0' + pair / 10;
+        digits[at + 1] = b'0' + pair % 10;
+    }
+    if number > 0 || at == digits.len() {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+        digits[at] = b'0' + number as u8;
     }
     out.extend_from_slice(&digits[at..]);
 }

@@ -6,4 +6,6 @@
 pub mod certs;
 mod connection;
 pub mod listener;
+#[cfg(test)]
+mod tests;
 pub mod tls;

@@ -2,3 +2,4 @@
 
 pub(crate) mod authority;
 pub(crate) mod fake_prometheus;
+pub(crate) mod test_server;

@@ -1,1 +1,86 @@
+//! The API over real TLS connections. A test whose name begins with a number
+//! is that statement of `protocol.md` §9.
 
+mod discovery;
+mod fixture;
+mod negotiation;
+mod parameters;
+mod paths;
+mod robustness;
+mod routing;
+mod values;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::Value as Json;
+
+use crate::api::Api;
+use crate::testing::test_server::{Answer, TestServer};
+
+use fixture::{Fixture, NOW};
+
+const V1: &str = "/apis/custom.metrics.k8s.io/v1beta1";
+const V2: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+const EXT: &str = "/apis/external.metrics.k8s.io/v1beta1";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn api(fixture: &Arc<Fixture>) -> Api {
+    let ready = Arc::new(AtomicBool::new(true));
+    Api::new(fixture.clone(), || NOW, ready)
+}
+
+async fn server() -> (TestServer, Arc<Fixture>) {
+    let fixture = Arc::new(Fixture::new());
+    (TestServer::start(api(&fixture)).await, fixture)
+}
+
+/// The names of the described objects of a list.
+fn names(answer: &Answer) -> Vec<String> {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["describedObject"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Checks that an answer is a `Status` and gives it.
+fn status(answer: &Answer) -> Json {
+    const REASONS: [&str; 9] = [
+        "BadRequest",
+        "NotFound",
+        "MethodNotAllowed",
+        "NotAcceptable",
+        "RequestEntityTooLarge",
+        "TooManyRequests",
+        "InternalError",
+        "ServiceUnavailable",
+        "Timeout",
+    ];
+    let body = answer.json();
+    assert_eq!(body["kind"], "Status", "{body}");
+    assert_eq!(body["apiVersion"], "v1", "{body}");
+    assert_eq!(body["status"], "Failure", "{body}");
+    assert_eq!(body["code"], answer.status, "{body}");
+    assert!(
+        REASONS.contains(&body["reason"].as_str().unwrap()),
+        "{body}"
+    );
+    let message = body["message"].as_str().unwrap();
+    assert!(!message.contains('\n') && message.len() <= 512, "{body}");
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("location"), None);
+    body
+}
+
+/// Percent-encodes a query value.
+fn encode(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}

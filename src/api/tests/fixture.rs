@@ -1,0 +1,248 @@
+//! A small cluster: pods `a` and `b` of `ns` have metric `m`, `c` has none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::core::inventory::ObjectKind;
+use crate::core::labels::Labels;
+use crate::core::metric::Value;
+use crate::core::selector::{Operator, Selector};
+use crate::core::time::Timestamp;
+use crate::provider::{
+    CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
+};
+
+/// 2026-01-02T03:04:20Z and a quarter.
+pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_323_060_250);
+/// 2026-01-02T03:04:05.999Z.
+const AT: Timestamp = Timestamp::from_millis(1_767_323_045_999);
+
+#[derive(Debug)]
+struct Object {
+    kind: ObjectKind,
+    namespace: Option<&'static str>,
+    name: String,
+    labels: Labels,
+    series: Vec<(Labels, Value)>,
+}
+
+type ExternalSeries = (Vec<(Arc<str>, Arc<str>)>, Value);
+
+#[derive(Debug)]
+pub(super) struct Fixture {
+    objects: Vec<Object>,
+    external: Vec<ExternalSeries>,
+    pub(super) ready: AtomicBool,
+    /// How often the provider was asked for values.
+    pub(super) asked: AtomicUsize,
+    pub(super) custom: Vec<CustomMetric>,
+    pub(super) external_names: Vec<Arc<str>>,
+}
+
+fn value(value: f64) -> Value {
+    Value {
+        value,
+        at: AT,
+        fresh_until: NOW,
+        window_secs: 60,
+    }
+}
+
+fn object(
+    kind: ObjectKind,
+    namespace: Option<&'static str>,
+    name: &str,
+    labels: &[(&'static str, &'static str)],
+    values: &[f64],
+) -> Object {
+    Object {
+        kind,
+        namespace,
+        name: name.to_owned(),
+        labels: Labels::from_pairs(labels.iter().copied()),
+        series: values
+            .iter()
+            .enumerate()
+            .map(|(gpu, number)| {
+                let labels = [("gpu", gpu.to_string()), ("model", "A100".to_owned())];
+                (Labels::from_pairs(labels), value(*number))
+            })
+            .collect(),
+    }
+}
+
+impl Fixture {
+    pub(super) fn new() -> Self {
+        let pod = ObjectKind::pod;
+        let deployment = || ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true);
+        let ns = Some("ns");
+        let mut objects = vec![
+            object(pod(), ns, "a", &[("app", "x"), ("n", "5")], &[30.0, 45.0]),
+            object(pod(), ns, "b", &[("app", "x"), ("n", "2")], &[80.0]),
+            object(pod(), ns, "c", &[("app", "y")], &[]),
+            object(pod(), Some("other"), "d", &[("app", "x")], &[99.0]),
+            object(ObjectKind::node(), None, "n1", &[("zone", "z")], &[10.0]),
+            object(ObjectKind::node(), None, "n2", &[], &[20.0]),
+            object(ObjectKind::namespace(), None, "ns", &[], &[55.0]),
+            object(deployment(), ns, "web", &[("app", "x")], &[1500.0]),
+            object(pod(), Some("broken"), "good", &[], &[1.0]),
+            object(pod(), Some("broken"), "huge", &[], &[1e300]),
+            object(pod(), Some("broken"), "inf", &[], &[f64::INFINITY]),
+            object(pod(), Some("broken"), "nan", &[], &[f64::NAN]),
+            object(pod(), Some("broken"), "ninf", &[], &[f64::NEG_INFINITY]),
+            object(pod(), Some("broken"), "stale", &[], &[2.0]),
+            object(pod(), Some("broken"), "unset", &[], &[3.0]),
+        ];
+        for broken in &mut objects {
+            if let Some((_, value)) = broken.series.first_mut() {
+                match broken.name.as_str() {
+                    "stale" => value.fresh_until = Timestamp::from_millis(NOW.millis() - 1),
+                    "unset" => value.window_secs = 0,
+                    _ => {}
+                }
+            }
+        }
+        objects.extend((0..1000).map(|index| {
+            let name = format!("inference-server-7d9f8b6c5-{index:05}");
+            object(pod(), Some("large"), &name, &[], &[f64::from(index) / 7.0])
+        }));
+        objects.sort_by(|one, other| one.name.cmp(&other.name));
+        let label = |queue: &str| vec![("queue".into(), queue.into())];
+        Self {
+            objects,
+            external: vec![(label("fast"), value(3.0)), (label("slow"), value(4.5))],
+            ready: AtomicBool::new(true),
+            asked: AtomicUsize::new(0),
+            custom: [
+                ("deployments.apps", true),
+                ("namespaces", false),
+                ("nodes", false),
+                ("pods", true),
+            ]
+            .map(|(resource, namespaced)| CustomMetric {
+                resource: resource.into(),
+                metric: "m".into(),
+                namespaced,
+            })
+            .into(),
+            external_names: vec!["Queue_Depth".into()],
+        }
+    }
+
+    pub(super) fn times_asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn begin(&self) -> Result<(), Error> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.ready.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            Err(Error::NotReady)
+        }
+    }
+}
+
+/// The mean of the series a selector admits; a reserved key is refused.
+fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, Error> {
+    for requirement in selector.requirements() {
+        if requirement.key == "window" && requirement.operator != Operator::Equals("5m".into()) {
+            return Err(Error::BadSelector {
+                reason: "metric selector key window: write a duration such as 5m".to_owned(),
+            });
+        }
+    }
+    let admitted = || {
+        object
+            .series
+            .iter()
+            .filter(|(labels, _)| selector.matches(labels))
+    };
+    let Some((_, first)) = admitted().next() else {
+        return Ok(None);
+    };
+    let sum: f64 = admitted().map(|(_, value)| value.value).sum();
+    Ok(Some(Value {
+        value: sum / admitted().count() as f64,
+        ..*first
+    }))
+}
+
+impl Provider for Fixture {
+    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+        self.custom.clone().into()
+    }
+
+    fn external_metrics(&self) -> Arc<[Arc<str>]> {
+        self.external_names.clone().into()
+    }
+
+    fn custom(
+        &self,
+        query: &CustomQuery<'_>,
+        sink: &mut dyn FnMut(CustomItem<'_>),
+    ) -> Result<(), Error> {
+        self.begin()?;
+        let of_kind = || {
+            self.objects
+                .iter()
+                .filter(|object| object.kind.resource.as_ref() == query.resource)
+        };
+        let kind = &of_kind().next().ok_or(Error::NoSuchMetric)?.kind;
+        if query.metric != "m" {
+            return Err(Error::NoSuchMetric);
+        }
+        if kind.namespaced != query.namespace.is_some() {
+            return Err(Error::WrongScope);
+        }
+        let mut found = false;
+        for object in of_kind().filter(|object| object.namespace == query.namespace) {
+            let wanted = match query.objects {
+                Objects::Named(name) => object.name == name,
+                Objects::Matching(selector) => selector.matches(&object.labels),
+            };
+            if wanted && let Some(value) = mean(object, query.metric_selector)? {
+                found = true;
+                sink(CustomItem {
+                    kind: &object.kind,
+                    namespace: object.namespace,
+                    name: &object.name,
+                    value,
+                });
+            }
+        }
+        found.then_some(()).ok_or_else(|| Error::NoValue {
+            reason: "it holds no GPU".to_owned(),
+        })
+    }
+
+    fn external(
+        &self,
+        query: &ExternalQuery<'_>,
+        sink: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<(), Error> {
+        self.begin()?;
+        let name = self
+            .external_names
+            .iter()
+            .find(|name| name.eq_ignore_ascii_case(query.metric))
+            .ok_or(Error::NoSuchMetric)?;
+        let mut found = false;
+        for (labels, value) in &self.external {
+            if query
+                .selector
+                .matches(&Labels::from_pairs(labels.iter().cloned()))
+            {
+                found = true;
+                sink(ExternalItem {
+                    metric: name,
+                    labels,
+                    value: *value,
+                });
+            }
+        }
+        found.then_some(()).ok_or_else(|| Error::NoValue {
+            reason: "no series matches the selector".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,316 @@
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use prost::Message;
+
+use super::*;
+use crate::api::proto::{messages, values};
+
+async fn accept(server: &TestServer, target: &str, accept: &str) -> Answer {
+    server.send("GET", target, &[("Accept", accept)]).await
+}
+
+fn pods() -> String {
+    format!("{V2}/namespaces/ns/pods/*/m")
+}
+
+/// Opens the envelope: version and kind, and the object's bytes.
+fn open(body: &[u8]) -> (String, String, Vec<u8>) {
+    assert_eq!(&body[..4], [0x6b, 0x38, 0x73, 0x00]);
+    let envelope = messages::Unknown::decode(&body[4..]).unwrap();
+    let meta = envelope.type_meta.unwrap();
+    (
+        meta.api_version.unwrap(),
+        meta.kind.unwrap(),
+        envelope.raw.unwrap(),
+    )
+}
+
+fn time(time: Option<values::Time>) -> String {
+    let time = time.unwrap();
+    assert_eq!(time.nanos, Some(0));
+    jiff::Timestamp::from_second(time.seconds.unwrap())
+        .unwrap()
+        .to_string()
+}
+
+fn object(object: Option<values::ObjectReference>) -> Json {
+    let object = object.unwrap();
+    let mut json = serde_json::json!({"kind": object.kind, "name": object.name,
+        "apiVersion": object.api_version});
+    if let Some(namespace) = object.namespace {
+        json["namespace"] = namespace.into();
+    }
+    json
+}
+
+fn selector(selector: Option<messages::LabelSelector>) -> Json {
+    selector.map_or(
+        Json::Null,
+        |selector| serde_json::json!({"matchLabels": selector.match_labels}),
+    )
+}
+
+#[tokio::test]
+async fn s044_json_is_what_the_undecided_get() {
+    let (server, _) = server().await;
+    let plain = server.get(&pods()).await;
+    assert_eq!(plain.header("content-type"), Some("application/json"));
+    for wish in [
+        "*/*",
+        "application/*",
+        "application/json;charset=utf-8",
+        "application/json",
+    ] {
+        let answer = accept(&server, &pods(), wish).await;
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/json"),
+            "{wish}"
+        );
+        assert_eq!(answer.body, plain.body, "{wish}");
+    }
+}
+
+#[tokio::test]
+async fn s045_protobuf_says_what_json_says() {
+    let (server, _) = server().await;
+    let wish = "application/vnd.kubernetes.protobuf, */*";
+    for target in [
+        "namespaces/ns/pods/*/m",
+        "namespaces/ns/pods/a/m?metricLabelSelector=gpu%3D1",
+        "namespaces/ns/metrics/m",
+        "nodes/*/m",
+        "namespaces/broken/pods/*/m",
+        "namespaces/large/pods/*/m",
+    ] {
+        let answer = accept(&server, &format!("{V2}/{target}"), wish).await;
+        assert_eq!(answer.header("content-type"), Some(PROTOBUF));
+        let (api_version, kind, raw) = open(&answer.body);
+        let list = values::ListV1Beta2::decode(raw.as_slice()).unwrap();
+        assert!(list.metadata.is_some());
+        let items: Vec<Json> = list
+            .items
+            .into_iter()
+            .map(|item| {
+                let metric = item.metric.unwrap();
+                let mut json = serde_json::json!({"describedObject": object(item.described_object),
+                "metric": {"name": metric.name, "selector": selector(metric.selector)},
+                "timestamp": time(item.timestamp), "value": item.value.unwrap().text});
+                if let Some(window) = item.window_seconds {
+                    json["windowSeconds"] = window.into();
+                }
+                json
+            })
+            .collect();
+        let read = serde_json::json!({"kind": kind, "apiVersion": api_version,
+            "metadata": {}, "items": items});
+        assert_eq!(
+            read,
+            server.get(&format!("{V2}/{target}")).await.json(),
+            "{target}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn s045_protobuf_of_v1beta1_says_what_json_says() {
+    let (server, _) = server().await;
+    let target = format!("{V1}/namespaces/ns/pods/*/m?metricLabelSelector=gpu%3D0");
+    let (api_version, kind, raw) = open(&accept(&server, &target, PROTOBUF).await.body);
+    let list = values::ListV1Beta1::decode(raw.as_slice()).unwrap();
+    let items: Vec<Json> = list
+        .items
+        .into_iter()
+        .map(|item| {
+            serde_json::json!({"describedObject": object(item.described_object),
+            "metricName": item.metric_name, "timestamp": time(item.timestamp),
+            "window": item.window, "value": item.value.unwrap().text,
+            "selector": selector(item.selector)})
+        })
+        .collect();
+    let read = serde_json::json!({"kind": kind, "apiVersion": api_version,
+        "metadata": {}, "items": items});
+    assert_eq!(read, server.get(&target).await.json());
+}
+
+#[tokio::test]
+async fn s045_protobuf_of_external_metrics_says_what_json_says() {
+    let (server, _) = server().await;
+    let target = format!("{EXT}/namespaces/ns/queue_depth");
+    let (api_version, kind, raw) = open(&accept(&server, &target, PROTOBUF).await.body);
+    let list = values::ExternalList::decode(raw.as_slice()).unwrap();
+    let items: Vec<Json> = list
+        .items
+        .into_iter()
+        .map(|item| {
+            serde_json::json!({"metricName": item.metric_name, "metricLabels": item.metric_labels,
+            "timestamp": time(item.timestamp), "window": item.window,
+            "value": item.value.unwrap().text})
+        })
+        .collect();
+    let read = serde_json::json!({"kind": kind, "apiVersion": api_version,
+        "metadata": {}, "items": items});
+    assert_eq!(read, server.get(&target).await.json());
+}
+
+#[tokio::test]
+async fn s046_errors_come_in_protobuf_too() {
+    let (server, _) = server().await;
+    let target = format!("{V2}/namespaces/ns/pods/c/m");
+    let answer = accept(&server, &target, PROTOBUF).await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (404, Some(PROTOBUF))
+    );
+    let (api_version, kind, raw) = open(&answer.body);
+    assert_eq!((api_version.as_str(), kind.as_str()), ("v1", "Status"));
+    let read = messages::Status::decode(raw.as_slice()).unwrap();
+    let json = status(&server.get(&target).await);
+    assert_eq!(json["message"], read.message.unwrap());
+    assert_eq!(json["reason"], read.reason.unwrap());
+    assert_eq!(read.code, Some(404));
+}
+
+#[tokio::test]
+async fn s047_tables_are_not_made() {
+    let (server, _) = server().await;
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let both = accept(&server, &pods(), &format!("{table},application/json")).await;
+    assert_eq!(names(&both), ["a", "b"]);
+    let alone = accept(&server, &pods(), table).await;
+    let body = status(&alone);
+    assert_eq!(
+        (&body["code"], &body["reason"]),
+        (&406.into(), &"NotAcceptable".into())
+    );
+    assert_eq!(
+        body["message"],
+        "only the following media types are accepted: application/json, \
+         application/vnd.kubernetes.protobuf"
+    );
+}
+
+#[tokio::test]
+async fn s048_other_media_types_are_not_acceptable() {
+    let (server, _) = server().await;
+    for wish in ["text/html", "application/xml", "application/yaml", "text/*"] {
+        assert_eq!(
+            status(&accept(&server, &pods(), wish).await)["code"],
+            406,
+            "{wish}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn s049_the_preferred_type_wins() {
+    let (server, _) = server().await;
+    for (wish, wanted) in [
+        (
+            "application/json;q=0.1,application/vnd.kubernetes.protobuf;q=0.9",
+            PROTOBUF,
+        ),
+        (
+            "application/json;q=0.9,application/vnd.kubernetes.protobuf;q=0.1",
+            "application/json",
+        ),
+        ("text/html,*/*;q=0.1", "application/json"),
+    ] {
+        let answer = accept(&server, &pods(), wish).await;
+        assert_eq!(answer.header("content-type"), Some(wanted), "{wish}");
+    }
+}
+
+#[tokio::test]
+async fn s050_large_answers_are_compressed_for_who_asks() {
+    let (server, _) = server().await;
+    let large = format!("{V2}/namespaces/large/pods/*/m");
+    let plain = server.get(&large).await;
+    assert!(plain.body.len() > 128 * 1024);
+    assert_eq!(plain.header("content-encoding"), None);
+    let gzip = server
+        .send("GET", &large, &[("Accept-Encoding", "br, gzip;q=0.5")])
+        .await;
+    assert_eq!(gzip.header("content-encoding"), Some("gzip"));
+    assert_eq!(gzip.header("vary"), Some("Accept-Encoding"));
+    assert!(gzip.body.len() < plain.body.len() / 4);
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(gzip.body.as_slice())
+        .read_to_end(&mut text)
+        .unwrap();
+    assert_eq!(text, plain.body);
+    let refused = server
+        .send("GET", &large, &[("Accept-Encoding", "gzip;q=0")])
+        .await;
+    assert_eq!(refused.header("content-encoding"), None);
+    let small = server
+        .send("GET", &pods(), &[("Accept-Encoding", "gzip")])
+        .await;
+    assert_eq!(small.header("content-encoding"), None);
+}
+
+#[tokio::test]
+async fn s051_people_get_indented_json() {
+    let (server, _) = server().await;
+    let plain = server.get(&pods()).await;
+    let asked = server.get(&format!("{}?pretty=true", pods())).await;
+    assert!(
+        asked
+            .text()
+            .starts_with("{\n  \"kind\": \"MetricValueList\",\n")
+    );
+    assert_eq!(asked.json(), plain.json());
+    for agent in ["curl/8.5", "Wget/1.21", "Mozilla/5.0 (X11)"] {
+        let answer = server.send("GET", &pods(), &[("User-Agent", agent)]).await;
+        assert_eq!(answer.body, asked.body, "{agent}");
+    }
+    let compact = format!("{}?pretty=0", pods());
+    let answer = server
+        .send("GET", &compact, &[("User-Agent", "curl/8.5")])
+        .await;
+    assert_eq!(answer.body, plain.body);
+}
+
+#[tokio::test]
+async fn s052_hostile_accept_headers_are_answered_at_once() {
+    let (server, fixture) = server().await;
+    let clauses = "text/html;q=0.5,".repeat(1000);
+    let semicolons = ";".repeat(10_000);
+    let long = "x".repeat(10_240);
+    for wish in [
+        clauses.as_str(),
+        &semicolons,
+        &long,
+        "////",
+        ";q=",
+        "*/*;q=nan",
+        ",,,",
+        "\"",
+        "/",
+    ] {
+        let answer = accept(&server, &pods(), wish).await;
+        assert!(matches!(answer.status, 200 | 400 | 406), "{wish:.20}");
+        // The time is that of the answer, without connection and handshake.
+        let request = http::Request::get(pods())
+            .header("accept", wish)
+            .body(())
+            .unwrap();
+        let (parts, ()) = request.into_parts();
+        let began = Instant::now();
+        let _ = api(&fixture).handle(&parts);
+        assert!(began.elapsed() < Duration::from_millis(50), "{wish:.20}");
+    }
+}
+
+#[tokio::test]
+async fn http2_serves_many_requests_on_one_connection() {
+    let (server, _) = server().await;
+    let client = server.http2();
+    let wanted = server.get(&pods()).await.body;
+    for _ in 0..20 {
+        let answer = client.get(server.url(&pods())).send().await.unwrap();
+        assert_eq!(answer.version(), http::Version::HTTP_2);
+        assert_eq!(answer.bytes().await.unwrap(), wanted);
+    }
+}

@@ -1,0 +1,101 @@
+use proptest::prelude::*;
+
+use crate::api::path::{Attributes, parse};
+
+/// The table of `protocol.md` §5.2.
+#[test]
+fn what_is_authorized_is_what_is_served() {
+    let custom = |verb, namespace, resource, subresource, name| Attributes::Resource {
+        group: "custom.metrics.k8s.io",
+        version: "v1beta2",
+        verb,
+        namespace,
+        resource,
+        subresource,
+        name,
+    };
+    let base = "/apis/custom.metrics.k8s.io/v1beta2";
+    for (path, wanted) in [
+        (
+            "namespaces/ns/pods/*/m",
+            custom("get", "ns", "pods", "m", "*"),
+        ),
+        (
+            "namespaces/ns/deployments.apps/d/m",
+            custom("get", "ns", "deployments.apps", "m", "d"),
+        ),
+        ("nodes/n1/m", custom("get", "", "nodes", "m", "n1")),
+        (
+            "namespaces/ns/metrics/m",
+            custom("get", "ns", "metrics", "", "m"),
+        ),
+    ] {
+        let path = format!("{base}/{path}");
+        assert_eq!(parse(&path).unwrap().attributes(true), wanted, "{path}");
+    }
+    let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/ns/m";
+    for (watch, verb) in [(false, "list"), (true, "watch")] {
+        let wanted = Attributes::Resource {
+            group: "external.metrics.k8s.io",
+            version: "v1beta1",
+            verb,
+            namespace: "ns",
+            resource: "m",
+            subresource: "",
+            name: "",
+        };
+        assert_eq!(parse(path).unwrap().attributes(watch), wanted);
+    }
+    for path in ["/apis", "/apis/custom.metrics.k8s.io", base, "/readyz"] {
+        assert_eq!(
+            parse(path).unwrap().attributes(false),
+            Attributes::NonResource
+        );
+    }
+}
+
+#[test]
+fn names_have_limits() {
+    let base = "/apis/custom.metrics.k8s.io/v1beta2";
+    let found = |path: String| parse(&path).is_ok();
+    let long = |length| "a".repeat(length);
+    assert!(found(format!("{base}/namespaces/{}/pods/a/m", long(63))));
+    assert!(!found(format!("{base}/namespaces/{}/pods/a/m", long(64))));
+    assert!(found(format!("{base}/namespaces/ns/pods/{}/m", long(253))));
+    assert!(!found(format!("{base}/namespaces/ns/pods/{}/m", long(254))));
+    assert!(found(format!("{base}/namespaces/ns/pods/a/{}", long(512))));
+    assert!(!found(format!("{base}/namespaces/ns/pods/a/{}", long(513))));
+    for resource in ["Pods", "pods.", "pods_x", "pods.Apps", ".apps", "p*"] {
+        assert!(
+            !found(format!("{base}/namespaces/ns/{resource}/a/m")),
+            "{resource}"
+        );
+    }
+    for namespace in ["-ns", "ns-", "n.s", "NS", "*"] {
+        assert!(
+            !found(format!("{base}/namespaces/{namespace}/pods/a/m")),
+            "{namespace}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_path_makes_the_parser_panic(path: String) {
+        let _ = parse(&path);
+    }
+
+    #[test]
+    fn what_parses_has_no_piece_that_could_climb(rest in "[a-z%2eEfF./*-]{0,40}") {
+        let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{rest}");
+        if let Ok(target) = parse(&path)
+            && let Attributes::Resource { namespace, resource, subresource, name, .. } =
+                target.attributes(false)
+        {
+            for piece in [namespace, resource, subresource, name] {
+                prop_assert!(!piece.contains('/') && !piece.contains('%'));
+                prop_assert!(piece != "." && piece != "..");
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+use std::sync::atomic::Ordering;
+
+use super::*;
+
+#[tokio::test]
+async fn s016_wildcard_lists_exactly_the_pods_with_data() {
+    let (server, _) = server().await;
+    for target in ["pods/*/m", "pods/%2A/m", "pods/%2a/m"] {
+        let answer = server.get(&format!("{V2}/namespaces/ns/{target}")).await;
+        assert_eq!(names(&answer), ["a", "b"], "{target}");
+    }
+}
+
+#[tokio::test]
+async fn s017_a_named_pod_is_one_item_or_a_reason() {
+    let (server, _) = server().await;
+    let answer = server.get(&format!("{V2}/namespaces/ns/pods/a/m")).await;
+    assert_eq!(names(&answer), ["a"]);
+    let answer = server.get(&format!("{V2}/namespaces/ns/pods/c/m")).await;
+    let body = status(&answer);
+    assert_eq!(body["code"], 404);
+    assert_eq!(
+        body["message"],
+        "the server could not find the metric m for pods c: it holds no GPU"
+    );
+    assert_eq!(body.get("details"), None);
+    let query = "metricLabelSelector=gpu%3D7";
+    let answer = server
+        .get(&format!("{V2}/namespaces/ns/pods/a/m?{query}"))
+        .await;
+    assert_eq!(
+        status(&answer)["message"],
+        "the server could not find the metric m for pods a with selector gpu=7: it holds no GPU"
+    );
+}
+
+#[tokio::test]
+async fn s018_nodes_are_served_by_name_and_all() {
+    let (server, _) = server().await;
+    let all = server.get(&format!("{V2}/nodes/*/m")).await;
+    assert_eq!(names(&all), ["n1", "n2"]);
+    let one = server.get(&format!("{V2}/nodes/n1/m")).await;
+    assert_eq!(names(&one), ["n1"]);
+    let object = &one.json()["items"][0]["describedObject"];
+    assert_eq!(
+        *object,
+        serde_json::json!({"kind": "Node", "name": "n1", "apiVersion": "v1"})
+    );
+}
+
+#[tokio::test]
+async fn s019_a_namespace_describes_itself() {
+    let (server, _) = server().await;
+    let answer = server.get(&format!("{V2}/namespaces/ns/metrics/m")).await;
+    assert_eq!(names(&answer), ["ns"]);
+    let object = &answer.json()["items"][0]["describedObject"];
+    assert_eq!(
+        *object,
+        serde_json::json!({"kind": "Namespace", "name": "ns", "apiVersion": "v1"})
+    );
+}
+
+#[tokio::test]
+async fn s020_a_resource_with_its_group_is_served() {
+    let (server, _) = server().await;
+    let path = format!("{V2}/namespaces/ns/deployments.apps/web/m");
+    let answer = server.get(&path).await;
+    assert_eq!(names(&answer), ["web"]);
+    let item = &answer.json()["items"][0];
+    assert_eq!(item["describedObject"]["apiVersion"], "apps/v1");
+    assert_eq!(item["value"], "1500");
+}
+
+#[tokio::test]
+async fn s021_an_unknown_metric_is_said_in_the_references_words() {
+    let (server, _) = server().await;
+    for (path, message) in [
+        (
+            format!("{V2}/namespaces/ns/pods/*/nope"),
+            "the server could not find the metric nope for pods",
+        ),
+        (
+            format!("{V2}/namespaces/ns/deployments.apps/web/nope"),
+            "the server could not find the metric nope for deployments.apps",
+        ),
+    ] {
+        let body = status(&server.get(&path).await);
+        assert_eq!(
+            (&body["code"], &body["reason"]),
+            (&404.into(), &"NotFound".into())
+        );
+        assert_eq!(body["message"], message);
+        assert_eq!(body.get("details"), None);
+    }
+}
+
+#[tokio::test]
+async fn s029_paths_of_other_lengths_lead_nowhere() {
+    let (server, fixture) = server().await;
+    for path in [
+        "pods/m",
+        "namespaces/ns/m",
+        "namespaces/ns",
+        "namespaces/ns/pods",
+        "namespaces/ns/pods/a",
+        "namespaces/ns/metrics/m/x",
+        "namespaces/ns/pods/a/m/x",
+        "a/b/c/d",
+        "a/b/c/d/e/f",
+        "blah",
+    ] {
+        let answer = server.get(&format!("{V2}/{path}")).await;
+        assert_eq!(status(&answer)["code"], 404, "{path}");
+    }
+    for path in ["m", "namespaces/ns", "namespaces/ns/a/b", "namespaces/NS/m"] {
+        let answer = server.get(&format!("{EXT}/{path}")).await;
+        assert_eq!(status(&answer)["code"], 404, "{path}");
+    }
+    assert_eq!(fixture.times_asked(), 0);
+}
+
+#[tokio::test]
+async fn s030_words_with_a_meaning_of_their_own_are_no_resources() {
+    let (server, fixture) = server().await;
+    for path in [
+        "watch/pods/a",
+        "proxy/pods/a",
+        "status/a/m",
+        "finalize/a/m",
+        "metrics/a/m",
+        "watch/namespaces/ns/pods/a",
+        "namespaces/ns/status/a/m",
+        "namespaces/ns/finalize/a/m",
+        "namespaces/ns/watch/a/m",
+        "namespaces/ns/proxy/a/m",
+        "namespaces/ns/metrics/a/m",
+    ] {
+        let answer = server.get(&format!("{V2}/{path}")).await;
+        assert_eq!(status(&answer)["code"], 404, "{path}");
+    }
+    assert_eq!(fixture.times_asked(), 0);
+}
+
+#[tokio::test]
+async fn s031_a_kind_is_served_in_its_own_scope_only() {
+    let (server, _) = server().await;
+    for path in [
+        "namespaces/ns/nodes/n1/m",
+        "namespaces/ns/nodes/*/m",
+        "namespaces/ns/namespaces/ns/m",
+        "pods/a/m",
+        "pods/*/m",
+    ] {
+        let body = status(&server.get(&format!("{V2}/{path}")).await);
+        assert_eq!(body["code"], 404, "{path}");
+        let message = body["message"].as_str().unwrap();
+        assert!(message.contains("/namespaces/<namespace>"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn s032_external_names_match_in_any_case() {
+    let (server, _) = server().await;
+    let answer = server
+        .get(&format!("{EXT}/namespaces/ns/queue_depth"))
+        .await;
+    assert_eq!(answer.json()["items"][0]["metricName"], "Queue_Depth");
+    for name in ["QUEUE_DEPTH", "Queue_Depth"] {
+        let other = server.get(&format!("{EXT}/namespaces/ns/{name}")).await;
+        assert_eq!(other.body, answer.body);
+    }
+}
+
+#[tokio::test]
+async fn s033_external_selectors_filter_and_unknown_metrics_are_not_found() {
+    let (server, _) = server().await;
+    let path = format!("{EXT}/namespaces/ns/queue_depth");
+    let all = server.get(&path).await.json();
+    assert_eq!(
+        all,
+        serde_json::json!({"kind": "ExternalMetricValueList",
+            "apiVersion": "external.metrics.k8s.io/v1beta1", "metadata": {}, "items": [
+            {"metricName": "Queue_Depth", "metricLabels": {"queue": "fast"},
+             "timestamp": "2026-01-02T03:04:05Z", "window": 60, "value": "3"},
+            {"metricName": "Queue_Depth", "metricLabels": {"queue": "slow"},
+             "timestamp": "2026-01-02T03:04:05Z", "window": 60, "value": "4500m"}]})
+    );
+    let one = server
+        .get(&format!("{path}?labelSelector=queue%3Dslow"))
+        .await
+        .json();
+    assert_eq!(one["items"], serde_json::json!([all["items"][1]]));
+    for target in ["queue_depth?labelSelector=queue%3Dnone", "nope"] {
+        let answer = server.get(&format!("{EXT}/namespaces/ns/{target}")).await;
+        assert_eq!(status(&answer)["code"], 404, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn s034_the_versions_differ_in_names_of_fields_alone() {
+    let (server, _) = server().await;
+    let target = "namespaces/ns/pods/*/m?metricLabelSelector=gpu";
+    let old = server.get(&format!("{V1}/{target}")).await.json();
+    let new = server.get(&format!("{V2}/{target}")).await.json();
+    let mut renamed = new.clone();
+    renamed["apiVersion"] = "custom.metrics.k8s.io/v1beta1".into();
+    for item in renamed["items"].as_array_mut().unwrap() {
+        let item = item.as_object_mut().unwrap();
+        let metric = item.remove("metric").unwrap();
+        item.insert("metricName".into(), metric["name"].clone());
+        item.insert("selector".into(), metric["selector"].clone());
+        let window = item.remove("windowSeconds").unwrap();
+        item.insert("window".into(), window);
+    }
+    assert_eq!(old, renamed);
+}
+
+#[tokio::test]
+async fn s028_only_get_is_served() {
+    let (server, fixture) = server().await;
+    let custom = format!("{V2}/namespaces/ns/pods/*/m");
+    for path in [custom.as_str(), V2, "/apis", "/readyz"] {
+        for method in ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"] {
+            let answer = server.send(method, path, &[]).await;
+            assert_eq!(answer.status, 405, "{method} {path}");
+            assert_eq!(answer.header("allow"), Some("GET"), "{method} {path}");
+        }
+    }
+    assert_eq!(fixture.times_asked(), 0);
+}
+
+#[tokio::test]
+async fn before_the_first_poll_the_answer_is_503_without_retry_after() {
+    let (server, fixture) = server().await;
+    fixture.ready.store(false, Ordering::SeqCst);
+    for path in [
+        format!("{V2}/namespaces/ns/pods/*/m"),
+        format!("{EXT}/namespaces/ns/queue_depth"),
+    ] {
+        let answer = server.get(&path).await;
+        assert_eq!(status(&answer)["reason"], "ServiceUnavailable");
+        assert_eq!((answer.status, answer.header("retry-after")), (503, None));
+    }
+}
+
+#[tokio::test]
+async fn health_is_plain_text_and_readiness_can_be_refused() {
+    let fixture = Arc::new(Fixture::new());
+    let ready = Arc::new(AtomicBool::new(false));
+    let api = Api::new(fixture, || NOW, ready.clone());
+    let server = TestServer::start(api).await;
+    for path in ["/livez", "/healthz"] {
+        let answer = server.get(path).await;
+        assert_eq!(
+            (answer.status, answer.text().as_str()),
+            (200, "ok"),
+            "{path}"
+        );
+    }
+    assert_eq!(server.get("/readyz").await.status, 500);
+    ready.store(true, Ordering::SeqCst);
+    let answer = server.get("/readyz").await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    for path in [
+        "/readyz/",
+        "//readyz",
+        "/Readyz",
+        "/readyz%00",
+        "/healthz/../apis",
+    ] {
+        assert!(matches!(server.get(path).await.status, 400 | 404), "{path}");
+    }
+}

@@ -1,0 +1,138 @@
+use super::*;
+
+async fn items(server: &TestServer, target: &str) -> Vec<Json> {
+    let answer = server.get(target).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn s035_s036_served_quantities_read_back_as_the_value() {
+    let (server, _) = server().await;
+    let items = items(&server, &format!("{V2}/namespaces/large/pods/*/m")).await;
+    assert_eq!(items.len(), 1000);
+    for (index, item) in items.iter().enumerate() {
+        let milli = crate::core::quantity::parse_milli(item["value"].as_str().unwrap());
+        let wanted = crate::core::quantity::milli_from_f64(index as f64 / 7.0);
+        assert_eq!(milli, wanted, "{item}");
+    }
+}
+
+#[tokio::test]
+async fn s037_what_is_no_number_is_absent_and_never_zero() {
+    let (server, _) = server().await;
+    let list = server
+        .get(&format!("{V2}/namespaces/broken/pods/*/m"))
+        .await;
+    assert_eq!(names(&list), ["good", "unset"]);
+    assert!(!list.text().contains("\"0\""));
+    for name in ["nan", "inf", "ninf", "huge"] {
+        let answer = server
+            .get(&format!("{V2}/namespaces/broken/pods/{name}/m"))
+            .await;
+        assert_eq!(status(&answer)["code"], 404, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s038_timestamps_are_the_samples_in_whole_seconds() {
+    let (server, _) = server().await;
+    for target in [
+        format!("{V1}/namespaces/ns/pods/*/m"),
+        format!("{V2}/namespaces/ns/pods/*/m"),
+        format!("{EXT}/namespaces/ns/queue_depth"),
+    ] {
+        for item in items(&server, &target).await {
+            assert_eq!(item["timestamp"], "2026-01-02T03:04:05Z");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s039_a_stale_value_is_no_data() {
+    let (server, _) = server().await;
+    let answer = server
+        .get(&format!("{V2}/namespaces/broken/pods/stale/m"))
+        .await;
+    assert_eq!(status(&answer)["code"], 404);
+    let list = server
+        .get(&format!("{V2}/namespaces/broken/pods/*/m"))
+        .await;
+    assert!(!list.text().contains("stale"));
+}
+
+#[tokio::test]
+async fn s040_the_window_is_present_when_there_is_one() {
+    let (server, _) = server().await;
+    for (version, key) in [(V1, "window"), (V2, "windowSeconds")] {
+        let with = items(&server, &format!("{version}/namespaces/ns/pods/a/m")).await;
+        assert_eq!(with[0][key], 60);
+        let without = items(
+            &server,
+            &format!("{version}/namespaces/broken/pods/unset/m"),
+        )
+        .await;
+        assert_eq!(without[0].get("window"), None);
+        assert_eq!(without[0].get("windowSeconds"), None);
+        let both = items(&server, &format!("{version}/namespaces/broken/pods/*/m")).await;
+        assert_eq!((&both[0][key], both[1].get(key)), (&60.into(), None));
+    }
+}
+
+#[tokio::test]
+async fn s041_the_document_is_exactly_this() {
+    let (server, _) = server().await;
+    let new = server.get(&format!("{V2}/namespaces/ns/pods/a/m")).await;
+    assert_eq!(
+        new.text(),
+        concat!(
+            r#"{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta2","#,
+            r#""metadata":{},"items":[{"describedObject":{"kind":"Pod","namespace":"ns","#,
+            r#""name":"a","apiVersion":"v1"},"metric":{"name":"m","selector":null},"#,
+            r#""timestamp":"2026-01-02T03:04:05Z","windowSeconds":60,"value":"37500m"}]}"#,
+            "\n"
+        )
+    );
+    let old = server.get(&format!("{V1}/namespaces/ns/pods/a/m")).await;
+    assert_eq!(
+        old.text(),
+        concat!(
+            r#"{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta1","#,
+            r#""metadata":{},"items":[{"describedObject":{"kind":"Pod","namespace":"ns","#,
+            r#""name":"a","apiVersion":"v1"},"metricName":"m","#,
+            r#""timestamp":"2026-01-02T03:04:05Z","window":60,"value":"37500m","selector":null}]}"#,
+            "\n"
+        )
+    );
+}
+
+/// No list is ever empty: an empty one would be a success without a value.
+#[tokio::test]
+async fn s041_nothing_to_list_is_not_found_and_never_null() {
+    let (server, _) = server().await;
+    let answer = server.get(&format!("{V2}/namespaces/empty/pods/*/m")).await;
+    assert_eq!(status(&answer)["code"], 404);
+}
+
+#[tokio::test]
+async fn s042_two_series_of_a_pod_are_one_item() {
+    let (server, _) = server().await;
+    let target = format!("{V2}/namespaces/ns/pods/*/m?labelSelector=n%3D5");
+    let first = items(&server, &target).await;
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0]["value"], "37500m");
+    assert_eq!(items(&server, &target).await, first);
+}
+
+#[tokio::test]
+async fn s043_pods_of_other_namespaces_never_appear() {
+    let (server, _) = server().await;
+    let list = server
+        .get(&format!(
+            "{V2}/namespaces/ns/pods/*/m?labelSelector=app%3Dx"
+        ))
+        .await;
+    assert_eq!(names(&list), ["a", "b"]);
+    let answer = server.get(&format!("{V2}/namespaces/ns/pods/d/m")).await;
+    assert_eq!(status(&answer)["code"], 404);
+}
