@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::grid::RowId;
-use super::inventory::{Authority, Inventory, ObjectKind, Pod};
+use super::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod};
 use super::labels::Labels;
 use super::policy::MigWeight;
 use super::series::{Owner, Scheme};
@@ -42,6 +42,10 @@ pub struct RowFacts {
     pub device: u32,
     /// What became of its claim.
     pub standing: Standing,
+    /// Whether the device is a MIG instance.
+    pub is_mig: bool,
+    /// F of the row's job, milliseconds.
+    pub fresh_ms: i64,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
     /// Weight in means.
@@ -134,6 +138,8 @@ impl Layout {
                 row: Arc::clone(row),
                 device,
                 standing,
+                is_mig: row.device.is_mig(),
+                fresh_ms: row.fresh_ms,
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
                 weight: match settings.mig_weight {
                     MigWeight::Equal => 1.0,
@@ -302,6 +308,12 @@ fn standing<'a>(
     (Standing::Held, Some(pod))
 }
 
+/// The labels of a cluster-scoped object, out of a list sorted by name.
+fn labels_of(objects: &[ClusterObject], name: &str) -> Labels {
+    let found = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
+    found.map_or_else(|_| Labels::default(), |index| objects[index].labels.clone())
+}
+
 /// The first candidate that is the name of a node.
 fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
     row.nodes.iter().find(|name| {
@@ -370,8 +382,8 @@ impl<'a> Building<'a> {
         if matches!(facts.standing, Standing::Held | Standing::Nobody)
             && let Some(node) = node_of(&facts.row, pod, inventory, exporters)
         {
-            let found = inventory.nodes.iter().find(|object| object.name == node);
-            let labels = || found.map(|node| node.labels.clone()).unwrap_or_default();
+            let name = Arc::clone(&node);
+            let labels = || labels_of(&inventory.nodes, &name);
             self.add(&ObjectKind::node(), (None, node), labels, id);
         }
         let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) else {
@@ -389,15 +401,7 @@ impl<'a> Building<'a> {
             pod_labels,
             id,
         );
-        let found = inventory
-            .namespaces
-            .iter()
-            .find(|object| object.name == *namespace);
-        let labels = || {
-            found
-                .map(|namespace| namespace.labels.clone())
-                .unwrap_or_default()
-        };
+        let labels = || labels_of(&inventory.namespaces, namespace);
         self.add(
             &ObjectKind::namespace(),
             (None, Arc::clone(namespace)),
