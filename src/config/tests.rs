@@ -186,8 +186,18 @@ fn every_setting_of_gpu_arrives() {
         }
     );
     assert_eq!(config.poll, secs(5));
-    assert!(config.exporters.containers.contains(&"gpu-agent".to_owned()));
-    assert!(config.exporters.namespaces.contains(&"monitoring".to_owned()));
+    assert!(
+        config
+            .exporters
+            .containers
+            .contains(&"gpu-agent".to_owned())
+    );
+    assert!(
+        config
+            .exporters
+            .namespaces
+            .contains(&"monitoring".to_owned())
+    );
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! An immutable view of the readings at one moment.
 
-use super::grid::{Columns, Reading, RowId};
+use super::grid::{Column, Columns};
 use super::original::Original;
-use super::signal::SignalId;
 use super::time::Timestamp;
 
 /// The readings as they stood when a snapshot was taken. Columns are shared
@@ -48,12 +47,13 @@ impl Frame {
         first..=last
     }
 
-    /// The reading of a row at an instant.
+    /// The column of each signal at an instant, by signal number.
     #[must_use]
-    pub fn reading(&self, signal: SignalId, row: RowId, instant: i64) -> Option<Reading> {
+    pub fn columns(&self, instant: i64) -> Vec<Option<&Column>> {
         self.signals
-            .get(signal.index())?
-            .get(row, instant, self.step_ms)
+            .iter()
+            .map(|columns| columns.at(instant))
+            .collect()
     }
 
     /// The original exporter's number.

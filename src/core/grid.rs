@@ -43,7 +43,9 @@ pub struct Column {
 }
 
 impl Column {
-    fn get(&self, row: RowId, instant: Timestamp) -> Option<Reading> {
+    /// The reading of a row; `instant` is the column's.
+    #[must_use]
+    pub fn get(&self, row: RowId, instant: Timestamp) -> Option<Reading> {
         let value = *self.values.get(row.0 as usize)?;
         let age = *self.ages.get(row.0 as usize)?;
         (!value.is_nan()).then(|| Reading {
@@ -79,12 +81,17 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// The column of instant number `index`.
+    #[must_use]
+    pub fn at(&self, index: i64) -> Option<&Column> {
+        let position = usize::try_from(index - self.first).ok()?;
+        self.columns.get(position).map(AsRef::as_ref)
+    }
+
     /// The reading of `row` at instant number `index` of a grid of `step_ms`.
     #[must_use]
     pub fn get(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
-        let position = usize::try_from(index - self.first).ok()?;
-        self.columns
-            .get(position)?
+        self.at(index)?
             .get(row, Timestamp::from_millis(index * step_ms))
     }
 

@@ -326,10 +326,17 @@ fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
 
 type ObjectKey = (Option<Arc<str>>, Arc<str>);
 
+/// Places of the core kinds among those under construction.
+const PODS: usize = 0;
+const NAMESPACES: usize = 1;
+const NODES: usize = 2;
+
 /// Objects under construction, by kind.
 struct Building<'a> {
     inventory: &'a Inventory,
-    kinds: BTreeMap<ObjectKind, BTreeMap<ObjectKey, (Labels, Vec<RowId>)>>,
+    kinds: Vec<(ObjectKind, HashMap<ObjectKey, (Labels, Vec<RowId>)>)>,
+    /// The kind of each workload of the inventory.
+    kind_of_workload: Vec<usize>,
 }
 
 impl<'a> Building<'a> {
@@ -340,34 +347,33 @@ impl<'a> Building<'a> {
             ObjectKind::namespace(),
             ObjectKind::node(),
         ];
-        let workloads = inventory
-            .workloads
-            .iter()
-            .map(|workload| workload.kind.clone());
+        let mut kinds: Vec<_> = core
+            .into_iter()
+            .map(|kind| (kind, HashMap::new()))
+            .collect();
+        let mut kind_of_workload = Vec::with_capacity(inventory.workloads.len());
+        for workload in &inventory.workloads {
+            let known = kinds.iter().position(|(kind, _)| *kind == workload.kind);
+            kind_of_workload.push(known.unwrap_or_else(|| {
+                kinds.push((workload.kind.clone(), HashMap::new()));
+                kinds.len() - 1
+            }));
+        }
         Self {
             inventory,
-            kinds: core
-                .into_iter()
-                .chain(workloads)
-                .map(|kind| (kind, BTreeMap::new()))
-                .collect(),
+            kinds,
+            kind_of_workload,
         }
     }
 
-    fn add(
-        &mut self,
-        kind: &ObjectKind,
-        key: ObjectKey,
-        labels: impl FnOnce() -> Labels,
-        row: RowId,
-    ) {
-        if let Some(objects) = self.kinds.get_mut(kind) {
-            let (_, members) = objects.entry(key).or_insert_with(|| (labels(), Vec::new()));
-            // A pod reaches a workload by one path only, but a selector and a
-            // controller may name the same one.
-            if members.last() != Some(&row) {
-                members.push(row);
-            }
+    fn add(&mut self, kind: usize, key: ObjectKey, labels: impl FnOnce() -> Labels, row: RowId) {
+        let (_, members) = self.kinds[kind]
+            .1
+            .entry(key)
+            .or_insert_with(|| (labels(), Vec::new()));
+        // A selector and a controller may name the same workload.
+        if members.last() != Some(&row) {
+            members.push(row);
         }
     }
 
@@ -383,8 +389,12 @@ impl<'a> Building<'a> {
             && let Some(node) = node_of(&facts.row, pod, inventory, exporters)
         {
             let name = Arc::clone(&node);
-            let labels = || labels_of(&inventory.nodes, &name);
-            self.add(&ObjectKind::node(), (None, node), labels, id);
+            self.add(
+                NODES,
+                (None, node),
+                || labels_of(&inventory.nodes, &name),
+                id,
+            );
         }
         let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) else {
             return;
@@ -396,44 +406,44 @@ impl<'a> Building<'a> {
         } = owner;
         let pod_labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
         self.add(
-            &ObjectKind::pod(),
+            PODS,
             (Some(Arc::clone(namespace)), Arc::clone(name)),
             pod_labels,
             id,
         );
         let labels = || labels_of(&inventory.namespaces, namespace);
-        self.add(
-            &ObjectKind::namespace(),
-            (None, Arc::clone(namespace)),
-            labels,
-            id,
-        );
+        self.add(NAMESPACES, (None, Arc::clone(namespace)), labels, id);
         for index in pod.map_or(&[][..], |pod| &pod.owners) {
-            if let Some(workload) = inventory.workloads.get(*index as usize) {
+            let index = *index as usize;
+            let workload = inventory
+                .workloads
+                .get(index)
+                .zip(self.kind_of_workload.get(index).copied());
+            if let Some((workload, kind)) = workload {
                 let key = (
                     Some(Arc::clone(&workload.namespace)),
                     Arc::clone(&workload.name),
                 );
-                self.add(&workload.kind, key, || workload.labels.clone(), id);
+                self.add(kind, key, || workload.labels.clone(), id);
             }
         }
     }
 
     fn finish(self) -> Vec<KindTable> {
-        let object =
-            |((namespace, name), (labels, members)): (ObjectKey, (Labels, Vec<RowId>))| Object {
+        let table = |(kind, objects): (ObjectKind, HashMap<ObjectKey, (Labels, Vec<RowId>)>)| {
+            let object = |((namespace, name), (labels, members))| Object {
                 namespace,
                 name,
                 labels,
                 members,
             };
-        self.kinds
-            .into_iter()
-            .map(|(kind, objects)| KindTable {
-                kind,
-                objects: objects.into_iter().map(object).collect(),
-            })
-            .collect()
+            let mut objects: Vec<Object> = objects.into_iter().map(object).collect();
+            objects.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+            KindTable { kind, objects }
+        };
+        let mut tables: Vec<KindTable> = self.kinds.into_iter().map(table).collect();
+        tables.sort_by(|a, b| a.kind.cmp(&b.kind));
+        tables
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aggregate::{Ask, Evaluator, Scratch};
+use super::aggregate::{Ask, Evaluator};
 use super::frame::Frame;
 use super::grid::RowId;
 use super::layout::{Layout, RowFacts};
@@ -50,7 +50,6 @@ impl Snapshot {
             kinds: Vec::new(),
             cluster: Vec::new(),
         };
-        let mut scratch = Scratch::default();
         let evaluator = snapshot.evaluator();
         let kinds = snapshot
             .layout
@@ -58,12 +57,10 @@ impl Snapshot {
             .iter()
             .map(|table| {
                 let one_pod = table.kind.resource.as_ref() == "pods";
+                let groups = || table.objects.iter().map(|object| object.members.as_slice());
                 let of_metric = |metric: &MetricSpec| {
                     let ask = snapshot.default_ask(metric, one_pod);
-                    let objects = table.objects.iter();
-                    objects
-                        .map(|object| evaluator.value(&object.members, &ask, &mut scratch))
-                        .collect()
+                    evaluator.values(groups(), &ask).into_boxed_slice()
                 };
                 KindValues {
                     values: snapshot.metrics.iter().map(of_metric).collect(),
@@ -75,7 +72,7 @@ impl Snapshot {
             .iter()
             .map(|metric| {
                 let ask = snapshot.default_ask(metric, false);
-                evaluator.value(snapshot.layout.cluster(), &ask, &mut scratch)
+                evaluator.value(snapshot.layout.cluster(), &ask)
             })
             .collect();
         snapshot.kinds = kinds;
@@ -150,12 +147,7 @@ impl Snapshot {
     /// Computes what was not foreseen: another window or formula, or only some
     /// rows.
     #[must_use]
-    pub fn evaluate(
-        &self,
-        members: &[RowId],
-        question: &Question<'_>,
-        scratch: &mut Scratch,
-    ) -> Option<Value> {
+    pub fn evaluate(&self, members: &[RowId], question: &Question<'_>) -> Option<Value> {
         let ask = Ask {
             measure: question.measure,
             formula: formula_for(
@@ -166,7 +158,7 @@ impl Snapshot {
             one_pod: question.one_pod,
             rows: question.rows,
         };
-        self.evaluator().value(members, &ask, scratch)
+        self.evaluator().value(members, &ask)
     }
 }
 

@@ -9,7 +9,6 @@ use super::narrow::Narrowed;
 use super::{
     CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
 };
-use crate::core::aggregate::Scratch;
 use crate::core::grid::RowId;
 use crate::core::inventory::ObjectKind;
 use crate::core::labels::Labels;
@@ -133,7 +132,7 @@ impl Lookup<'_> {
     }
 
     /// The value of a group that has no foreseen answer.
-    fn evaluate(&self, members: &[RowId], one_pod: bool, scratch: &mut Scratch) -> Option<Value> {
+    fn evaluate(&self, members: &[RowId], one_pod: bool) -> Option<Value> {
         let admits = |facts: &RowFacts| self.narrowed.admits(facts);
         let rows: Option<&dyn Fn(&RowFacts) -> bool> = if self.narrowed.has_labels() {
             Some(&admits)
@@ -147,31 +146,25 @@ impl Lookup<'_> {
             one_pod,
             rows,
         };
-        self.fresh(self.snapshot.evaluate(members, &question, scratch))
+        self.fresh(self.snapshot.evaluate(members, &question))
     }
 
     /// The value of the `index`th object of a kind.
-    fn of_object(
-        &self,
-        kind: usize,
-        table: &KindTable,
-        index: usize,
-        scratch: &mut Scratch,
-    ) -> Option<Value> {
+    fn of_object(&self, kind: usize, table: &KindTable, index: usize) -> Option<Value> {
         if self.narrowed.is_default() {
             let values = self.snapshot.values(kind, self.metric);
             return self.fresh(values.get(index).copied().flatten());
         }
         let one_pod = table.kind.resource.as_ref() == "pods";
-        self.evaluate(&table.objects.get(index)?.members, one_pod, scratch)
+        self.evaluate(&table.objects.get(index)?.members, one_pod)
     }
 
     /// The value over the whole cluster.
-    fn of_cluster(&self, scratch: &mut Scratch) -> Option<Value> {
+    fn of_cluster(&self) -> Option<Value> {
         if self.narrowed.is_default() {
             return self.fresh(self.snapshot.cluster_value(self.metric));
         }
-        self.evaluate(self.snapshot.layout().cluster(), false, scratch)
+        self.evaluate(self.snapshot.layout().cluster(), false)
     }
 
     fn no_value(&self, of: &str) -> Error {
@@ -237,10 +230,9 @@ impl Provider for GpuProvider {
         }
         match query.objects {
             Objects::Named(name) => {
-                let mut scratch = Scratch::default();
                 let value = table.and_then(|(kind, table)| {
                     let index = table.find(query.namespace, name)?;
-                    lookup.of_object(kind, table, index, &mut scratch)
+                    lookup.of_object(kind, table, index)
                 });
                 let value =
                     value.ok_or_else(|| lookup.no_value(&format!("{} {name}", query.resource)))?;
@@ -292,16 +284,15 @@ impl Provider for GpuProvider {
             narrowed: Narrowed::read(query.selector, &spec.measure, longest)?,
             now: query.now,
         };
-        let mut scratch = Scratch::default();
         let value = if clusterwide {
-            lookup.of_cluster(&mut scratch)
+            lookup.of_cluster()
         } else {
             snapshot
                 .layout()
                 .table("namespaces")
                 .and_then(|(kind, table)| {
                     let index = table.find(None, query.namespace)?;
-                    lookup.of_object(kind, table, index, &mut scratch)
+                    lookup.of_object(kind, table, index)
                 })
         };
         let of = if clusterwide {
@@ -346,14 +337,13 @@ fn list(
         return false;
     };
     let (start, objects) = table.within(namespace);
-    let mut scratch = Scratch::default();
     let mut any = false;
     for (index, object) in (start..).zip(objects) {
         let Object { name, labels, .. } = object;
         if !matches(labels) {
             continue;
         }
-        if let Some(value) = lookup.of_object(kind, table, index, &mut scratch) {
+        if let Some(value) = lookup.of_object(kind, table, index) {
             any = true;
             sink(CustomItem {
                 kind: &table.kind,
@@ -374,7 +364,7 @@ fn original_of_namespaces(
     sink: &mut dyn FnMut(CustomItem<'_>),
 ) -> Result<(), Error> {
     let value = lookup
-        .of_cluster(&mut Scratch::default())
+        .of_cluster()
         .ok_or_else(|| lookup.no_value("the cluster"))?;
     let mut item = |name: &str| {
         sink(CustomItem {
