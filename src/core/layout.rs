@@ -112,6 +112,8 @@ pub struct Layout {
     tables: Vec<KindTable>,
     cluster: Vec<RowId>,
     facts: Vec<Option<RowFacts>>,
+    /// Rank of each row's device: read far more often than the other facts.
+    device_of: Vec<u32>,
     /// Rows of each device, by rank.
     devices: Vec<Vec<RowId>>,
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
@@ -180,7 +182,9 @@ impl Layout {
         let index = id.0 as usize;
         if index >= self.facts.len() {
             self.facts.resize(index + 1, None);
+            self.device_of.resize(index + 1, u32::MAX);
         }
+        self.device_of[index] = facts.device;
         self.facts[index] = Some(facts);
     }
 
@@ -209,6 +213,20 @@ impl Layout {
     #[must_use]
     pub fn fact(&self, row: RowId) -> Option<&RowFacts> {
         self.facts.get(row.0 as usize)?.as_ref()
+    }
+
+    /// All facts, by row number.
+    pub fn facts(&self) -> impl Iterator<Item = Option<&RowFacts>> {
+        self.facts.iter().map(Option::as_ref)
+    }
+
+    /// The rank of a row's device.
+    #[must_use]
+    pub fn device_of(&self, row: RowId) -> u32 {
+        self.device_of
+            .get(row.0 as usize)
+            .copied()
+            .unwrap_or(u32::MAX)
     }
 
     /// The table of a kind, by the resource of the path.

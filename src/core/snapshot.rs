@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::aggregate::{Ask, Evaluator};
 use super::frame::Frame;
 use super::grid::RowId;
-use super::layout::{Layout, RowFacts};
+use super::layout::{KindTable, Layout, RowFacts};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::time::millis;
@@ -50,34 +50,38 @@ impl Snapshot {
             kinds: Vec::new(),
             cluster: Vec::new(),
         };
-        let evaluator = snapshot.evaluator();
-        let kinds = snapshot
-            .layout
-            .tables()
-            .iter()
-            .map(|table| {
-                let one_pod = table.kind.resource.as_ref() == "pods";
-                let groups = || table.objects.iter().map(|object| object.members.as_slice());
-                let of_metric = |metric: &MetricSpec| {
-                    let ask = snapshot.default_ask(metric, one_pod);
-                    evaluator.values(groups(), &ask).into_boxed_slice()
-                };
-                KindValues {
-                    values: snapshot.metrics.iter().map(of_metric).collect(),
-                }
-            })
-            .collect();
-        let cluster = snapshot
-            .metrics
-            .iter()
-            .map(|metric| {
-                let ask = snapshot.default_ask(metric, false);
-                evaluator.value(snapshot.layout.cluster(), &ask)
-            })
-            .collect();
+        let mut kinds = vec![KindValues::default(); snapshot.layout.tables().len()];
+        let mut cluster = Vec::new();
+        for metric in snapshot.metrics.iter() {
+            let (whole, of_kinds) = snapshot.of_metric(metric);
+            cluster.push(whole);
+            for (kind, values) in kinds.iter_mut().zip(of_kinds) {
+                kind.values.push(values);
+            }
+        }
         snapshot.kinds = kinds;
         snapshot.cluster = cluster;
         snapshot
+    }
+
+    /// A metric's value of the cluster and of all objects, kind by kind.
+    fn of_metric(&self, metric: &MetricSpec) -> (Option<Value>, Vec<Box<[Option<Value>]>>) {
+        let evaluator = self.evaluator();
+        let ask = self.default_ask(metric, false);
+        let sight = evaluator.sight(&ask);
+        let cluster = std::iter::once(self.layout.cluster());
+        let cluster = evaluator
+            .values(cluster, &ask, Some(&sight))
+            .pop()
+            .flatten();
+        let of_kind = |table: &KindTable| {
+            let ask = self.default_ask(metric, table.kind.resource.as_ref() == "pods");
+            let groups = table.objects.iter().map(|object| object.members.as_slice());
+            evaluator
+                .values(groups, &ask, Some(&sight))
+                .into_boxed_slice()
+        };
+        (cluster, self.layout.tables().iter().map(of_kind).collect())
     }
 
     fn evaluator(&self) -> Evaluator<'_> {

@@ -2,6 +2,7 @@
 //! pass.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::schemes::{self, ExporterIdentity};
@@ -37,6 +38,27 @@ pub struct Report {
     pub unidentified: u64,
 }
 
+/// A series key is a keyed hash already: hashing it again would only cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyIsHash(u64);
+
+impl Hasher for KeyIsHash {
+    fn write(&mut self, bytes: &[u8]) {
+        // Not reached: a key is one 128-bit number.
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.0 = (key >> 64) as u64 ^ key as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Turns batches into readings.
 #[derive(Debug)]
 pub struct Intake {
@@ -44,7 +66,7 @@ pub struct Intake {
     exporter: ExporterIdentity,
     /// Signals of whole GPUs that are kept although they serve MIG only.
     needed_whole: HashSet<SignalId>,
-    known: HashMap<SeriesKey, Known>,
+    known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
     exporters: HashSet<(Arc<str>, Arc<str>)>,
     texts: HashSet<Arc<str>>,
     gaps: HashMap<usize, ScrapeGaps>,
@@ -65,7 +87,7 @@ impl Intake {
             signals,
             exporter,
             needed_whole,
-            known: HashMap::new(),
+            known: HashMap::default(),
             exporters: HashSet::new(),
             texts: HashSet::new(),
             gaps: HashMap::new(),

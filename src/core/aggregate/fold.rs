@@ -1,10 +1,8 @@
 //! What remains of a group's readings: an instant's tally, a window's fold.
 
-use super::super::grid::Reading;
-use super::super::layout::RowFacts;
 use super::super::policy::{DeviceValue, Formula, Idle, Measure, Over, Reducer};
 use super::super::time::Timestamp;
-use super::Ask;
+use super::{Ask, Seen};
 
 /// A group's readings at one instant, boiled down.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,9 +59,9 @@ impl Default for Fold {
 
 impl Fold {
     /// Notes the provenance of a reading.
-    pub(super) fn saw(&mut self, reading: Reading, facts: &RowFacts) {
-        self.newest = self.newest.max(reading.at);
-        let until = reading.at.millis().saturating_add(facts.fresh_ms);
+    pub(super) fn saw(&mut self, seen: &Seen) {
+        self.newest = self.newest.max(seen.at);
+        let until = seen.at.millis().saturating_add(i64::from(seen.fresh_ms));
         self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
     }
 

@@ -10,11 +10,11 @@ mod fold;
 mod moment;
 
 use super::frame::Frame;
-use super::grid::{Reading, RowId};
-use super::layout::{Layout, RowFacts, Standing};
+use super::grid::RowId;
+use super::layout::{Layout, RowFacts};
 use super::metric::Value;
-use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer};
-use super::time::millis;
+use super::policy::{DeviceValue, Formula, Measure, MigWeight, Over, Policy, Reducer, Shared};
+use super::time::{Timestamp, millis};
 
 use fold::{Fold, Tally, pick};
 use moment::Moment;
@@ -59,21 +59,29 @@ impl<'a> Evaluator<'a> {
     /// The value of each group, where it has one that may be served: at least
     /// half of the instants since its first reading defined, at least two, and
     /// the newest sample younger than the freshness bound (`design.md` §4.1).
+    ///
+    /// `sight` is what [`Evaluator::sight`] made for the same measure and
+    /// window, where many groups share it.
     pub fn values<'g>(
         &self,
         groups: impl Iterator<Item = &'g [RowId]> + Clone,
         ask: &Ask<'_>,
+        sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
         if ask.measure == Measure::OriginalAverage {
             let value = self.original(ask.window_ms);
             return groups.map(|_| value).collect();
         }
+        // A row's share of a device differs with the group that asks.
+        let whole = ask.rows.is_none() && !(ask.one_pod && self.policy.shared == Shared::Split);
+        let sight = sight.filter(|_| whole);
         let mut folds: Vec<Fold> = groups.clone().map(|_| Fold::default()).collect();
         let mut values = Vec::new();
         for instant in self.frame.instants(ask.window_ms) {
             let moments = self.moments(instant);
+            let seen = sight.map_or(&[][..], |sight| sight.at(instant));
             for (fold, members) in folds.iter_mut().zip(groups.clone()) {
-                self.tally(&moments, members, ask, &mut values, fold);
+                self.tally((&moments, seen), members, ask, &mut values, fold);
             }
         }
         folds
@@ -86,7 +94,26 @@ impl<'a> Evaluator<'a> {
     /// The value of one group.
     #[must_use]
     pub fn value(&self, members: &[RowId], ask: &Ask<'_>) -> Option<Value> {
-        self.values(std::iter::once(members), ask).pop().flatten()
+        self.values(std::iter::once(members), ask, None)
+            .pop()
+            .flatten()
+    }
+
+    /// Reads every row once for all groups that will ask.
+    #[must_use]
+    pub fn sight(&self, ask: &Ask<'_>) -> Sight {
+        let instants = self.frame.instants(ask.window_ms);
+        let first = *instants.start();
+        let see = |instant| {
+            let moments = self.moments(instant);
+            let rows = self.layout.facts();
+            rows.map(|facts| facts.map_or(Seen::NOTHING, |facts| moment::see(&moments, facts, ask)))
+                .collect()
+        };
+        Sight {
+            first,
+            seen: instants.map(see).collect(),
+        }
     }
 
     /// An instant, and those before it that `hold` looks back to.
@@ -171,14 +198,14 @@ impl<'a> Evaluator<'a> {
     /// A group's rows, device by device.
     fn by_device<'g>(&self, members: &'g [RowId]) -> impl Iterator<Item = &'g [RowId]> {
         let layout = self.layout;
-        let device = move |row: &RowId| layout.fact(*row).map(|facts| facts.device);
-        members.chunk_by(move |a, b| device(a) == device(b))
+        members.chunk_by(move |a, b| layout.device_of(*a) == layout.device_of(*b))
     }
 
-    /// Adds the group's readings at one instant to its fold.
+    /// Adds the group's readings at one instant to its fold. `seen` holds the
+    /// rows' readings, if they were read beforehand.
     fn tally(
         &self,
-        moments: &[Moment<'_>],
+        (moments, seen): (&[Moment<'_>], &[Seen]),
         members: &[RowId],
         ask: &Ask<'_>,
         values: &mut Vec<f64>,
@@ -188,24 +215,22 @@ impl<'a> Evaluator<'a> {
         let mut tally = Tally::default();
         values.clear();
         for rows in self.by_device(members) {
-            let Measure::Devices { value, over, .. } = ask.measure else {
-                count(moments, rows, ask, &mut tally, fold);
+            let known = match rows {
+                [row] => seen.get(row.0 as usize).copied(),
+                _ => None,
+            };
+            let Some(seen) = known.or_else(|| moment::see_device(moments, rows, ask)) else {
                 continue;
             };
-            let Some((reading, facts)) = now.best(rows, value, ask) else {
+            if seen.value.is_nan() {
                 continue;
-            };
-            fold.saw(reading, facts);
+            }
+            fold.saw(&seen);
             tally.valid += 1;
-            let counts = match over {
-                Over::Active => moment::is_active(moments, rows, value, reading, facts),
-                Over::Held => facts.standing == Standing::Held,
-                Over::All => true,
-            };
-            if counts {
+            if seen.counts(&ask.measure) {
                 tally.counted += 1;
-                add(now, &mut tally, value, reading, facts);
-                values.push(reading.value);
+                self.add(now, &mut tally, ask, &seen);
+                values.push(seen.value);
             }
         }
         if let Measure::Devices { reducer, over, .. } = ask.measure {
@@ -217,64 +242,96 @@ impl<'a> Evaluator<'a> {
         }
         fold.add(now.instant(), &tally, &ask.measure);
     }
-}
 
-fn add(
-    now: &Moment<'_>,
-    tally: &mut Tally,
-    value: DeviceValue,
-    reading: Reading,
-    facts: &RowFacts,
-) {
-    if value == DeviceValue::MemoryUsedPercent {
-        if let Some((used, whole)) = now.framebuffer(facts) {
-            tally.sum += 100.0 * used.value;
-            tally.whole += whole;
+    fn add(&self, now: &Moment<'_>, tally: &mut Tally, ask: &Ask<'_>, seen: &Seen) {
+        let Measure::Devices { value, .. } = ask.measure else {
+            tally.sum += 1.0;
+            return;
+        };
+        let facts = || self.layout.fact(seen.row);
+        if value == DeviceValue::MemoryUsedPercent {
+            if let Some((used, whole)) = facts().and_then(|facts| now.framebuffer(facts)) {
+                tally.sum += 100.0 * used.value;
+                tally.whole += whole;
+            }
+            return;
         }
-        return;
+        let weight = match self.policy.mig_weight {
+            MigWeight::Equal => 1.0,
+            MigWeight::Slices => facts().map_or(1.0, |facts| facts.weight),
+        };
+        tally.sum += weight * seen.value;
+        tally.weight += weight;
     }
-    tally.sum += facts.weight * reading.value;
-    tally.weight += facts.weight;
 }
 
-/// Counts one device: held, of these active, of these answering and not
-/// active. A device whose utilisation is unknown is neither active nor idle.
-fn count(
-    moments: &[Moment<'_>],
-    rows: &[RowId],
-    ask: &Ask<'_>,
-    tally: &mut Tally,
-    fold: &mut Fold,
-) {
-    const SHOWN_BY: [DeviceValue; 3] = [
-        DeviceValue::MemoryUtilization,
-        DeviceValue::GpuUtilization,
-        DeviceValue::MemoryUsed,
-    ];
-    let Some(now) = moments.first() else { return };
-    let shown_by = match ask.measure {
-        Measure::HeldCount => &SHOWN_BY[..],
-        _ => &SHOWN_BY[..1],
+/// A device's reading at an instant, judged.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// NaN where there is none.
+    value: f64,
+    at: Timestamp,
+    fresh_ms: u32,
+    /// The row that gave the reading.
+    row: RowId,
+    active: bool,
+    held: bool,
+}
+
+impl Seen {
+    const NOTHING: Self = Self {
+        value: f64::NAN,
+        at: Timestamp::MIN,
+        fresh_ms: 0,
+        row: RowId(u32::MAX),
+        active: false,
+        held: false,
     };
-    let shown = shown_by
-        .iter()
-        .find_map(|value| now.best(rows, *value, ask));
-    let Some((reading, facts)) = shown else {
-        return;
-    };
-    fold.saw(reading, facts);
-    tally.valid += 1;
-    if facts.standing != Standing::Held {
-        return;
+
+    /// Whether the device counts for a measure. One whose utilisation is
+    /// unknown is neither active nor idle.
+    fn counts(&self, measure: &Measure) -> bool {
+        match measure {
+            Measure::Devices { over, .. } => match over {
+                Over::Active => self.active,
+                Over::Held => self.held,
+                Over::All => true,
+            },
+            Measure::HeldCount => self.held,
+            Measure::ActiveCount => self.held && self.active,
+            Measure::IdleCount => self.held && !self.active,
+            Measure::OriginalAverage => false,
+        }
     }
-    let is_active = || moment::is_active(moments, rows, SHOWN_BY[0], reading, facts);
-    let counts = match ask.measure {
-        Measure::ActiveCount => is_active(),
-        Measure::IdleCount => !is_active(),
-        _ => true,
-    };
-    if counts {
-        tally.counted += 1;
-        tally.sum += 1.0;
+}
+
+/// All rows' readings of a measure, instant by instant.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    first: i64,
+    seen: Vec<Vec<Seen>>,
+}
+
+impl Sight {
+    fn at(&self, instant: i64) -> &[Seen] {
+        let position = usize::try_from(instant - self.first).ok();
+        position
+            .and_then(|position| self.seen.get(position))
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What shows a device for a measure: the first of these that has a reading.
+fn shown_by(measure: &Measure) -> [Option<DeviceValue>; 3] {
+    let memory = Some(DeviceValue::MemoryUtilization);
+    match measure {
+        Measure::Devices { value, .. } => [Some(*value), None, None],
+        Measure::HeldCount => [
+            memory,
+            Some(DeviceValue::GpuUtilization),
+            Some(DeviceValue::MemoryUsed),
+        ],
+        Measure::ActiveCount | Measure::IdleCount => [memory, None, None],
+        Measure::OriginalAverage => [None; 3],
     }
 }

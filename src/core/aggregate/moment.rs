@@ -5,7 +5,7 @@ use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{Activity, Condition, DeviceValue, Shared};
 use super::super::signal::SignalId;
 use super::super::time::Timestamp;
-use super::{Ask, Evaluator};
+use super::{Ask, Evaluator, Seen, shown_by};
 
 /// One instant of the grid.
 #[derive(Debug)]
@@ -160,9 +160,31 @@ impl<'a> Moment<'a> {
     }
 }
 
+/// What one row shows for a measure at the first of the moments.
+pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask<'_>) -> Seen {
+    see_device(moments, &[facts.id], ask).unwrap_or(Seen::NOTHING)
+}
+
+/// What the rows of one device show for a measure at the first of the moments.
+pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask<'_>) -> Option<Seen> {
+    let now = moments.first()?;
+    let shown_by = shown_by(&ask.measure);
+    let mut shown_by = shown_by.iter().flatten();
+    let (value, (reading, facts)) =
+        shown_by.find_map(|value| Some((*value, now.best(rows, *value, ask)?)))?;
+    Some(Seen {
+        value: reading.value,
+        at: reading.at,
+        fresh_ms: u32::try_from(facts.fresh_ms).unwrap_or(u32::MAX),
+        row: facts.id,
+        active: is_active(moments, rows, value, reading, facts),
+        held: facts.standing == Standing::Held,
+    })
+}
+
 /// Whether a device counts as in use at the first of the moments, or did at
 /// one of those before it that are held on to.
-pub(super) fn is_active(
+fn is_active(
     moments: &[Moment<'_>],
     rows: &[RowId],
     value: DeviceValue,

@@ -147,7 +147,7 @@ impl Store {
         let end = (last.at.millis() + fresh_ms - 1).div_euclid(step);
         let (row, signal) = (series.row, series.signal);
         let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
-        let alone = self.is_alone(id, row, signal);
+        let alone = series.alone;
         let mut upto = self.scratch.len();
         for index in (start..=end).rev() {
             let instant = Timestamp::from_millis(index * step);
@@ -172,18 +172,6 @@ impl Store {
                 columns.set(row, index, step, reading, rows);
             }
         }
-    }
-
-    fn is_alone(&self, id: SeriesId, row: RowId, signal: SignalId) -> bool {
-        let Some(row) = &self.rows[row.0 as usize] else {
-            return true;
-        };
-        !row.series.iter().any(|other| {
-            *other != id
-                && self.series[other.0 as usize]
-                    .as_ref()
-                    .is_some_and(|series| series.signal == signal)
-        })
     }
 
     /// The reading that counts for a row fed by several series: the one it has

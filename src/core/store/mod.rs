@@ -85,6 +85,8 @@ struct Series {
     unit: Unit,
     row: RowId,
     job: JobId,
+    /// Whether no other series feeds the same row with the same signal.
+    alone: bool,
     ring: Ring,
 }
 
@@ -192,6 +194,7 @@ impl Store {
             unit: info.unit,
             row,
             job,
+            alone: true,
             ring: Ring::default(),
         };
         self.jobs[usize::from(job)].series += 1;
@@ -205,7 +208,26 @@ impl Store {
         if let Some(row) = self.rows[row.0 as usize].as_mut() {
             Arc::make_mut(row).series.push(id);
         }
+        self.count_siblings(row);
         id
+    }
+
+    /// Notes for each series of a row whether it is the only one of its signal.
+    fn count_siblings(&mut self, row: RowId) {
+        let Some(row) = self.rows[row.0 as usize].as_ref() else {
+            return;
+        };
+        let signal_of = |id: &SeriesId| {
+            self.series[id.0 as usize]
+                .as_ref()
+                .map(|series| series.signal)
+        };
+        let signals: Vec<_> = row.series.iter().map(signal_of).collect();
+        for (id, signal) in row.series.iter().zip(&signals) {
+            if let Some(series) = self.series[id.0 as usize].as_mut() {
+                series.alone = signals.iter().filter(|other| *other == signal).count() == 1;
+            }
+        }
     }
 
     fn job(&mut self, name: &Arc<str>) -> JobId {

@@ -92,11 +92,13 @@ impl Store {
         if gone.is_empty() {
             return gone;
         }
+        let mut bereft = Vec::new();
         for (index, slot) in (0_u32..).zip(&mut self.rows) {
             let Some(row) = slot else { continue };
             if !row.series.iter().any(|series| gone.contains(series)) {
                 continue;
             }
+            bereft.push(RowId(index));
             let row = Arc::make_mut(row);
             row.series.retain(|series| !gone.contains(series));
             if row.series.is_empty() {
@@ -106,6 +108,9 @@ impl Store {
                 *slot = None;
                 self.generation += 1;
             }
+        }
+        for row in bereft {
+            self.count_siblings(row);
         }
         gone
     }
