@@ -244,7 +244,7 @@ impl Evaluator<'_> {
 
     fn add(&self, tally: &mut Tally, value: DeviceValue, reading: Reading, facts: &RowFacts, instant: i64) {
         if value == DeviceValue::MemoryUsedPercent {
-            if let Some((used, whole)) = self.framebuffer(facts, instant) {
+            if let Some((used, whole)) = self.framebuffer(facts.started, facts, instant) {
                 tally.sum += 100.0 * used.value;
                 tally.whole += whole;
             }
@@ -255,21 +255,20 @@ impl Evaluator<'_> {
     }
 
     fn count(&self, tally: &mut Tally, rows: &[RowId], ask: &Ask<'_>, instant: i64, provenance: &mut Provenance) {
-        let held = |facts: &RowFacts| facts.standing == Standing::Held;
         let any = [
             DeviceValue::MemoryUtilization,
             DeviceValue::GpuUtilization,
             DeviceValue::MemoryUsed,
         ];
-        let memory = self.best(rows, any[0], instant, ask);
         let shown = match ask.measure {
-            Measure::HeldCount => any.iter().find_map(|value| self.best(rows, *value, instant, ask)),
-            _ => memory,
+            Measure::HeldCount => &any[..],
+            _ => &any[..1],
         };
-        let Some((reading, facts)) = shown else { return };
+        let shown = shown.iter().find_map(|value| Some((*value, self.best(rows, *value, instant, ask)?)));
+        let Some((value, (reading, facts))) = shown else { return };
         provenance.saw(reading, facts);
         tally.valid += 1;
-        if !held(facts) {
+        if !self.is_held(rows, value, reading.at, instant, ask) {
             return;
         }
         let counts = match ask.measure {
@@ -281,6 +280,17 @@ impl Evaluator<'_> {
             tally.counted += 1;
             tally.sum += 1.0;
         }
+    }
+
+    /// Whether a live pod holds the device: one of its lines of that time
+    /// names it. Exporters in sharing mode print a line without a pod beside
+    /// those of the processes, which must not pass for a free device.
+    fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp, instant: i64, ask: &Ask<'_>) -> bool {
+        rows.iter().filter_map(|row| Some((row, self.layout.fact(*row)?))).any(|(row, facts)| {
+            facts.standing == Standing::Held
+                && ask.rows.is_none_or(|wanted| wanted(facts))
+                && self.reading(*row, facts, value, instant).is_some_and(|reading| reading.at == at)
+        })
     }
 
     /// The reading that counts for one device of the group: of its rows the
@@ -314,12 +324,13 @@ impl Evaluator<'_> {
         self.layout.instances_of(facts.device).iter().any(|device| self.device_reading(*device, value, instant).is_some())
     }
 
-    /// The device's reading, whoever holds it.
+    /// The device's reading, whoever holds it or held it: a predecessor of the
+    /// same name too.
     fn device_reading(&self, device: u32, value: DeviceValue, instant: i64) -> Option<Reading> {
         let mut best: Option<Reading> = None;
         for row in self.layout.device_rows(device) {
             let facts = self.layout.fact(*row)?;
-            if let Some(reading) = self.reading(*row, facts, value, instant) {
+            if let Some(reading) = self.reading_since(Timestamp::MIN, *row, facts, value, instant) {
                 best = Some(best.map_or(reading, |best| best.better(reading)));
             }
         }
@@ -342,11 +353,23 @@ impl Evaluator<'_> {
         u32::try_from(holders.len()).unwrap_or(u32::MAX)
     }
 
-    /// A row's reading of a device value at an instant.
+    /// A row's reading of a device value at an instant, as its pod's: none
+    /// before the pod's start.
     fn reading(&self, row: RowId, facts: &RowFacts, value: DeviceValue, instant: i64) -> Option<Reading> {
+        self.reading_since(facts.started, row, facts, value, instant)
+    }
+
+    fn reading_since(
+        &self,
+        since: Timestamp,
+        row: RowId,
+        facts: &RowFacts,
+        value: DeviceValue,
+        instant: i64,
+    ) -> Option<Reading> {
         let signal = |signal| {
             let reading = self.frame.reading(signal, row, instant)?;
-            (reading.at >= facts.started).then_some(reading)
+            (reading.at >= since).then_some(reading)
         };
         let is_mig = facts.row.device.is_mig();
         match value {
@@ -358,7 +381,7 @@ impl Evaluator<'_> {
             DeviceValue::PowerUsage => signal(SignalId::POWER_USAGE),
             DeviceValue::Signal(id) => signal(id),
             DeviceValue::MemoryUsedPercent => {
-                let (used, whole) = self.framebuffer(facts, instant)?;
+                let (used, whole) = self.framebuffer(since, facts, instant)?;
                 Some(Reading {
                     value: 100.0 * used.value / whole,
                     at: used.at,
@@ -369,8 +392,8 @@ impl Evaluator<'_> {
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
     /// does not report the reserved part is taken to have none.
-    fn framebuffer(&self, facts: &RowFacts, instant: i64) -> Option<(Reading, f64)> {
-        let part = |signal| self.reading(facts.id, facts, DeviceValue::Signal(signal), instant);
+    fn framebuffer(&self, since: Timestamp, facts: &RowFacts, instant: i64) -> Option<(Reading, f64)> {
+        let part = |signal| self.reading_since(since, facts.id, facts, DeviceValue::Signal(signal), instant);
         let used = part(SignalId::FB_USED)?;
         let free = part(SignalId::FB_FREE)?;
         let reserved = part(SignalId::FB_RESERVED).map_or(0.0, |reading| reading.value);
