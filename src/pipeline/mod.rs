@@ -13,6 +13,7 @@ use crate::core::duration::format_duration;
 use crate::core::inventory::Inventory;
 use crate::core::layout::{Layout, LayoutSettings};
 use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
 use crate::core::store::{Store, StoreSettings};
@@ -236,7 +237,7 @@ impl Pipeline {
         };
         let timing = self.judgements[index].timing;
         let text = |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        let schemes: Vec<&str> = self.store.schemes(index).into_iter().map(|scheme| scheme.describe()).collect();
+        let schemes: Vec<&str> = self.store.schemes(index).into_iter().map(Scheme::describe).collect();
         let owners = if schemes.is_empty() {
             "no series names a pod".to_owned()
         } else {

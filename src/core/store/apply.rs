@@ -68,9 +68,9 @@ impl Store {
                 applied.too_old += 1;
             } else if sample.at.millis() > now.millis() + FUTURE_MS {
                 applied.future += 1;
-            } else if newest_kept.is_some_and(|newest| sample.at <= newest) && series.ring.knows(sample.at) {
-                applied.repeated += 1;
-            } else if self.scratch.iter().rev().take(4).any(|seen| seen.at == sample.at) {
+            } else if (newest_kept.is_some_and(|newest| sample.at <= newest) && series.ring.knows(sample.at))
+                || self.scratch.iter().rev().take(4).any(|seen| seen.at == sample.at)
+            {
                 applied.repeated += 1;
             } else {
                 let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
