@@ -125,7 +125,7 @@ impl<'a> Comparison<'a> {
                     question += 1;
                     let heavy = matches!(&*metric.name, "gpu_memory_used_percent" | "gpu_held_count");
                     let small = self.stage.fleet.devices().len() < 100;
-                    if question % share.0 == 0 && (small || !heavy) {
+                    if question.is_multiple_of(share.0) && (small || !heavy) {
                         self.against_promql(kind, metric, *formula, window, &served).await;
                     }
                 }

@@ -38,7 +38,8 @@ const LOOKS: [Look; 4] = [
 ];
 
 /// Prometheus is asked one question in so many at each look: each costs it
-/// many passes over all series.
+/// many passes over all series. The small fleets' looks and seeds take turns
+/// so that together they ask every question.
 type OneIn = usize;
 
 /// Runs a scenario through all witnesses.
@@ -65,7 +66,7 @@ async fn compare(scenario: Scenario, looks: &[Look], one_in: OneIn) -> Tally {
         if is_clean && look.window >= secs(300) {
             comparison.against_truth(look.window, &mut total);
         }
-        total += comparison.run(look.window, (one_in, turn + seed)).await;
+        total += comparison.run(look.window, (one_in, looks.len() * seed + turn)).await;
     }
     println!("{what}: {total}; {staged:.1?} to stage, {:.1?} in all", begun.elapsed());
     total

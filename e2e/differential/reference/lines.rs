@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_metrics_apiserver::core::inventory::Inventory;
+use gpu_metrics_apiserver::core::time::Timestamp;
 use gpu_metrics_apiserver::simulator::ScrapedSeries;
 
 /// UUID, MIG instance, MIG profile.
@@ -43,11 +44,11 @@ impl Field {
 
     /// The reading a raw value stands for (`dcgm.md` §3.3).
     pub(super) fn reading(self, raw: f64, percent_as_ratio: bool) -> Option<f64> {
-        let ratio = |raw: f64| if raw >= 0.0 && raw <= 1.2 { Some(100.0 * raw.min(1.0)) } else { None };
+        let ratio = |raw: f64| if (0.0..=1.2).contains(&raw) { Some(100.0 * raw.min(1.0)) } else { None };
         let below = |limit: f64| if raw >= 0.0 && raw < limit { Some(raw) } else { None };
         match self {
             Self::MemCopy | Self::GpuUtil if percent_as_ratio => ratio(raw),
-            Self::MemCopy | Self::GpuUtil => if raw >= 0.0 && raw <= 100.0 { Some(raw) } else { None },
+            Self::MemCopy | Self::GpuUtil => if (0.0..=100.0).contains(&raw) { Some(raw) } else { None },
             Self::Dram | Self::Engine => ratio(raw),
             Self::Used | Self::Free | Self::Reserved => below(1e8),
             Self::Power => below(1e6),
@@ -155,7 +156,7 @@ pub(super) fn standing(line: &Line, nodes: &[String], inventory: &Inventory) -> 
     }
     Standing::Held {
         pod: index,
-        started: pod.started.map_or(i64::MIN, |at| at.millis()),
+        started: pod.started.map_or(i64::MIN, Timestamp::millis),
     }
 }
 
