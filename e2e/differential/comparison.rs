@@ -125,7 +125,9 @@ impl<'a> Comparison<'a> {
                     question += 1;
                     let heavy = matches!(&*metric.name, "gpu_memory_used_percent" | "gpu_held_count");
                     let small = self.stage.fleet.devices().len() < 100;
-                    if question.is_multiple_of(share.0) && (small || !heavy) {
+                    // Whatever the turn, pods' flagship is always asked for.
+                    let flagship = kind == "pods" && index == 0 && *formula == Formula::MeanOfInstants;
+                    if flagship || (question.is_multiple_of(share.0) && (small || !heavy)) {
                         self.against_promql(kind, metric, *formula, window, &served).await;
                     }
                 }
