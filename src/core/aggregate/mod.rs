@@ -250,7 +250,9 @@ impl<'a> Evaluator<'a> {
         };
         let facts = || self.layout.fact(seen.row);
         if value == DeviceValue::MemoryUsedPercent {
-            if let Some((used, whole)) = facts().and_then(|facts| now.framebuffer(facts)) {
+            if let Some((used, whole)) =
+                facts().and_then(|facts| now.framebuffer(facts.started, facts))
+            {
                 tally.sum += 100.0 * used.value;
                 tally.whole += whole;
             }

@@ -76,11 +76,29 @@ impl<'a> Moment<'a> {
             .any(|device| self.device_reading(*device, value).is_some())
     }
 
-    /// The device's reading, whoever holds it.
+    /// The device's reading, whoever holds it or held it: a predecessor of the
+    /// same name too.
     fn device_reading(&self, device: u32, value: DeviceValue) -> Option<Reading> {
         let rows = self.of.layout.device_rows(device).iter();
-        rows.filter_map(|row| self.reading(self.of.layout.fact(*row)?, value))
+        rows.filter_map(|row| self.reading_since(Timestamp::MIN, self.of.layout.fact(*row)?, value))
             .reduce(Reading::better)
+    }
+
+    /// Whether a live pod holds the device: one of its lines of that time
+    /// names it. Exporters in sharing mode print a line without a pod beside
+    /// those of the processes, which must not pass for a free device.
+    fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp, ask: &Ask<'_>) -> bool {
+        // A single row has spoken for itself.
+        if rows.len() == 1 {
+            return false;
+        }
+        let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        rows.filter(|facts| facts.standing == Standing::Held)
+            .filter(|facts| ask.rows.is_none_or(|wanted| wanted(facts)))
+            .any(|facts| {
+                self.reading(facts, value)
+                    .is_some_and(|reading| reading.at == at)
+            })
     }
 
     /// How many different pods a device's readings name.
@@ -97,15 +115,25 @@ impl<'a> Moment<'a> {
         u32::try_from(holders.len()).unwrap_or(u32::MAX)
     }
 
-    /// A row's reading of one signal, unless it is a predecessor's.
-    fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
+    /// A row's reading of one signal, if it is no older than `since`.
+    fn signal(&self, since: Timestamp, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
         let column = self.columns.get(signal.index()).copied().flatten()?;
         let reading = column.get(facts.id, self.time)?;
-        (reading.at >= facts.started).then_some(reading)
+        (reading.at >= since).then_some(reading)
     }
 
-    /// A row's reading of a device value.
+    /// A row's reading of a device value, as its pod's: none before the pod's
+    /// start.
     fn reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+        self.reading_since(facts.started, facts, value)
+    }
+
+    fn reading_since(
+        &self,
+        since: Timestamp,
+        facts: &RowFacts,
+        value: DeviceValue,
+    ) -> Option<Reading> {
         let signal = match value {
             DeviceValue::MemoryUtilization if facts.is_mig => SignalId::DRAM_ACTIVE,
             DeviceValue::MemoryUtilization => SignalId::MEM_COPY_UTIL,
@@ -115,22 +143,22 @@ impl<'a> Moment<'a> {
             DeviceValue::PowerUsage => SignalId::POWER_USAGE,
             DeviceValue::Signal(id) => id,
             DeviceValue::MemoryUsedPercent => {
-                let (used, whole) = self.framebuffer(facts)?;
+                let (used, whole) = self.framebuffer(since, facts)?;
                 return Some(Reading {
                     value: 100.0 * used.value / whole,
                     at: used.at,
                 });
             }
         };
-        self.signal(signal, facts)
+        self.signal(since, signal, facts)
     }
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
     /// does not report the reserved part is taken to have none.
-    pub(super) fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
-        let used = self.signal(SignalId::FB_USED, facts)?;
-        let free = self.signal(SignalId::FB_FREE, facts)?;
-        let reserved = self.signal(SignalId::FB_RESERVED, facts);
+    pub(super) fn framebuffer(&self, since: Timestamp, facts: &RowFacts) -> Option<(Reading, f64)> {
+        let used = self.signal(since, SignalId::FB_USED, facts)?;
+        let free = self.signal(since, SignalId::FB_FREE, facts)?;
+        let reserved = self.signal(since, SignalId::FB_RESERVED, facts);
         let whole = used.value + free.value + reserved.map_or(0.0, |reading| reading.value);
         (whole > 0.0).then_some((used, whole))
     }
@@ -178,7 +206,7 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask<'_>) 
         fresh_ms: u32::try_from(facts.fresh_ms).unwrap_or(u32::MAX),
         row: facts.id,
         active: is_active(moments, rows, value, reading, facts),
-        held: facts.standing == Standing::Held,
+        held: facts.standing == Standing::Held || now.is_held(rows, value, reading.at, ask),
     })
 }
 

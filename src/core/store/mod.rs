@@ -70,10 +70,10 @@ impl Row {
         self.proven |= info.proven;
         self.suspect |= info.suspect;
         self.scheme = self.scheme.min(info.scheme).or(info.scheme);
-        for node in &info.nodes {
-            if !self.nodes.contains(node) {
-                self.nodes.push(Arc::clone(node));
-            }
+        if self.nodes != info.nodes {
+            self.nodes.extend(info.nodes.iter().cloned());
+            self.nodes.sort();
+            self.nodes.dedup();
         }
         changed || before != (self.nodes.len(), self.proven, self.suspect, self.scheme)
     }

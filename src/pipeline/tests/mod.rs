@@ -4,3 +4,4 @@ mod averages;
 mod properties;
 mod rows;
 mod scene;
+mod shared;

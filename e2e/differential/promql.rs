@@ -1,0 +1,440 @@
+//! Every served value as one PromQL expression.
+//!
+//! This is the definition of the product's numbers in another language. An
+//! expression is put together from these pieces:
+//!
+//! 1. *Readings* of a field: of each series the newest sample, if it is valid
+//!    by its range and younger than F. A pair of vectors, values and sample
+//!    times, under canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for
+//!    the device, `ns` and `po` for the pod ([`Dialect::readings`]).
+//! 2. A *view* keeps what counts for a kind of object and adds the labels
+//!    that name it ([`Dialect::placed`]). Who is alive since when is not in
+//!    DCGM's series: `pod_started` stands for the pod watch, as
+//!    kube-state-metrics would have it, with a label for each owner.
+//! 3. One reading per device and object: the newest, of equally new ones the
+//!    larger ([`newest`]); a card's own only while none of its MIG instances
+//!    has one.
+//! 4. The formula over the instants of a subquery ([`Dialect::expression`]).
+//!
+//! Prometheus 2 closes the window on the left, the product leaves it open: the
+//! window is a millisecond shorter here.
+
+use gpu_metrics_apiserver::core::policy::Formula;
+
+/// The series that stands for the pod watch: start times, in seconds.
+pub(crate) const POD_STARTED: &str = "pod_started";
+
+/// The labels of a device.
+const DEVICE: &str = "uuid, gpu_i_id, gpu_i_profile";
+
+/// A kind of object, and the labels that name one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Pods,
+    Namespaces,
+    Nodes,
+    /// By the label of [`POD_STARTED`] that carries the owner's name.
+    Workloads(String),
+    Cluster,
+}
+
+impl View {
+    /// The view of a kind by its resource name.
+    pub(crate) fn of(resource: &str) -> Self {
+        match resource {
+            "pods" => Self::Pods,
+            "namespaces" => Self::Namespaces,
+            "nodes" => Self::Nodes,
+            workload => Self::Workloads(owner_label(workload)),
+        }
+    }
+
+    /// The labels that name an object.
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        match self {
+            Self::Pods => vec!["ns", "po"],
+            Self::Namespaces => vec!["ns"],
+            Self::Nodes => vec!["n"],
+            Self::Workloads(label) => vec!["ns", label],
+            Self::Cluster => vec![],
+        }
+    }
+
+    fn key(&self) -> String {
+        self.labels().join(", ")
+    }
+
+    /// Device and object.
+    fn device_key(&self) -> String {
+        let labels = self.labels().into_iter().map(|label| format!(", {label}"));
+        format!("{DEVICE}{}", labels.collect::<String>())
+    }
+
+    /// Device, pod and object.
+    fn row_key(&self) -> String {
+        let more = self
+            .labels()
+            .into_iter()
+            .filter(|label| !["ns", "po"].contains(label));
+        format!(
+            "{DEVICE}, ns, po{}",
+            more.map(|label| format!(", {label}")).collect::<String>()
+        )
+    }
+}
+
+/// The label of [`POD_STARTED`] for owners of a kind: `deployments_apps`.
+pub(crate) fn owner_label(resource: &str) -> String {
+    resource.replace('.', "_")
+}
+
+/// Values and the times of their samples, with the same labels.
+#[derive(Clone, Debug)]
+struct Readings {
+    values: String,
+    times: String,
+}
+
+impl Readings {
+    fn map(&self, change: impl Fn(&str) -> String) -> Self {
+        Self {
+            values: change(&self.values),
+            times: change(&self.times),
+        }
+    }
+
+    /// Both kinds of readings; no series is in both.
+    fn or(&self, other: &Self) -> Self {
+        Self {
+            values: format!("({} or {})", self.values, other.values),
+            times: format!("({} or {})", self.times, other.times),
+        }
+    }
+
+    /// Where there is a reading: `T and V`.
+    fn present(&self) -> String {
+        format!("({} and {})", self.times, self.values)
+    }
+}
+
+/// What decides an expression beside metric and object.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialect {
+    pub(crate) step_ms: i64,
+    pub(crate) fresh_ms: i64,
+    /// The label of [`POD_STARTED`] that picks the inventory in force.
+    pub(crate) moment: String,
+    /// Whether percent fields arrive as 0–1.
+    pub(crate) percent_as_ratio: bool,
+}
+
+/// The names of a field; regular expressions are anchored.
+const MEM_COPY: &str = "DCGM_FI_DEV_MEM_COPY_UTIL|dcgm_mem_copy_utilization";
+const GPU_UTIL: &str = "DCGM_FI_DEV_GPU_UTIL(_RATIO)?|dcgm_gpu_utilization";
+const DRAM: &str = "DCGM_FI_PROF_DRAM_(ACTIVE|UTIL_RATIO)";
+const ENGINE: &str = "DCGM_FI_PROF_GR_ENGINE_(ACTIVE|UTIL_RATIO)";
+const USED: &str = "DCGM_FI_DEV_FB_USED|dcgm_fb_used";
+const FREE: &str = "DCGM_FI_DEV_FB_FREE|dcgm_fb_free";
+const RESERVED: &str = "DCGM_FI_DEV_FB_RESERVED|dcgm_fb_reserved";
+const POWER: &str = "DCGM_FI_DEV_POWER_USAGE|dcgm_power_usage";
+
+/// A ratio that may overshoot a little, as percent.
+fn ratio(field: &str) -> String {
+    format!("100 * clamp_max((({field}) >= 0) <= 1.2, 1)")
+}
+
+fn amount(field: &str, below: &str) -> String {
+    format!("(({field}) >= 0) < {below}")
+}
+
+/// `to` takes the value of each label of `from` that is there; the last wins.
+fn relabelled(vector: &str, to: &str, from: &[&str]) -> String {
+    from.iter().fold(vector.to_owned(), |inner, label| {
+        format!("label_replace({inner}, \"{to}\", \"$1\", \"{label}\", \"(.+)\")")
+    })
+}
+
+/// Canonical labels (`dcgm.md` §2.6): each label that says more overrides the
+/// ones before it, which is the union of the schemes in one pass. The
+/// exporter's own pod may remain as `po`: it is no GPU pod in [`POD_STARTED`].
+fn canonical(vector: &str) -> String {
+    let device = relabelled(vector, "uuid", &["UUID"]);
+    let device = relabelled(&device, "gpu_i_id", &["GPU_I_ID"]);
+    let device = relabelled(&device, "gpu_i_profile", &["GPU_I_PROFILE"]);
+    let namespace = relabelled(
+        &device,
+        "ns",
+        &["namespace", "exported_namespace", "pod_namespace"],
+    );
+    relabelled(&namespace, "po", &["pod", "pod_name", "exported_pod"])
+}
+
+/// The node: what the series say before where the pod runs (`pn`); least of
+/// all the host of `instance`, where managed collection puts a node's name.
+fn with_node(vector: &str) -> String {
+    let from_pod = relabelled(vector, "n", &["pn"]);
+    let from_target = format!(
+        "label_replace({from_pod}, \"n\", \"$1\", \"instance\", \"(gpu-node-[0-9]+)(:.*)?\")"
+    );
+    relabelled(&from_target, "n", &["node", "hostname", "Hostname"])
+}
+
+/// Elements that have no such label.
+fn without(vector: &str, label: &str) -> String {
+    format!("({vector} and on ({label}) vector(1))")
+}
+
+/// Elements that have the label.
+fn with(vector: &str, label: &str) -> String {
+    format!("({vector} unless on ({label}) vector(1))")
+}
+
+/// Of the readings of one key the newest, of equally new ones the larger.
+fn newest(readings: &Readings, key: &str) -> String {
+    let Readings { values, times } = readings;
+    let present = readings.present();
+    format!(
+        "max by ({key}) ({values} and ({times} == on ({key}) group_left () max by ({key}) {present}))"
+    )
+}
+
+impl Dialect {
+    fn readings(&self, names: &str, valid: impl Fn(&str) -> String) -> Readings {
+        let field = format!("{{__name__=~\"{names}\"}}");
+        let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
+        Readings {
+            values: canonical(&valid(&field)),
+            times: canonical(&fresh),
+        }
+    }
+
+    /// A percentage of whole cards, on MIG instances a ratio instead.
+    fn utilization(&self, percent: &str, of_instances: &str) -> Readings {
+        let whole = self.readings(percent, |field| self.percent(field));
+        let instances = self.readings(of_instances, ratio);
+        let whole = whole.map(|vector| without(vector, "gpu_i_id"));
+        whole.or(&instances.map(|vector| with(vector, "gpu_i_id")))
+    }
+
+    fn percent(&self, field: &str) -> String {
+        if self.percent_as_ratio {
+            ratio(field)
+        } else {
+            format!("(({field}) >= 0) <= 100")
+        }
+    }
+
+    /// Readings of GPU pods' devices since each pod's start, with labels of
+    /// the pod's.
+    fn held(&self, readings: &Readings, taken: &str) -> Readings {
+        let some = if taken.is_empty() {
+            String::new()
+        } else {
+            format!(", {taken}!=\"\"")
+        };
+        let pods = format!(
+            "{POD_STARTED}{{moment=\"{}\", gpu=\"true\"{some}}}",
+            self.moment
+        );
+        let Readings { values, times } = readings;
+        Readings {
+            values: format!("({values} * on (ns, po) group_left ({taken}) ({pods} * 0 + 1))"),
+            times: format!("({times} >= on (ns, po) group_left ({taken}) {pods})"),
+        }
+    }
+
+    /// What counts for a kind of object.
+    fn placed(&self, readings: &Readings, view: &View) -> Readings {
+        match view {
+            View::Pods | View::Namespaces => self.held(readings, ""),
+            View::Workloads(label) => self.held(readings, label),
+            View::Nodes => {
+                let others = format!("{POD_STARTED}{{moment=\"{}\", gpu=\"false\"}}", self.moment);
+                let nobody = readings.map(|vector| {
+                    format!(
+                        "({} or ({vector} and on (ns, po) {others}))",
+                        without(vector, "po")
+                    )
+                });
+                self.held(readings, "pn").or(&nobody).map(with_node)
+            }
+            View::Cluster => {
+                let unheld = readings.map(|vector| {
+                    format!("({vector} unless on (ns, po) {POD_STARTED}{{moment=\"{}\", gpu=\"true\"}})", self.moment)
+                });
+                self.held(readings, "").or(&unheld)
+            }
+        }
+    }
+
+    /// One reading per device and object.
+    fn devices(&self, readings: &Readings, view: &View) -> String {
+        newest(&self.placed(readings, view), &view.device_key())
+    }
+
+    /// The same without cards whose MIG instances speak for them.
+    fn unshadowed(devices: &str, instances: &str) -> String {
+        format!("({devices} unless on (uuid, gpu_i_id) max by (uuid) ({instances}))")
+    }
+
+    /// An amount that cards have as well as their MIG instances.
+    fn amounts(&self, names: &str, below: &str, view: &View) -> String {
+        let readings = self.readings(names, |field| amount(field, below));
+        let instances = with(&readings.present(), "gpu_i_id");
+        Self::unshadowed(&self.devices(&readings, view), &instances)
+    }
+
+    fn framebuffer(&self, names: &str) -> Readings {
+        self.readings(names, |field| amount(field, "1e8"))
+    }
+
+    /// The expression of a metric for all objects of a kind. `window_ms` is
+    /// the product's window.
+    pub(crate) fn expression(
+        &self,
+        metric: &str,
+        formula: Formula,
+        view: &View,
+        window_ms: i64,
+    ) -> String {
+        let over = format!("[{}ms:{}ms]", window_ms - 1, self.step_ms);
+        let key = view.key();
+        let mean = |vector: &str| format!("avg_over_time(({vector}){over})");
+        let memory = || self.utilization(MEM_COPY, DRAM);
+        match metric {
+            "gpu_memory_utilization" => self.average(&memory(), formula, view, &over),
+            "gpu_utilization" => {
+                self.average(&self.utilization(GPU_UTIL, ENGINE), formula, view, &over)
+            }
+            "gpu_memory_utilization_sum" => mean(&format!(
+                "sum by ({key}) ({})",
+                self.devices(&memory(), view)
+            )),
+            "gpu_memory_used" => mean(&format!(
+                "sum by ({key}) {}",
+                self.amounts(USED, "1e8", view)
+            )),
+            "gpu_power_usage" => mean(&format!(
+                "sum by ({key}) {}",
+                self.amounts(POWER, "1e6", view)
+            )),
+            "gpu_memory_used_percent" => mean(&self.used_percent(view)),
+            "gpu_held_count" => mean(&self.held_count(view)),
+            "gpu_active_count" => mean(&self.count_by_use(view, "> 0")),
+            "gpu_idle_count" => mean(&self.count_by_use(view, "== 0")),
+            "avg_GPU_utilization" => self.original(window_ms),
+            other => panic!("{other} has no expression"),
+        }
+    }
+
+    /// The formulas over active devices (`dcgm.md` §4.3). An object whose
+    /// devices answer and are never active gets 0.
+    fn average(&self, readings: &Readings, formula: Formula, view: &View, over: &str) -> String {
+        let key = view.key();
+        let devices = self.devices(readings, view);
+        let zero = format!(
+            "max by ({key}) {} * 0",
+            self.placed(readings, view).present()
+        );
+        let or_zero = format!("or max_over_time(({zero}){over})");
+        match formula {
+            Formula::MeanOfInstants => {
+                format!("avg_over_time((avg by ({key}) ({devices} > 0) or {zero}){over})")
+            }
+            Formula::ActiveInstants => {
+                format!("avg_over_time((avg by ({key}) ({devices} > 0)){over}) {or_zero}")
+            }
+            Formula::SampleWeighted => format!(
+                "sum_over_time((sum by ({key}) ({devices})){over}) \
+                 / sum_over_time((count by ({key}) ({devices} > 0)){over}) {or_zero}"
+            ),
+            Formula::Plain => format!("avg by ({key}) (avg_over_time(({devices}){over}))"),
+        }
+    }
+
+    /// Σ used ÷ Σ (used + free + reserved). A device's three fields are taken
+    /// from one pod's lines: those with the newest use.
+    fn used_percent(&self, view: &View) -> String {
+        let (row, device, key) = (view.row_key(), view.device_key(), view.key());
+        let fields = [USED, FREE, RESERVED].map(|names| self.framebuffer(names));
+        let placed = fields.clone().map(|field| self.placed(&field, view));
+        let [used, free, reserved] = placed.clone().map(|field| newest(&field, &row));
+        let whole = format!("(({used} + {free} + ({reserved} or {free} * 0)) > 0)");
+        let times = format!("(max by ({row}) {} and {whole})", placed[0].present());
+        let latest = format!(
+            "({used} and ({times} == on ({device}) group_left () max by ({device}) {times}))"
+        );
+        let largest = format!("max by ({device}) {latest}");
+        let chosen = format!("({whole} and ({latest} == on ({device}) group_left () {largest}))");
+        let instances = format!(
+            "max by ({DEVICE}, ns, po) {} and max by ({DEVICE}, ns, po) {}",
+            with(&fields[0].present(), "gpu_i_id"),
+            fields[1].present(),
+        );
+        let used = Self::unshadowed(&largest, &instances);
+        let whole = Self::unshadowed(&format!("max by ({device}) {chosen}"), &instances);
+        format!("100 * sum by ({key}) {used} / sum by ({key}) {whole}")
+    }
+
+    /// Devices of which one of the newest lines names a live pod. Where only
+    /// pods' lines count, all do.
+    fn claims(&self, readings: &Readings, view: &View) -> String {
+        if !matches!(view, View::Nodes | View::Cluster) {
+            return self.devices(readings, view);
+        }
+        let placed = self.placed(readings, view);
+        let (key, present) = (view.device_key(), placed.present());
+        let pods = format!("{POD_STARTED}{{moment=\"{}\", gpu=\"true\"}}", self.moment);
+        format!(
+            "group by ({key}) (({present} == on ({key}) group_left () max by ({key}) {present}) \
+             and on (ns, po) {pods})"
+        )
+    }
+
+    /// Devices that answer for memory; else for kernels; else for their
+    /// framebuffer: those held among them.
+    fn held_count(&self, view: &View) -> String {
+        let key = view.key();
+        let fields = [
+            self.utilization(MEM_COPY, DRAM),
+            self.utilization(GPU_UTIL, ENGINE),
+            self.framebuffer(USED),
+        ];
+        let [memory, kernels, used] = fields.clone().map(|field| self.devices(&field, view));
+        let instances = with(&fields[2].present(), "gpu_i_id");
+        let used = Self::unshadowed(&used, &instances);
+        let [by_memory, by_kernels, by_used] = fields.map(|field| self.claims(&field, view));
+        format!(
+            "count by ({key}) ({by_memory} or ({by_kernels} unless {memory}) \
+             or ({by_used} unless {memory} unless {kernels})) \
+             or max by ({key}) ({memory} or {kernels} or {used}) * 0"
+        )
+    }
+
+    fn count_by_use(&self, view: &View, condition: &str) -> String {
+        let key = view.key();
+        let memory = self.utilization(MEM_COPY, DRAM);
+        let devices = self.devices(&memory, view);
+        let claims = self.claims(&memory, view);
+        format!(
+            "count by ({key}) (({devices} {condition}) and {claims}) or max by ({key}) ({devices}) * 0"
+        )
+    }
+
+    /// The original exporter's number (`dcgm.md` §4.1), with validity and
+    /// freshness: no deduplication, no owners, a grid of 5 s.
+    fn original(&self, window_ms: i64) -> String {
+        let field = format!("{{__name__=~\"{MEM_COPY}\"}}");
+        let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
+        let valid = self.percent(&field);
+        format!(
+            "avg_over_time((avg(({valid} and {fresh}) != 0) or vector(0))[{}ms:5s])",
+            window_ms - 1
+        )
+    }
+}
+
+/// Milliseconds as seconds.
+fn seconds(ms: i64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}

@@ -1,0 +1,212 @@
+//! Raw series as the reference reads them: labels by hand, samples in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_metrics_apiserver::core::inventory::Inventory;
+use gpu_metrics_apiserver::core::time::Timestamp;
+use gpu_metrics_apiserver::simulator::ScrapedSeries;
+
+/// UUID, MIG instance, MIG profile.
+pub(super) type Device = (String, Option<String>, Option<String>);
+
+/// Namespace, pod, container.
+pub(super) type Owner = (String, String, Option<String>);
+
+/// What a series reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Field {
+    MemCopy,
+    Dram,
+    GpuUtil,
+    Engine,
+    Used,
+    Free,
+    Reserved,
+    Power,
+}
+
+impl Field {
+    fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let table = [
+            ("mem_copy", Self::MemCopy),
+            ("prof_dram", Self::Dram),
+            ("gpu_util", Self::GpuUtil),
+            ("prof_gr_engine", Self::Engine),
+            ("fb_used", Self::Used),
+            ("fb_free", Self::Free),
+            ("fb_reserved", Self::Reserved),
+            ("power_usage", Self::Power),
+        ];
+        let found = table.into_iter().find(|(part, _)| name.contains(part));
+        found.unwrap_or_else(|| panic!("{name} is no field")).1
+    }
+
+    /// The reading a raw value stands for (`dcgm.md` §3.3).
+    pub(super) fn reading(self, raw: f64, percent_as_ratio: bool) -> Option<f64> {
+        let ratio = |raw: f64| {
+            if (0.0..=1.2).contains(&raw) {
+                Some(100.0 * raw.min(1.0))
+            } else {
+                None
+            }
+        };
+        let below = |limit: f64| {
+            if raw >= 0.0 && raw < limit {
+                Some(raw)
+            } else {
+                None
+            }
+        };
+        match self {
+            Self::MemCopy | Self::GpuUtil if percent_as_ratio => ratio(raw),
+            Self::MemCopy | Self::GpuUtil => {
+                if (0.0..=100.0).contains(&raw) {
+                    Some(raw)
+                } else {
+                    None
+                }
+            }
+            Self::Dram | Self::Engine => ratio(raw),
+            Self::Used | Self::Free | Self::Reserved => below(1e8),
+            Self::Power => below(1e6),
+        }
+    }
+}
+
+/// A series.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) field: Field,
+    pub(super) device: Device,
+    pub(super) owner: Option<Owner>,
+    /// The owner was read from bare `namespace` and `pod`.
+    pub(super) bare: bool,
+    /// Labels of sharing or of a resource claim prove that a pod holds it.
+    pub(super) proven: bool,
+    /// Names the node may have, best first.
+    pub(super) nodes: Vec<String>,
+    /// Times in milliseconds.
+    pub(super) samples: Vec<(i64, f64)>,
+}
+
+impl Line {
+    pub(super) fn new(series: &ScrapedSeries) -> Self {
+        let labels: BTreeMap<String, &str> = series
+            .labels
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (name.to_ascii_lowercase(), &**value))
+            .collect();
+        let text = |name: &str| labels.get(name).map(|&value| value.to_owned());
+        let namespace = || text("exported_namespace").or_else(|| text("namespace"));
+        let (owner, bare) = if let Some(pod) = text("exported_pod") {
+            let container = text("exported_container").or_else(|| text("container"));
+            (Some((namespace().unwrap(), pod, container)), false)
+        } else if let (Some(namespace), Some(pod)) = (text("pod_namespace"), text("pod_name")) {
+            (Some((namespace, pod, text("container_name"))), false)
+        } else if let Some(pod) = text("pod") {
+            let bare = text("exported_namespace").is_none();
+            (Some((namespace().unwrap(), pod, text("container"))), bare)
+        } else {
+            (None, false)
+        };
+        let host = text("instance").map(|instance| instance.split(':').next().unwrap().to_owned());
+        let nodes = ["hostname", "exported_hostname", "node"]
+            .into_iter()
+            .filter_map(text)
+            .chain(host);
+        Self {
+            field: Field::of(&text("__name__").unwrap()),
+            device: (
+                text("uuid").unwrap(),
+                text("gpu_i_id"),
+                text("gpu_i_profile"),
+            ),
+            owner,
+            bare,
+            proven: text("vgpu").is_some(),
+            nodes: nodes.collect(),
+            samples: series
+                .samples
+                .iter()
+                .map(|(at, value)| (at.millis(), *value))
+                .collect(),
+        }
+    }
+
+    /// The newest sample at or before `instant`, if it is younger than F and
+    /// valid.
+    pub(super) fn reading(
+        &self,
+        instant: i64,
+        fresh_ms: i64,
+        percent_as_ratio: bool,
+    ) -> Option<(f64, i64)> {
+        let mut newest = None;
+        for &(at, raw) in &self.samples {
+            if at <= instant {
+                newest = Some((at, raw));
+            }
+        }
+        let (at, raw) = newest?;
+        if at <= instant - fresh_ms {
+            return None;
+        }
+        Some((self.field.reading(raw, percent_as_ratio)?, at))
+    }
+}
+
+/// What became of a claim to an owner (`dcgm.md` §2.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// By the pod of that index, which started then.
+    Held {
+        pod: usize,
+        started: i64,
+    },
+    Nobody,
+    Gone,
+    Elsewhere,
+}
+
+/// Judges a claim against the cluster's word.
+pub(super) fn standing(line: &Line, nodes: &[String], inventory: &Inventory) -> Standing {
+    let Some((namespace, name, _)) = &line.owner else {
+        return Standing::Nobody;
+    };
+    let mut pods = inventory.pods.iter().enumerate();
+    let pod = pods.find(|(_, pod)| *pod.namespace == **namespace && *pod.name == **name);
+    let exporter = line.bare && name.contains("dcgm-exporter");
+    let Some((index, pod)) = pod else {
+        return if exporter {
+            Standing::Nobody
+        } else {
+            Standing::Gone
+        };
+    };
+    if line.bare && !pod.requests_gpu && !line.proven {
+        return Standing::Nobody;
+    }
+    if !pod.is_live() {
+        return Standing::Gone;
+    }
+    let elsewhere =
+        named_node(nodes, inventory).is_some_and(|node| pod.node.as_deref() != Some(node));
+    if elsewhere && !line.proven {
+        return Standing::Elsewhere;
+    }
+    Standing::Held {
+        pod: index,
+        started: pod.started.map_or(i64::MIN, Timestamp::millis),
+    }
+}
+
+/// The first name that is a node's.
+pub(super) fn named_node<'a>(names: &'a [String], inventory: &Inventory) -> Option<&'a str> {
+    let known: BTreeSet<&str> = inventory.nodes.iter().map(|node| &*node.name).collect();
+    names
+        .iter()
+        .map(String::as_str)
+        .find(|name| known.contains(name))
+}

@@ -1,0 +1,33 @@
+//! Lines that stand beside those of pods: of whole cards, of MIG parents.
+
+use super::scene::{Scene, close, policy};
+use crate::core::signal::SignalId;
+
+#[test]
+fn a_line_without_a_pod_beside_a_process_line_frees_no_device() {
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    let pod = "UUID=A Hostname=node-1 namespace=n pod=p vgpu=0";
+    scene = scene
+        .signal(SignalId::MEM_COPY_UTIL, pod, "SENT SENT SENT SENT")
+        .signal(SignalId::GPU_UTIL, "UUID=A Hostname=node-1", "60 60 60 60")
+        .signal(SignalId::GPU_UTIL, pod, "60 60 20 0");
+    let answers = scene.provider();
+    close(answers.of("nodes node-1", "gpu_held_count"), 1.0);
+    close(answers.external("n", "cluster_gpu_held_count"), 1.0);
+}
+
+#[test]
+fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", Some(30.0))]);
+    let instance = "UUID=A GPU_I_ID=1 GPU_I_PROFILE=1g.10gb Hostname=node-1 namespace=n pod=p";
+    scene = scene
+        .signal(
+            SignalId::POWER_USAGE,
+            "UUID=A Hostname=node-1",
+            "500 500 500 500",
+        )
+        .signal(SignalId::POWER_USAGE, instance, "100 100 100 100");
+    let answers = scene.provider();
+    close(answers.of("nodes node-1", "gpu_power_usage"), 100.0);
+    close(answers.external("n", "cluster_gpu_power_usage"), 100.0);
+}
