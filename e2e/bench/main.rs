@@ -3,6 +3,9 @@
 //! `make bench` runs all of it. Times are the best of several runs on one
 //! thread; ratios within one run are what counts on a small machine.
 
+// A benchmark that cannot go on has failed, and says where.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod answer;
 mod fleet;
 mod poll;

@@ -344,6 +344,9 @@ fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
 
 type ObjectKey = (Option<Arc<str>>, Arc<str>);
 
+/// Labels and rows of the objects of one kind.
+type Gathered = HashMap<ObjectKey, (Labels, Vec<RowId>)>;
+
 /// Places of the core kinds among those under construction.
 const PODS: usize = 0;
 const NAMESPACES: usize = 1;
@@ -352,7 +355,7 @@ const NODES: usize = 2;
 /// Objects under construction, by kind.
 struct Building<'a> {
     inventory: &'a Inventory,
-    kinds: Vec<(ObjectKind, HashMap<ObjectKey, (Labels, Vec<RowId>)>)>,
+    kinds: Vec<(ObjectKind, Gathered)>,
     /// The kind of each workload of the inventory.
     kind_of_workload: Vec<usize>,
 }
@@ -448,7 +451,7 @@ impl<'a> Building<'a> {
     }
 
     fn finish(self) -> Vec<KindTable> {
-        let table = |(kind, objects): (ObjectKind, HashMap<ObjectKey, (Labels, Vec<RowId>)>)| {
+        let table = |(kind, objects): (ObjectKind, Gathered)| {
             let object = |((namespace, name), (labels, members))| Object {
                 namespace,
                 name,

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aggregate::{Ask, Evaluator};
+use super::aggregate::{Ask, Evaluator, Lens};
 use super::frame::Frame;
 use super::grid::RowId;
-use super::layout::{KindTable, Layout, RowFacts};
+use super::layout::{Layout, RowFacts};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::time::millis;
@@ -50,38 +50,70 @@ impl Snapshot {
             kinds: Vec::new(),
             cluster: Vec::new(),
         };
-        let mut kinds = vec![KindValues::default(); snapshot.layout.tables().len()];
-        let mut cluster = Vec::new();
-        for metric in snapshot.metrics.iter() {
-            let (whole, of_kinds) = snapshot.of_metric(metric);
-            cluster.push(whole);
-            for (kind, values) in kinds.iter_mut().zip(of_kinds) {
-                kind.values.push(values);
-            }
+        let metrics = snapshot.metrics.len();
+        let empty = KindValues {
+            values: vec![Box::default(); metrics],
+        };
+        let mut kinds = vec![empty; snapshot.layout.tables().len()];
+        let mut cluster = vec![None; metrics];
+        for family in snapshot.families() {
+            snapshot.compute_family(&family, &mut kinds, &mut cluster);
         }
         snapshot.kinds = kinds;
         snapshot.cluster = cluster;
         snapshot
     }
 
-    /// A metric's value of the cluster and of all objects, kind by kind.
-    fn of_metric(&self, metric: &MetricSpec) -> (Option<Value>, Vec<Box<[Option<Value>]>>) {
+    /// The metrics' indices, those together that read the same rows.
+    fn families(&self) -> Vec<Vec<usize>> {
+        let mut families: Vec<(Lens, Formula, Vec<usize>)> = Vec::new();
+        for (index, metric) in self.metrics.iter().enumerate() {
+            let lens = Lens::of(&metric.measure);
+            let formula = formula_for(&metric.measure, self.policy.formula);
+            match families
+                .iter_mut()
+                .find(|(of, by, _)| *of == lens && *by == formula)
+            {
+                Some((_, _, family)) => family.push(index),
+                None => families.push((lens, formula, vec![index])),
+            }
+        }
+        families.into_iter().map(|(_, _, family)| family).collect()
+    }
+
+    /// Computes the values of metrics that read the same rows.
+    fn compute_family(
+        &self,
+        family: &[usize],
+        kinds: &mut [KindValues],
+        cluster: &mut [Option<Value>],
+    ) {
         let evaluator = self.evaluator();
-        let ask = self.default_ask(metric, false);
-        let sight = evaluator.sight(&ask);
-        let cluster = std::iter::once(self.layout.cluster());
-        let cluster = evaluator
-            .values(cluster, &ask, Some(&sight))
-            .pop()
-            .flatten();
-        let of_kind = |table: &KindTable| {
-            let ask = self.default_ask(metric, table.kind.resource.as_ref() == "pods");
-            let groups = table.objects.iter().map(|object| object.members.as_slice());
-            evaluator
-                .values(groups, &ask, Some(&sight))
-                .into_boxed_slice()
+        let asks = |one_pod| -> Vec<Ask<'_>> {
+            let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
+            metrics
+                .map(|metric| self.default_ask(metric, one_pod))
+                .collect()
         };
-        (cluster, self.layout.tables().iter().map(of_kind).collect())
+        let of_groups = asks(false);
+        let Some(first) = of_groups.first() else {
+            return;
+        };
+        let sight = evaluator.sight(first);
+        let whole = std::iter::once(self.layout.cluster());
+        let values = evaluator.values(whole, &of_groups, Some(&sight));
+        for (metric, value) in family.iter().zip(values) {
+            cluster[*metric] = value;
+        }
+        for (kind, table) in kinds.iter_mut().zip(self.layout.tables()) {
+            let groups = table.objects.iter().map(|object| object.members.as_slice());
+            let asks = asks(table.kind.resource.as_ref() == "pods");
+            let values = evaluator.values(groups, &asks, Some(&sight));
+            for (place, metric) in family.iter().enumerate() {
+                let of_metric = values.iter().skip(place).step_by(family.len());
+                kind.values[*metric] = of_metric.copied().collect();
+            }
+        }
     }
 
     fn evaluator(&self) -> Evaluator<'_> {

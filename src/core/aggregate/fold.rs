@@ -145,6 +145,17 @@ impl Tally {
     }
 }
 
+/// Whether a measure's reducer needs all values at once.
+pub(super) fn needs_all(measure: &Measure) -> bool {
+    matches!(
+        measure,
+        Measure::Devices {
+            reducer: Reducer::Max | Reducer::Min | Reducer::Quantile(_),
+            ..
+        }
+    )
+}
+
 /// The reducers that need all values at once.
 pub(super) fn pick(reducer: Reducer, values: &mut [f64]) -> f64 {
     match reducer {

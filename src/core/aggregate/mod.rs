@@ -56,47 +56,61 @@ pub struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// The value of each group, where it has one that may be served: at least
-    /// half of the instants since its first reading defined, at least two, and
-    /// the newest sample younger than the freshness bound (`design.md` §4.1).
+    /// The values of each group, one for each of `asks`, where it has one that
+    /// may be served: at least half of the instants since its first reading
+    /// defined, at least two, and the newest sample younger than the freshness
+    /// bound (`design.md` §4.1). Group by group, in the order of `asks`.
     ///
-    /// `sight` is what [`Evaluator::sight`] made for the same measure and
-    /// window, where many groups share it.
+    /// The asks differ in their measure only, and are shown by the same device
+    /// value ([`Lens`]). `sight` is what [`Evaluator::sight`] made for them,
+    /// where many groups share it.
     pub fn values<'g>(
         &self,
         groups: impl Iterator<Item = &'g [RowId]> + Clone,
-        ask: &Ask<'_>,
+        asks: &[Ask<'_>],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
-        if ask.measure == Measure::OriginalAverage {
-            let value = self.original(ask.window_ms);
-            return groups.map(|_| value).collect();
+        let Some(first) = asks.first() else {
+            return Vec::new();
+        };
+        if first.measure == Measure::OriginalAverage {
+            let value = self.original(first.window_ms);
+            return groups.flat_map(|_| asks.iter().map(|_| value)).collect();
         }
         // A row's share of a device differs with the group that asks.
-        let whole = ask.rows.is_none() && !(ask.one_pod && self.policy.shared == Shared::Split);
+        let whole = first.rows.is_none() && !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
-        let mut folds: Vec<Fold> = groups.clone().map(|_| Fold::default()).collect();
-        let mut values = Vec::new();
-        for instant in self.frame.instants(ask.window_ms) {
+        let folds = groups
+            .clone()
+            .flat_map(|_| asks.iter().map(|_| Fold::default()));
+        let mut folds: Vec<Fold> = folds.collect();
+        let mut tallies = vec![(Tally::default(), Vec::new()); asks.len()];
+        for instant in self.frame.instants(first.window_ms) {
             let moments = self.moments(instant);
             let seen = sight.map_or(&[][..], |sight| sight.at(instant));
-            for (fold, members) in folds.iter_mut().zip(groups.clone()) {
-                self.tally((&moments, seen), members, ask, &mut values, fold);
+            for (folds, members) in folds.chunks_mut(asks.len()).zip(groups.clone()) {
+                self.tally((&moments, seen), members, asks, &mut tallies, folds);
             }
         }
         folds
-            .iter()
+            .chunks(asks.len())
             .zip(groups)
-            .map(|(fold, members)| self.finish(fold, members, ask))
+            .flat_map(|(folds, members)| {
+                folds
+                    .iter()
+                    .zip(asks)
+                    .map(move |(fold, ask)| (fold, members, ask))
+            })
+            .map(|(fold, members, ask)| self.finish(fold, members, ask))
             .collect()
     }
 
     /// The value of one group.
     #[must_use]
     pub fn value(&self, members: &[RowId], ask: &Ask<'_>) -> Option<Value> {
-        self.values(std::iter::once(members), ask, None)
-            .pop()
-            .flatten()
+        let asks = std::slice::from_ref(ask);
+        let values = self.values(std::iter::once(members), asks, None);
+        values.into_iter().next().flatten()
     }
 
     /// Reads every row once for all groups that will ask.
@@ -201,46 +215,55 @@ impl<'a> Evaluator<'a> {
         members.chunk_by(move |a, b| layout.device_of(*a) == layout.device_of(*b))
     }
 
-    /// Adds the group's readings at one instant to its fold. `seen` holds the
-    /// rows' readings, if they were read beforehand.
+    /// Adds the group's readings at one instant to its folds, one for each
+    /// ask. `seen` holds the rows' readings, if they were read beforehand.
     fn tally(
         &self,
         (moments, seen): (&[Moment<'_>], &[Seen]),
         members: &[RowId],
-        ask: &Ask<'_>,
-        values: &mut Vec<f64>,
-        fold: &mut Fold,
+        asks: &[Ask<'_>],
+        tallies: &mut [(Tally, Vec<f64>)],
+        folds: &mut [Fold],
     ) {
-        let Some(now) = moments.first() else { return };
-        let mut tally = Tally::default();
-        values.clear();
+        let (Some(now), Some(first)) = (moments.first(), asks.first()) else {
+            return;
+        };
+        for (tally, values) in tallies.iter_mut() {
+            *tally = Tally::default();
+            values.clear();
+        }
         for rows in self.by_device(members) {
             let known = match rows {
                 [row] => seen.get(row.0 as usize).copied(),
                 _ => None,
             };
-            let Some(seen) = known.or_else(|| moment::see_device(moments, rows, ask)) else {
+            let seen = known.or_else(|| moment::see_device(moments, rows, first));
+            let Some(seen) = seen.filter(|seen| !seen.value.is_nan()) else {
                 continue;
             };
-            if seen.value.is_nan() {
-                continue;
-            }
-            fold.saw(&seen);
-            tally.valid += 1;
-            if seen.counts(&ask.measure) {
-                tally.counted += 1;
-                self.add(now, &mut tally, ask, &seen);
-                values.push(seen.value);
-            }
-        }
-        if let Measure::Devices { reducer, over, .. } = ask.measure {
-            tally.picked = pick(reducer, values);
-            // Nobody holds a device: there is nothing to speak of.
-            if over == Over::Held && tally.counted == 0 {
-                return;
+            for ((fold, (tally, values)), ask) in folds.iter_mut().zip(tallies.iter_mut()).zip(asks)
+            {
+                fold.saw(&seen);
+                tally.valid += 1;
+                if seen.counts(&ask.measure) {
+                    tally.counted += 1;
+                    self.add(now, tally, ask, &seen);
+                    if fold::needs_all(&ask.measure) {
+                        values.push(seen.value);
+                    }
+                }
             }
         }
-        fold.add(now.instant(), &tally, &ask.measure);
+        for ((fold, (tally, values)), ask) in folds.iter_mut().zip(tallies).zip(asks) {
+            if let Measure::Devices { reducer, over, .. } = ask.measure {
+                tally.picked = pick(reducer, values);
+                // Nobody holds a device: there is nothing to speak of.
+                if over == Over::Held && tally.counted == 0 {
+                    continue;
+                }
+            }
+            fold.add(now.instant(), tally, &ask.measure);
+        }
     }
 
     fn add(&self, now: &Moment<'_>, tally: &mut Tally, ask: &Ask<'_>, seen: &Seen) {
@@ -324,16 +347,24 @@ impl Sight {
 }
 
 /// What shows a device for a measure: the first of these that has a reading.
-fn shown_by(measure: &Measure) -> [Option<DeviceValue>; 3] {
-    let memory = Some(DeviceValue::MemoryUtilization);
-    match measure {
-        Measure::Devices { value, .. } => [Some(*value), None, None],
-        Measure::HeldCount => [
-            memory,
-            Some(DeviceValue::GpuUtilization),
-            Some(DeviceValue::MemoryUsed),
-        ],
-        Measure::ActiveCount | Measure::IdleCount => [memory, None, None],
-        Measure::OriginalAverage => [None; 3],
+/// Measures with the same lens read the same rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lens([Option<DeviceValue>; 3]);
+
+impl Lens {
+    /// The lens of a measure.
+    #[must_use]
+    pub fn of(measure: &Measure) -> Self {
+        let memory = Some(DeviceValue::MemoryUtilization);
+        Self(match measure {
+            Measure::Devices { value, .. } => [Some(*value), None, None],
+            Measure::HeldCount => [
+                memory,
+                Some(DeviceValue::GpuUtilization),
+                Some(DeviceValue::MemoryUsed),
+            ],
+            Measure::ActiveCount | Measure::IdleCount => [memory, None, None],
+            Measure::OriginalAverage => [None; 3],
+        })
     }
 }

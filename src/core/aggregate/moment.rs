@@ -5,7 +5,7 @@ use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{Activity, Condition, DeviceValue, Shared};
 use super::super::signal::SignalId;
 use super::super::time::Timestamp;
-use super::{Ask, Evaluator, Seen, shown_by};
+use super::{Ask, Evaluator, Lens, Seen};
 
 /// One instant of the grid.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask<'_>) -> Se
 /// What the rows of one device show for a measure at the first of the moments.
 pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask<'_>) -> Option<Seen> {
     let now = moments.first()?;
-    let shown_by = shown_by(&ask.measure);
+    let Lens(shown_by) = Lens::of(&ask.measure);
     let mut shown_by = shown_by.iter().flatten();
     let (value, (reading, facts)) =
         shown_by.find_map(|value| Some((*value, now.best(rows, *value, ask)?)))?;
