@@ -1,2 +1,15 @@
-//! Tests that start real things.
-fn main() {}
+//! Tests that start real things: a Prometheus, the server, TLS connections.
+//!
+//! One binary, so that one link serves all of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets what it did not expect has failed, in its helpers too"
+)]
+
+mod kubectl;
+mod live;
+mod program;
+mod prometheus;
