@@ -9,6 +9,8 @@
     reason = "a test that meets what it did not expect has failed, in its helpers too"
 )]
 
+mod bad_input;
+mod demo;
 mod kubectl;
 mod live;
 mod program;
