@@ -169,3 +169,21 @@ fn a_port_in_use_is_named_with_the_flag_that_chooses_another() {
     );
     assert!(entries(parent.path()).is_empty());
 }
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let dir = TempDir::new().unwrap();
+    let (config, parent) = (dir.path().join("own.yaml"), dir.path().join("parent"));
+    std::fs::create_dir(&parent).unwrap();
+    let text = "prometheus: {url: 'https://localhost:9', tls: {caFile: /missing/ca.crt}}";
+    std::fs::write(&config, text).unwrap();
+    let mut command = demo();
+    command.env("TMPDIR", &parent).arg("--config").arg(&config);
+    let end = Program::run(command);
+    assert_eq!(end.code, Some(1), "{end:?}");
+    assert!(
+        end.stderr.contains("/missing/ca.crt") && end.stderr.contains("prometheus.tls"),
+        "{end:?}"
+    );
+    assert!(entries(&parent).is_empty());
+}

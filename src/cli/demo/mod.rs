@@ -113,7 +113,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     println!("stopping");
     let _ = stop.send(true);
     let _ = tokio::join!(polling, serving, showing);
-    directory.clean();
+    drop(directory);
     Ok(())
 }
 
