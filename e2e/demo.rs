@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::kubectl::REMEDY;
-use crate::program::{End, Program};
+use crate::kubectl::{Kubectl, REMEDY};
+use crate::program::{End, Program, eventually};
 
 /// First values are promised within this time.
 const FIRST_VALUES: Duration = Duration::from_secs(15);
@@ -186,4 +186,25 @@ fn a_start_that_fails_leaves_nothing_behind() {
         "{end:?}"
     );
     assert!(entries(&parent).is_empty());
+}
+
+#[test]
+fn nobody_reading_along_does_not_disturb_it() {
+    let dir = TempDir::new().unwrap();
+    let mut command = demo();
+    command.arg("--dir").arg(dir.path());
+    let demo = Program::start_unheard(command);
+    let kubeconfig = dir.path().join("kubeconfig");
+    let kubectl = Kubectl { kubeconfig };
+    // It has found its first values, and has told nobody.
+    let path =
+        "/apis/external.metrics.k8s.io/v1beta1/namespaces/any/cluster_gpu_memory_utilization";
+    eventually("the first values", FIRST_VALUES, || {
+        let answer = kubectl.values(path);
+        answer.map_err(|answer| format!("{answer:?}"))
+    });
+    demo.signal("INT");
+    let end = demo.await_end(END);
+    assert_eq!(end.code, Some(0), "{end:?}");
+    end.assert_orderly();
 }

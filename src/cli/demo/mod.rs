@@ -110,7 +110,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         stopped,
     ));
     signals.wait().await;
-    println!("stopping");
+    show::say("stopping");
     let _ = stop.send(true);
     let _ = tokio::join!(polling, serving, showing);
     drop(directory);
