@@ -68,7 +68,7 @@ fn mode(path: &Path) -> u32 {
 fn every_printed_command_answers_as_printed() {
     let dir = TempDir::new().unwrap();
     let mut command = demo();
-    command.arg("--dir").arg(dir.path().join("new one"));
+    command.arg("--dir").arg(dir.path().join("it's new"));
     let demo = Program::start(command);
     let commands = commands(&demo);
     println!("first values after {:?}", demo.age());
@@ -88,7 +88,7 @@ fn every_printed_command_answers_as_printed() {
     }
     end_by(demo, "INT");
     // A directory of the user's own stays.
-    assert!(dir.path().join("new one/kubeconfig").exists());
+    assert!(dir.path().join("it's new/kubeconfig").exists());
 }
 
 #[test]

@@ -126,13 +126,18 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
     }
     let mut text = String::from("try, in another terminal:\n");
     for (what, path) in paths {
-        let kubeconfig = kubeconfig.display();
+        let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
         text.push_str(&format!(
-            "  # {what}\n  kubectl --kubeconfig '{kubeconfig}' get --raw '{path}'\n"
+            "  # {what}\n  kubectl --kubeconfig {kubeconfig} get --raw '{path}'\n"
         ));
     }
     text.push_str("Ctrl-C ends it.");
     text
+}
+
+/// A word that a shell takes as it stands.
+fn shell_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// One line: the flagship of the namespace and of the cluster.
