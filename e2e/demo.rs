@@ -208,3 +208,16 @@ fn nobody_reading_along_does_not_disturb_it() {
     assert_eq!(end.code, Some(0), "{end:?}");
     end.assert_orderly();
 }
+
+#[test]
+fn a_log_that_no_person_sees_has_no_colours() {
+    let dir = TempDir::new().unwrap();
+    let config = dir.path().join("own.yaml");
+    std::fs::write(&config, "rules: []").unwrap();
+    let mut command = demo();
+    command.arg("--dir").arg(dir.path());
+    command.arg("--config").arg(&config);
+    let demo = Program::start(command);
+    demo.await_stderr("rules: accepted but not served");
+    assert!(!demo.stderr().contains('\u{1b}'), "{}", demo.stderr());
+}
