@@ -59,6 +59,21 @@ fn an_address_that_is_no_url_is_shown_how_to_write_one() {
 }
 
 #[test]
+fn a_number_that_is_none_is_shown_the_range() {
+    for (flag, wrong, range) in [
+        ("--port", "https", "from 0 to 65535"),
+        ("--port", "65536", "from 0 to 65535"),
+        ("--gpus", "many", "from 8 to 4096"),
+        ("--gpus", "3", "from 8 to 4096"),
+        ("--seed", "-1", "from 0 to 18446744073709551615"),
+    ] {
+        let argument = format!("{flag}={wrong}");
+        let words = [flag, wrong, "write a whole number", range];
+        assert_refused(&["demo", &argument], USAGE, &words);
+    }
+}
+
+#[test]
 fn flags_that_contradict_each_other_are_both_named() {
     let both = [
         "demo",
