@@ -1,7 +1,7 @@
 //! Two nodes of four GPUs whose holders and readings the test sets, their
 //! exporters, a Prometheus that scrapes them every second, and the server.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -80,7 +80,7 @@ impl Scene {
             .unwrap();
         let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
         let dir = tempfile::tempdir().unwrap();
-        let (server, kubectl) = serve(&prometheus, dir.path().join("main"), WINDOW);
+        let (server, kubectl) = serve(&prometheus, &dir.path().join("main"), WINDOW);
         let scene = Self {
             server,
             kubectl,
@@ -101,7 +101,7 @@ impl Scene {
 
     /// Another server on the same Prometheus.
     pub(super) fn serve_again(&self, name: &str, window: u64) -> (Program, Kubectl) {
-        serve(&self.prometheus, self.dir.path().join(name), window)
+        serve(&self.prometheus, &self.dir.path().join(name), window)
     }
 
     /// Asks, and refuses what is too old to be served.
@@ -176,13 +176,13 @@ pub(super) fn milli(served: &Served) -> u64 {
 }
 
 /// Starts the server and waits until it listens.
-fn serve(prometheus: &Engine, dir: PathBuf, window: u64) -> (Program, Kubectl) {
-    std::fs::create_dir_all(&dir).unwrap();
+fn serve(prometheus: &Engine, dir: &Path, window: u64) -> (Program, Kubectl) {
+    std::fs::create_dir_all(dir).unwrap();
     let config = dir.join("own.yaml");
     std::fs::write(&config, format!("gpu:\n  window: {window}s\n")).unwrap();
     let mut command = Program::command(["demo", "--port", "0", "--prometheus-url"]);
     command.arg(prometheus.url());
-    command.arg("--dir").arg(&dir).arg("--config").arg(&config);
+    command.arg("--dir").arg(dir).arg("--config").arg(&config);
     let server = Program::start(command);
     server.await_stdout("the address", PATIENCE, |said| {
         said.contains("serving ").then_some(())
