@@ -9,5 +9,10 @@
     reason = "a test that meets what it did not expect has failed, in its helpers too"
 )]
 
+mod bad_input;
+mod demo;
 mod differential;
+mod kubectl;
+mod live;
+mod program;
 mod prometheus;

@@ -51,6 +51,7 @@ impl Storage {
 #[derive(Debug)]
 pub(crate) struct Engine {
     process: Child,
+    port: u16,
     url: String,
     client: reqwest::Client,
     /// Removed after the process has ended.
@@ -63,30 +64,30 @@ impl Engine {
     pub(crate) async fn start(storage: Storage, config: &str) -> Self {
         std::fs::write(storage.path("prometheus.yml"), config).unwrap();
         let port = free_port();
-        let log = File::create(storage.path("log")).unwrap();
-        let flag = |name: &str, path: PathBuf| format!("--{name}={}", path.display());
-        let process = Command::new("prometheus")
-            .arg(flag("config.file", storage.path("prometheus.yml")))
-            .arg(flag("storage.tsdb.path", storage.path("data")))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            // Blocks of any age are data.
-            .arg("--storage.tsdb.retention.time=100y")
-            .arg("--log.level=warn")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap_or_else(|error| panic!("prometheus {REMEDY} ({error})"));
+        let process = spawn(&storage, port);
         // Plain HTTP; the client wants a TLS provider all the same.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut engine = Self {
             process,
+            port,
             url: format!("http://127.0.0.1:{port}"),
             client: reqwest::Client::new(),
             storage,
         };
         engine.await_ready().await;
         engine
+    }
+
+    /// Ends it without warning; what it has written stays.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts it again after [`Engine::kill`]: the same data, the same address.
+    pub(crate) async fn restart(&mut self) {
+        self.process = spawn(&self.storage, self.port);
+        self.await_ready().await;
     }
 
     async fn await_ready(&mut self) {
@@ -145,11 +146,28 @@ impl Engine {
     }
 }
 
+/// Starts the process over a storage that holds its configuration.
+fn spawn(storage: &Storage, port: u16) -> Child {
+    let log = File::create(storage.path("log")).unwrap();
+    let flag = |name: &str, path: PathBuf| format!("--{name}={}", path.display());
+    Command::new("prometheus")
+        .arg(flag("config.file", storage.path("prometheus.yml")))
+        .arg(flag("storage.tsdb.path", storage.path("data")))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        // Blocks of any age are data.
+        .arg("--storage.tsdb.retention.time=100y")
+        .arg("--log.level=warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap_or_else(|error| panic!("prometheus {REMEDY} ({error})"))
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         // It has nothing to save: its data go with it.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod demo;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -62,7 +63,8 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // Nobody may be left to read it; the exit code stands.
+            let _ = writeln!(io::stderr(), "error: {failure}");
             ExitCode::from(failure.code())
         }
     }

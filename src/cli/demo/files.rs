@@ -152,9 +152,12 @@ impl Directory {
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.path.join("kubeconfig")
     }
+}
 
-    /// Removes a temporary directory.
-    pub(super) fn clean(&self) {
+/// A temporary directory goes with the demonstration, however it ends: it
+/// holds a key.
+impl Drop for Directory {
+    fn drop(&mut self) {
         if self.temporary
             && let Err(error) = fs::remove_dir_all(&self.path)
         {

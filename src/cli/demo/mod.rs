@@ -8,8 +8,11 @@ mod files;
 mod fleet;
 mod show;
 
+use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -45,13 +48,13 @@ pub struct DemoArgs {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Port of the API on 127.0.0.1; 0 takes a free one
-    #[arg(long, default_value_t = 6443)]
+    #[arg(long, default_value_t = 6443, value_parser = number(0..=u16::MAX))]
     port: u16,
     /// How many GPUs the simulated fleet has
-    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(8..=4096))]
+    #[arg(long, default_value_t = 24, value_parser = number(8..=4096_u32))]
     gpus: u32,
     /// Another fleet for another number
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, value_parser = number(0..=u64::MAX))]
     seed: u64,
     /// Read this Prometheus instead of simulating a fleet
     #[arg(long, value_parser = config::parse_url, conflicts_with_all = ["gpus", "seed"])]
@@ -59,6 +62,23 @@ pub struct DemoArgs {
     /// A configuration file
     #[arg(long)]
     config: Option<PathBuf>,
+}
+
+/// A parser of numbers that says which ones may be written.
+fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            format!(
+                "write a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
+    }
 }
 
 /// Runs the demonstration until Ctrl-C.
@@ -110,10 +130,10 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         stopped,
     ));
     signals.wait().await;
-    println!("stopping");
+    show::say("stopping");
     let _ = stop.send(true);
     let _ = tokio::join!(polling, serving, showing);
-    directory.clean();
+    drop(directory);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! What `demo` prints: the address, commands that work as printed, and the
 //! flagship as it moves.
 
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,8 +27,10 @@ pub(super) async fn run(
     address: SocketAddr,
     mut stop: watch::Receiver<bool>,
 ) {
-    println!("serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}");
-    println!("waiting for the first values ...");
+    say(&format!(
+        "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
+    ));
+    say("waiting for the first values ...");
     let mut announced = false;
     let mut wait = LOOK;
     loop {
@@ -44,10 +47,16 @@ pub(super) async fn run(
         if !announced {
             announced = true;
             wait = EVERY;
-            println!("{}", commands(&kubeconfig, &busiest));
+            say(&commands(&kubeconfig, &busiest));
         }
-        println!("{}", line(&snapshot, &busiest));
+        say(&line(&snapshot, &busiest));
     }
+}
+
+/// Prints a line. Whoever read it may have left: `demo | head` ends the
+/// reading, not the demonstration.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 /// A namespace, a pod and a workload worth looking at.
@@ -117,13 +126,18 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
     }
     let mut text = String::from("try, in another terminal:\n");
     for (what, path) in paths {
-        let kubeconfig = kubeconfig.display();
+        let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
         text.push_str(&format!(
-            "  # {what}\n  kubectl --kubeconfig '{kubeconfig}' get --raw '{path}'\n"
+            "  # {what}\n  kubectl --kubeconfig {kubeconfig} get --raw '{path}'\n"
         ));
     }
     text.push_str("Ctrl-C ends it.");
     text
+}
+
+/// A word that a shell takes as it stands.
+fn shell_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// One line: the flagship of the namespace and of the cluster.

@@ -1,0 +1,147 @@
+//! What the program says to people who ask for what cannot be: where it is
+//! wrong and what to do, with the exit code of the kind of mistake.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::program::{End, Program};
+
+/// Wrong use of the command line or the configuration.
+const USAGE: i32 = 2;
+
+/// Right use that did not work out.
+const FAILURE: i32 = 1;
+
+/// Runs it and checks the code, the words, and that it did not fall over.
+fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let end = Program::run(Program::command(arguments));
+    assert_told(&end, code, words);
+}
+
+fn assert_told(end: &End, code: i32, words: &[&str]) {
+    end.assert_orderly();
+    assert_eq!(end.code, Some(code), "{end:?}");
+    for word in words {
+        assert!(end.stderr.contains(word), "no {word:?} in {}", end.stderr);
+    }
+    assert!(end.stdout.is_empty(), "{end:?}");
+}
+
+/// Runs a demonstration with this configuration.
+fn configured(yaml: &str) -> (End, String) {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("wrong.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let file = file.display().to_string();
+    let command = Program::command(["demo", "--port", "0", "--config", &file]);
+    (Program::run(command), file)
+}
+
+#[test]
+fn no_command_at_all_shows_the_commands() {
+    assert_refused(&[], USAGE, &["Usage:", "demo"]);
+}
+
+#[test]
+fn unknown_flags_and_commands_are_named() {
+    assert_refused(&["--bogus"], USAGE, &["'--bogus'", "--help"]);
+    assert_refused(&["demo", "--bogus"], USAGE, &["'--bogus'", "--help"]);
+    assert_refused(&["demonstrate"], USAGE, &["'demonstrate'", "--help"]);
+}
+
+#[test]
+fn an_address_that_is_no_url_is_shown_how_to_write_one() {
+    for wrong in ["localhost:9090", "not a url", "ftp://localhost", ""] {
+        let words = ["--prometheus-url", "write http://host:port"];
+        assert_refused(&["demo", "--prometheus-url", wrong], USAGE, &words);
+    }
+}
+
+#[test]
+fn a_number_that_is_none_is_shown_the_range() {
+    for (flag, wrong, range) in [
+        ("--port", "https", "from 0 to 65535"),
+        ("--port", "65536", "from 0 to 65535"),
+        ("--gpus", "many", "from 8 to 4096"),
+        ("--gpus", "3", "from 8 to 4096"),
+        ("--seed", "-1", "from 0 to 18446744073709551615"),
+    ] {
+        let argument = format!("{flag}={wrong}");
+        let words = [flag, wrong, "write a whole number", range];
+        assert_refused(&["demo", &argument], USAGE, &words);
+    }
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_both_named() {
+    let both = [
+        "demo",
+        "--gpus",
+        "8",
+        "--prometheus-url",
+        "http://localhost:9",
+    ];
+    assert_refused(
+        &both,
+        USAGE,
+        &["--gpus", "--prometheus-url", "cannot be used"],
+    );
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_its_line_and_the_known_ones() {
+    let (end, file) = configured("gpu:\n  windw: 1m\n");
+    assert_told(
+        &end,
+        USAGE,
+        &[&file, "line 2", "`windw`", "window, maxWindow"],
+    );
+    let (end, file) = configured("gpus: {}\n");
+    assert_told(&end, USAGE, &[&file, "line 1", "`gpus`", "prometheus, gpu"]);
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_shown_with_its_line() {
+    let (end, file) = configured("gpu:\n  window: [1m]\n");
+    assert_told(&end, USAGE, &[&file, "line 2", "window: [1m]"]);
+    let (end, file) = configured("gpu: 5\n");
+    assert_told(&end, USAGE, &[&file, "line 1", "gpu: 5"]);
+    let (end, file) = configured("gpu:\n  minSamples: many\n");
+    assert_told(
+        &end,
+        USAGE,
+        &[&file, ":2:", "gpu.minSamples", "write a whole number"],
+    );
+}
+
+#[test]
+fn a_bad_duration_is_shown_with_a_good_one() {
+    for wrong in ["soon", "-5s", "0s", "5 parsecs", "\"\""] {
+        let (end, file) = configured(&format!("gpu:\n  window: {wrong}\n"));
+        assert_told(&end, USAGE, &[&file, ":2:11", "gpu.window", "30s"]);
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_named() {
+    let dir = TempDir::new().unwrap();
+    let missing = dir.path().join("missing.yaml");
+    let text = |path: &Path| path.display().to_string();
+    for wrong in [text(&missing), text(dir.path())] {
+        let words = [wrong.as_str(), "cannot be read", "check the path"];
+        assert_refused(&["demo", "--config", &wrong], USAGE, &words);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named_with_the_flag_that_chooses_another() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    for wrong in [file.clone(), file.join("below")] {
+        let wrong = wrong.display().to_string();
+        let arguments = ["demo", "--port", "0", "--dir", &wrong];
+        assert_refused(&arguments, FAILURE, &["cannot write", &wrong, "--dir"]);
+    }
+}

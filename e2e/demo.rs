@@ -1,0 +1,224 @@
+//! `demo` as a newcomer meets it: started, asked by kubectl, ended.
+
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::kubectl::{Kubectl, REMEDY};
+use crate::program::{End, Program, eventually};
+
+/// First values are promised within this time.
+const FIRST_VALUES: Duration = Duration::from_secs(15);
+
+/// Ctrl-C is promised to end it within this time.
+const END: Duration = Duration::from_secs(5);
+
+/// A demonstration on a free port.
+fn demo() -> Command {
+    Program::command(["demo", "--port", "0"])
+}
+
+/// Waits for the address it prints; its port.
+fn port(demo: &Program) -> u16 {
+    demo.await_stdout("the address", FIRST_VALUES, |said| {
+        let (_, rest) = said.split_once("https://127.0.0.1:")?;
+        let (port, _) = rest.split_once('\n')?;
+        port.parse().ok()
+    })
+}
+
+/// Waits for the commands it prints with the first values.
+fn commands(demo: &Program) -> Vec<String> {
+    demo.await_stdout("the first values", FIRST_VALUES, |said| {
+        let (printed, _) = said.split_once("Ctrl-C ends it.")?;
+        let commands = printed
+            .lines()
+            .filter(|line| line.starts_with("  kubectl "));
+        Some(commands.map(str::to_owned).collect())
+    })
+}
+
+/// Ends it as a terminal or a supervisor would.
+fn end_by(demo: Program, signal: &str) {
+    let port = port(&demo);
+    // A client that stays connected does not hold it up.
+    let _idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    demo.signal(signal);
+    let end = demo.await_end(END);
+    assert_eq!(end.code, Some(0), "{end:?}");
+    end.assert_orderly();
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn every_printed_command_answers_as_printed() {
+    let dir = TempDir::new().unwrap();
+    let mut command = demo();
+    command.arg("--dir").arg(dir.path().join("it's new"));
+    let demo = Program::start(command);
+    let commands = commands(&demo);
+    println!("first values after {:?}", demo.age());
+    assert!((3..=4).contains(&commands.len()), "{commands:?}");
+    for command in &commands {
+        let output = Command::new("sh").args(["-c", command]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        // A shell's word for a program that is not there.
+        assert_ne!(output.status.code(), Some(127), "kubectl {REMEDY}");
+        assert!(output.status.success(), "{command}: {said}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let items = answer["items"].as_array().unwrap();
+        assert!(!items.is_empty(), "{command}: {answer}");
+        assert!(
+            items.iter().all(|item| item["value"].is_string()),
+            "{answer}"
+        );
+    }
+    end_by(demo, "INT");
+    // A directory of the user's own stays.
+    assert!(dir.path().join("it's new/kubeconfig").exists());
+}
+
+#[test]
+fn only_the_owner_reads_what_it_leaves_in_the_directory() {
+    let parent = TempDir::new().unwrap();
+    let dir = parent.path().join("made");
+    let mut command = demo();
+    command.arg("--dir").arg(&dir);
+    let demo = Program::start(command);
+    port(&demo);
+    let mut names = entries(&dir);
+    names.sort();
+    let wanted = [
+        "ca.crt",
+        "client.crt",
+        "client.key",
+        "config.yaml",
+        "kubeconfig",
+    ];
+    assert_eq!(names, wanted.map(|name| dir.join(name)));
+    assert!(names.iter().all(|path| mode(path) == 0o600), "{names:?}");
+    assert_eq!(mode(&dir), 0o700);
+    end_by(demo, "TERM");
+}
+
+#[test]
+fn the_configuration_it_writes_is_one_it_reads() {
+    let dir = TempDir::new().unwrap();
+    let mut first = demo();
+    first.arg("--dir").arg(dir.path().join("first"));
+    let first = Program::start(first);
+    port(&first);
+    let mut second = demo();
+    second.arg("--dir").arg(dir.path().join("second"));
+    second
+        .arg("--config")
+        .arg(dir.path().join("first/config.yaml"));
+    let second = Program::start(second);
+    commands(&second);
+    assert!(!second.stderr().contains("WARN"), "{}", second.stderr());
+}
+
+#[test]
+fn a_temporary_directory_goes_with_the_demonstration() {
+    for signal in ["INT", "TERM"] {
+        let parent = TempDir::new().unwrap();
+        let mut command = demo();
+        command.env("TMPDIR", parent.path());
+        let demo = Program::start(command);
+        // Before the first values, too.
+        port(&demo);
+        let made = entries(parent.path());
+        assert!(
+            made.len() == 1 && made[0].join("client.key").exists(),
+            "{made:?}"
+        );
+        assert_eq!(mode(&made[0]), 0o700);
+        end_by(demo, signal);
+        assert!(entries(parent.path()).is_empty());
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_flag_that_chooses_another() {
+    let dir = TempDir::new().unwrap();
+    let mut first = demo();
+    first.arg("--dir").arg(dir.path());
+    let first = Program::start(first);
+    let port = port(&first).to_string();
+    let parent = TempDir::new().unwrap();
+    let mut second = Program::command(["demo", "--port", &port]);
+    second.env("TMPDIR", parent.path());
+    let End { code, stderr, .. } = Program::run(second);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(
+        stderr.contains(&port) && stderr.contains("--port"),
+        "{stderr}"
+    );
+    assert!(entries(parent.path()).is_empty());
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let dir = TempDir::new().unwrap();
+    let (config, parent) = (dir.path().join("own.yaml"), dir.path().join("parent"));
+    std::fs::create_dir(&parent).unwrap();
+    let text = "prometheus: {url: 'https://localhost:9', tls: {caFile: /missing/ca.crt}}";
+    std::fs::write(&config, text).unwrap();
+    let mut command = demo();
+    command.env("TMPDIR", &parent).arg("--config").arg(&config);
+    let end = Program::run(command);
+    assert_eq!(end.code, Some(1), "{end:?}");
+    assert!(
+        end.stderr.contains("/missing/ca.crt") && end.stderr.contains("prometheus.tls"),
+        "{end:?}"
+    );
+    assert!(entries(&parent).is_empty());
+}
+
+#[test]
+fn nobody_reading_along_does_not_disturb_it() {
+    let dir = TempDir::new().unwrap();
+    let mut command = demo();
+    command.arg("--dir").arg(dir.path());
+    let demo = Program::start_unheard(command);
+    let kubeconfig = dir.path().join("kubeconfig");
+    let kubectl = Kubectl { kubeconfig };
+    // It has found its first values, and has told nobody.
+    let path =
+        "/apis/external.metrics.k8s.io/v1beta1/namespaces/any/cluster_gpu_memory_utilization";
+    eventually("the first values", FIRST_VALUES, || {
+        let answer = kubectl.values(path);
+        answer.map_err(|answer| format!("{answer:?}"))
+    });
+    demo.signal("INT");
+    let end = demo.await_end(END);
+    assert_eq!(end.code, Some(0), "{end:?}");
+    end.assert_orderly();
+}
+
+#[test]
+fn a_log_that_no_person_sees_has_no_colours() {
+    let dir = TempDir::new().unwrap();
+    let config = dir.path().join("own.yaml");
+    std::fs::write(&config, "rules: []").unwrap();
+    let mut command = demo();
+    command.arg("--dir").arg(dir.path());
+    command.arg("--config").arg(&config);
+    let demo = Program::start(command);
+    demo.await_stderr("rules: accepted but not served");
+    assert!(!demo.stderr().contains('\u{1b}'), "{}", demo.stderr());
+}

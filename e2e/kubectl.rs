@@ -1,0 +1,105 @@
+//! The real kubectl, asking the server under test.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+/// What a missing kubectl is told.
+pub(crate) const REMEDY: &str =
+    "is not installed, and these tests ask through the real one: apt-get install kubernetes-client";
+
+/// A kubectl with a kubeconfig.
+#[derive(Debug)]
+pub(crate) struct Kubectl {
+    pub(crate) kubeconfig: PathBuf,
+}
+
+/// What a server answered, as kubectl tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// 200 with this body.
+    Body(String),
+    /// 404 with this message of its Status.
+    NotFound(String),
+    /// Anything else: no connection, other codes.
+    Other(String),
+}
+
+/// A value of an object or a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Served {
+    /// The object, or the external metric.
+    pub(crate) name: String,
+    /// The quantity as it stands.
+    pub(crate) value: String,
+    /// Its window.
+    pub(crate) window: u64,
+    /// When the newest sample was taken.
+    pub(crate) at: jiff::Timestamp,
+}
+
+impl Kubectl {
+    /// `kubectl get --raw`.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        let output = Command::new("kubectl")
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(["--request-timeout=10s", "get", "--raw", path])
+            .output()
+            .unwrap_or_else(|error| panic!("kubectl {REMEDY} ({error})"));
+        if output.status.success() {
+            return Answer::Body(String::from_utf8(output.stdout).unwrap());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // kubectl knows this code only from a Status that it could read.
+        match said.strip_prefix("Error from server (NotFound): ") {
+            Some(message) => Answer::NotFound(message.trim().to_owned()),
+            None => Answer::Other(said),
+        }
+    }
+
+    /// The values at a path, sorted by name; an error says what came instead.
+    pub(crate) fn values(&self, path: &str) -> Result<Vec<Served>, Answer> {
+        match self.get(path) {
+            Answer::Body(body) => Ok(read(&body)),
+            answer => Err(answer),
+        }
+    }
+}
+
+/// The items of a MetricValueList or ExternalMetricValueList.
+fn read(body: &str) -> Vec<Served> {
+    let list: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {body}"));
+    let items = list["items"].as_array();
+    let items = items.unwrap_or_else(|| panic!("no list: {body}"));
+    let mut values: Vec<Served> = items
+        .iter()
+        .map(|item| {
+            let named = item["describedObject"]["name"].as_str();
+            let name = named.or(item["metricName"].as_str());
+            let value = item["value"].as_str();
+            let (Some(name), Some(value)) = (name, value) else {
+                panic!("no value: {body}")
+            };
+            // The external group has another name for it.
+            let window = item["windowSeconds"].as_u64();
+            let window = window.or(item["window"].as_u64());
+            Served {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                window: window.unwrap_or_else(|| panic!("no window: {body}")),
+                at: item["timestamp"].as_str().unwrap().parse().unwrap(),
+            }
+        })
+        .collect();
+    values.sort_by(|left, right| left.name.cmp(&right.name));
+    values
+}
+
+/// The time now, in seconds.
+pub(crate) fn unix_seconds() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap().as_secs_f64()
+}

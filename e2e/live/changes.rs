@@ -1,0 +1,130 @@
+//! GPUs that are held, handed over, and whose exporter falls silent.
+
+use super::scene::{
+    CLUSTER, EXTERNAL, PATIENCE, PODS_A, PODS_B, Scene, TEAM_A, TEAM_B, WINDOW, milli, pair,
+};
+use crate::kubectl::Served;
+use crate::program::eventually;
+
+/// The values of `PODS_A` at the start.
+const VALUES_A: [(&str, &str); 3] = [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")];
+
+const NODES: &str = "/apis/custom.metrics.k8s.io/v1beta2/nodes";
+
+/// Always one value, or none.
+fn only<'a>(name: &'a str, value: &'a str) -> impl Fn(&Served) -> bool {
+    move |served| served.name != name || served.value == value
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_object_has_the_readings_of_the_gpus_it_holds() {
+    let scene = Scene::start().await;
+    let nodes: Vec<&str> = scene
+        .fleet
+        .nodes()
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect();
+    let external = |name: &str| format!("{EXTERNAL}/{name}");
+    let named = "gpu_memory_utilization";
+    scene.await_values(&format!("{TEAM_A}/metrics/{named}"), &[("team-a", "60")]);
+    scene.await_values(&format!("{TEAM_B}/metrics/{named}"), &[("team-b", "25")]);
+    scene.await_values(
+        &format!("{NODES}/*/{named}"),
+        &[(nodes[0], "40"), (nodes[1], "55")],
+    );
+    scene.await_values(&external(named), &[(named, "60")]);
+    let sum = "cluster_gpu_memory_utilization_sum";
+    scene.await_values(&external(sum), &[(sum, "230")]);
+    // An idle holder has an explicit zero, and is counted as what it is.
+    scene.await_values(&format!("{TEAM_A}/pods/idle-0/{named}"), &[("idle-0", "0")]);
+    scene.await_values(
+        &format!("{TEAM_A}/pods/idle-0/gpu_idle_count"),
+        &[("idle-0", "1")],
+    );
+    scene.await_values(
+        &format!("{TEAM_B}/pods/batch-0/gpu_idle_count"),
+        &[("batch-0", "1")],
+    );
+    scene.await_values(
+        &format!("{TEAM_A}/metrics/gpu_held_count"),
+        &[("team-a", "4")],
+    );
+    // The GPU that nobody holds is not booked on the exporter's own pod.
+    let exporters = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/gpu-operator/pods/*";
+    let message = scene.await_end(&format!("{exporters}/gpu_held_count"), |_| false);
+    assert!(
+        message.contains("check that its pods hold GPUs"),
+        "{message}"
+    );
+    the_window_fills(&scene);
+}
+
+/// Until a window is full, an answer says how much of it there is.
+fn the_window_fills(scene: &Scene) {
+    let full = |served: &Served| served.window == WINDOW;
+    eventually("a full window", PATIENCE, || {
+        let served = scene.ask(PODS_A).map_err(|answer| format!("{answer:?}"))?;
+        let over = served.iter().find(|served| served.window > WINDOW);
+        assert!(over.is_none(), "{over:?}");
+        let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
+        let whole = served.iter().all(full) && found == VALUES_A;
+        whole.then_some(()).ok_or_else(|| format!("{served:?}"))
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
+    let scene = Scene::start().await;
+    // Between two scrapes: no reading of one is booked on the other.
+    scene.controls.silence(0);
+    scene.controls.reassign(3, "team-b", "fresh-0");
+    scene.controls.force_value(3, 90.0);
+    scene.controls.resume(0);
+    let rightly = |served: &Served| match served.name.as_str() {
+        "fresh-0" => served.value == "90",
+        "serve-0" => served.value == "20",
+        _ => served.value == "30",
+    };
+    let fresh = format!("{TEAM_B}/pods/fresh-0/gpu_memory_utilization");
+    let former = format!("{TEAM_B}/pods/serve-0/gpu_memory_utilization");
+    scene.await_values_by_way_of(&fresh, &[("fresh-0", "90")], rightly);
+    let message = scene.await_end(&former, rightly);
+    assert!(message.contains("gpu_memory_utilization for pods serve-0: no GPU of pods serve-0 has enough fresh samples"), "{message}");
+    assert!(
+        message.contains("check that its pods hold GPUs"),
+        "{message}"
+    );
+    scene.await_values_by_way_of(PODS_B, &[("batch-0", "30"), ("fresh-0", "90")], rightly);
+    // Each reading once on the way, too: between the two right values.
+    let between = |low, high| move |served: &Served| (low..=high).contains(&milli(served));
+    scene.await_values_by_way_of(
+        CLUSTER,
+        &[("cluster_gpu_memory_utilization", "60")],
+        between(46_000, 60_000),
+    );
+    let namespace = format!("{TEAM_B}/metrics/gpu_memory_utilization");
+    scene.await_values_by_way_of(&namespace, &[("team-b", "60")], between(25_000, 60_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_exporter_takes_its_pods_values_and_no_others() {
+    let scene = Scene::start().await;
+    scene.controls.silence(1);
+    // far-0 and batch-0 are on the silent node.
+    scene.await_values_by_way_of(
+        PODS_A,
+        &[("idle-0", "0"), ("train-0", "50")],
+        only("far-0", "80"),
+    );
+    let former = format!("{TEAM_B}/pods/batch-0/gpu_memory_utilization");
+    let message = scene.await_end(&former, only("batch-0", "30"));
+    assert!(message.contains("that dcgm-exporter is up"), "{message}");
+    scene.await_values(PODS_B, &[("serve-0", "20")]);
+    scene.controls.resume(1);
+    scene.await_values_by_way_of(PODS_A, &VALUES_A, |served| VALUES_A.contains(&pair(served)));
+    scene.await_values_by_way_of(PODS_B, &[("batch-0", "30"), ("serve-0", "20")], |served| {
+        [("batch-0", "30"), ("serve-0", "20")].contains(&pair(served))
+    });
+    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
+}

@@ -1,0 +1,84 @@
+//! Servers that start while everything else runs.
+
+use std::time::Duration;
+
+use super::scene::{PATIENCE, PODS_A, PODS_B, Scene, WINDOW, ask, pair};
+use crate::kubectl::{Answer, Kubectl, Served};
+use crate::program::eventually;
+
+/// A window of this length shows that history was read: no server that runs
+/// for two seconds has seen it itself.
+const LONG: &str = "?metricLabelSelector=window%3D15s";
+
+fn long(path: &str) -> String {
+    format!("{path}{LONG}")
+}
+
+/// The first answer a new server gives that is not an excuse.
+fn first_answer(kubectl: &Kubectl, path: &str) -> Vec<Served> {
+    eventually("the first answer", PATIENCE, || match ask(kubectl, path) {
+        Ok(served) => Ok(served),
+        Err(Answer::NotFound(message)) => panic!("no value at once: {message}"),
+        Err(Answer::Other(excuse)) => Err(excuse),
+        Err(Answer::Body(body)) => panic!("no values: {body}"),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_serves_at_once_what_it_served_before() {
+    let mut scene = Scene::start().await;
+    let before = eventually("a full long window", PATIENCE, || {
+        let served = scene
+            .ask(&long(PODS_A))
+            .map_err(|answer| format!("{answer:?}"))?;
+        let full = served.iter().all(|served| served.window == 15);
+        if full {
+            Ok(served)
+        } else {
+            Err(format!("{served:?}"))
+        }
+    });
+    let (server, kubectl) = {
+        scene.server.signal("TERM");
+        let again = scene.serve_again("again", WINDOW);
+        let end = std::mem::replace(&mut scene.server, again.0).await_end(Duration::from_secs(5));
+        assert_eq!(end.code, Some(0), "{end:?}");
+        end.assert_orderly();
+        (&scene.server, again.1)
+    };
+    let after = first_answer(&kubectl, &long(PODS_A));
+    let took = server.age();
+    println!("values {took:?} after the start of the process");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(
+        before.iter().map(pair).collect::<Vec<_>>(),
+        after.iter().map(pair).collect::<Vec<_>>()
+    );
+    assert!(after.iter().all(|served| served.window == 15), "{after:?}");
+    eventually("the others' values", PATIENCE, || {
+        let others = ask(&kubectl, PODS_B).map_err(|answer| format!("{answer:?}"))?;
+        let found: Vec<(&str, &str)> = others.iter().map(pair).collect();
+        let whole = found == [("batch-0", "30"), ("serve-0", "20")];
+        whole.then_some(()).ok_or_else(|| format!("{found:?}"))
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_below_the_floor_is_warned_of_and_honoured() {
+    let scene = Scene::start().await;
+    // The floor is four times the scrape interval.
+    let (server, kubectl) = scene.serve_again("short", 3);
+    server.await_stderr("the window of 3s set by gpu.window holds fewer than four readings");
+    eventually("values of a short window", PATIENCE, || {
+        let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
+        let short = served.iter().all(|served| served.window == 3);
+        short.then_some(()).ok_or_else(|| format!("{served:?}"))
+    });
+    let log = scene.server.stderr();
+    assert!(!log.contains("gpu.window"), "{log}");
+    assert!(
+        server.stderr().contains("4s or more is advised"),
+        "{}",
+        server.stderr()
+    );
+}

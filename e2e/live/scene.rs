@@ -1,0 +1,213 @@
+//! Two nodes of four GPUs whose holders and readings the test sets, their
+//! exporters, a Prometheus that scrapes them every second, and the server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gpu_metrics_apiserver::core::time::Timestamp;
+use gpu_metrics_apiserver::simulator::live::{self, Controls, RunningExporter};
+use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use tempfile::TempDir;
+
+use crate::kubectl::{Answer, Kubectl, Served, unix_seconds};
+use crate::program::{Program, eventually};
+use crate::prometheus::{Engine, Storage};
+
+/// Readings are believed for this long, given the intervals: I + 2 × S.
+pub(super) const FRESH: f64 = 3.0;
+
+/// Generous: what is awaited comes within seconds on an idle machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The default of these tests: ten instants.
+pub(super) const WINDOW: u64 = 10;
+
+/// Device, namespace, pod, percent. Nobody holds the eighth device.
+const HOLDERS: [(usize, &str, &str, f64); 7] = [
+    (0, "team-a", "train-0", 40.0),
+    (1, "team-a", "train-0", 60.0),
+    (2, "team-a", "idle-0", 0.0),
+    (3, "team-b", "serve-0", 20.0),
+    (4, "team-b", "batch-0", 30.0),
+    (5, "team-b", "batch-0", 0.0),
+    (6, "team-a", "far-0", 80.0),
+];
+
+/// The device that is free.
+const FREE: usize = 7;
+
+pub(super) const TEAM_A: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-a";
+pub(super) const TEAM_B: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-b";
+pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a";
+pub(super) const PODS_A: &str =
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-a/pods/*/gpu_memory_utilization";
+pub(super) const PODS_B: &str =
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-b/pods/*/gpu_memory_utilization";
+pub(super) const CLUSTER: &str =
+    "/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/cluster_gpu_memory_utilization";
+
+/// Everything that runs. Ended from top to bottom.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) server: Program,
+    pub(super) kubectl: Kubectl,
+    pub(super) prometheus: Engine,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) controls: Arc<Controls>,
+    dir: TempDir,
+    _exporters: Vec<RunningExporter>,
+}
+
+impl Scene {
+    /// Starts everything and waits until all values are there.
+    pub(super) async fn start() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
+        let mut scenario = Scenario::clean(2, 4, 7).starting_at(epoch);
+        scenario.exporters.interval = Duration::from_secs(1);
+        let fleet = Arc::new(Fleet::new(scenario));
+        let controls = Arc::new(Controls::default());
+        for (device, namespace, pod, percent) in HOLDERS {
+            controls.reassign(device, namespace, pod);
+            controls.force_value(device, percent);
+        }
+        controls.release(FREE);
+        controls.force_value(FREE, 0.0);
+        let clock = gpu_metrics_apiserver::app::clock::now;
+        let exporters = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock)
+            .await
+            .unwrap();
+        let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
+        let dir = tempfile::tempdir().unwrap();
+        let (server, kubectl) = serve(&prometheus, &dir.path().join("main"), WINDOW);
+        let scene = Self {
+            server,
+            kubectl,
+            prometheus,
+            fleet,
+            controls,
+            dir,
+            _exporters: exporters,
+        };
+        scene.await_values(
+            PODS_A,
+            &[("far-0", "80"), ("idle-0", "0"), ("train-0", "50")],
+        );
+        scene.await_values(PODS_B, &[("batch-0", "30"), ("serve-0", "20")]);
+        scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
+        scene
+    }
+
+    /// Another server on the same Prometheus.
+    pub(super) fn serve_again(&self, name: &str, window: u64) -> (Program, Kubectl) {
+        serve(&self.prometheus, &self.dir.path().join(name), window)
+    }
+
+    /// Asks, and refuses what is too old to be served.
+    pub(super) fn ask(&self, path: &str) -> Result<Vec<Served>, Answer> {
+        ask(&self.kubectl, path)
+    }
+
+    /// Waits until a path has exactly these values.
+    pub(super) fn await_values(&self, path: &str, wanted: &[(&str, &str)]) {
+        self.await_values_by_way_of(path, wanted, |_| true);
+    }
+
+    /// The same; until then every answer that comes must pass.
+    pub(super) fn await_values_by_way_of(
+        &self,
+        path: &str,
+        wanted: &[(&str, &str)],
+        passes: impl Fn(&Served) -> bool,
+    ) {
+        eventually(&format!("{wanted:?} at {path}"), PATIENCE, || {
+            let served = self.ask(path).map_err(|answer| format!("{answer:?}"))?;
+            let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
+            if found == wanted {
+                return Ok(());
+            }
+            let odd = served.iter().find(|served| !passes(served));
+            assert!(odd.is_none(), "{odd:?} at {path} on the way to {wanted:?}");
+            Err(format!("{found:?}"))
+        });
+    }
+
+    /// Waits until a path has no answer any more; the message it has instead.
+    pub(super) fn await_end(&self, path: &str, passes: impl Fn(&Served) -> bool) -> String {
+        eventually(&format!("the end of {path}"), PATIENCE, || {
+            match self.ask(path) {
+                Err(Answer::NotFound(message)) => Ok(message),
+                Err(answer) => panic!("{answer:?} at {path}"),
+                Ok(served) => {
+                    let odd = served.iter().find(|served| !passes(served));
+                    assert!(odd.is_none(), "{odd:?} at {path} before its end");
+                    Err(format!("{served:?}"))
+                }
+            }
+        })
+    }
+}
+
+/// Asks, and refuses what is too old to be served.
+pub(super) fn ask(kubectl: &Kubectl, path: &str) -> Result<Vec<Served>, Answer> {
+    let begun = unix_seconds();
+    let served = kubectl.values(path)?;
+    for item in &served {
+        // Timestamps on the wire have no fractions.
+        let newest = item.at.as_second() as f64 + 1.0;
+        assert!(newest > begun - FRESH, "{item:?} is stale at {begun}");
+    }
+    Ok(served)
+}
+
+/// Name and value.
+pub(super) fn pair(served: &Served) -> (&str, &str) {
+    (&served.name, &served.value)
+}
+
+/// A quantity in thousandths.
+pub(super) fn milli(served: &Served) -> u64 {
+    let text = served.value.as_str();
+    match text.strip_suffix('m') {
+        Some(milli) => milli.parse().unwrap(),
+        None => 1000 * text.parse::<u64>().unwrap(),
+    }
+}
+
+/// Starts the server and waits until it listens.
+fn serve(prometheus: &Engine, dir: &Path, window: u64) -> (Program, Kubectl) {
+    std::fs::create_dir_all(dir).unwrap();
+    let config = dir.join("own.yaml");
+    std::fs::write(&config, format!("gpu:\n  window: {window}s\n")).unwrap();
+    let mut command = Program::command(["demo", "--port", "0", "--prometheus-url"]);
+    command.arg(prometheus.url());
+    command.arg("--dir").arg(dir).arg("--config").arg(&config);
+    let server = Program::start(command);
+    server.await_stdout("the address", PATIENCE, |said| {
+        said.contains("serving ").then_some(())
+    });
+    let kubeconfig = dir.join("kubeconfig");
+    (server, Kubectl { kubeconfig })
+}
+
+/// A configuration that gives targets the labels that the operator's
+/// ServiceMonitor gives them.
+fn scrapes(fleet: &Fleet, exporters: &[RunningExporter]) -> String {
+    let mut config = "global: {scrape_interval: 1s, scrape_timeout: 1s}\n\
+                      scrape_configs:\n\
+                      - job_name: nvidia-dcgm-exporter\n  \
+                        honor_labels: false\n  \
+                        static_configs:\n"
+        .to_owned();
+    for running in exporters {
+        let pod = &fleet.exporters()[running.index].pod;
+        config.push_str(&format!(
+            "  - targets: [\"{}\"]\n    \
+                 labels: {{namespace: gpu-operator, pod: {pod}, container: nvidia-dcgm-exporter, \
+                 service: nvidia-dcgm-exporter, endpoint: gpu-metrics}}\n",
+            running.addr
+        ));
+    }
+    config
+}

@@ -1,0 +1,200 @@
+//! The program under test as a child process: what it says, how it ends.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often something awaited is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A running program, ended with the value.
+#[derive(Debug)]
+pub(crate) struct Program {
+    process: Child,
+    begun: Instant,
+    stdout: Heard,
+    stderr: Heard,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl End {
+    /// It said what it had to say without falling over.
+    pub(crate) fn assert_orderly(&self) {
+        for sign in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
+            assert!(!self.stderr.contains(sign), "{}", self.stderr);
+        }
+    }
+}
+
+impl Program {
+    /// The command that runs the program under test, with the settings a
+    /// newcomer has: none.
+    pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
+        command.args(arguments);
+        for name in ["RUST_LOG", "RUST_BACKTRACE", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub(crate) fn start(command: Command) -> Self {
+        Self::spawn(command, Stdio::piped())
+    }
+
+    /// Starts it without anybody who reads its standard output.
+    pub(crate) fn start_unheard(command: Command) -> Self {
+        let (nobody, output) = std::io::pipe().unwrap();
+        drop(nobody);
+        Self::spawn(command, output.into())
+    }
+
+    fn spawn(mut command: Command, stdout: Stdio) -> Self {
+        let mut process = command
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = process.stdout.take().map(Heard::listen);
+        let stderr = Heard::listen(process.stderr.take().unwrap());
+        Self {
+            process,
+            begun: Instant::now(),
+            stdout: stdout.unwrap_or_default(),
+            stderr,
+        }
+    }
+
+    /// Runs a command that is expected to end by itself.
+    pub(crate) fn run(command: Command) -> End {
+        Self::start(command).await_end(Duration::from_secs(20))
+    }
+
+    /// The time since it was started.
+    pub(crate) fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.so_far()
+    }
+
+    /// Waits until its output shows something.
+    pub(crate) fn await_stdout<T>(
+        &self,
+        what: &str,
+        within: Duration,
+        find: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        let look = || find(&self.stdout.so_far()).ok_or_else(|| self.account());
+        eventually(what, within, look)
+    }
+
+    /// Waits until its log holds some words.
+    pub(crate) fn await_stderr(&self, words: &str) {
+        eventually(words, Duration::from_secs(30), || {
+            let found = self.stderr.so_far().contains(words);
+            found.then_some(()).ok_or_else(|| self.account())
+        });
+    }
+
+    fn account(&self) -> String {
+        format!("{}\n{}", self.stdout.so_far(), self.stderr.so_far())
+    }
+
+    /// Sends a signal by its short name.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.process.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success(), "{kill}: {status}");
+    }
+
+    /// Waits until it has ended, and for the rest of what it said.
+    pub(crate) fn await_end(mut self, within: Duration) -> End {
+        let ended = |process: &mut Child| -> Option<ExitStatus> { process.try_wait().unwrap() };
+        let process = &mut self.process;
+        let said = || format!("{}\n{}", self.stdout.so_far(), self.stderr.so_far());
+        let status = eventually("the end of the program", within, || {
+            ended(process).ok_or_else(said)
+        });
+        End {
+            code: status.code(),
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What came out of a pipe so far.
+#[derive(Debug, Default)]
+struct Heard {
+    text: Arc<Mutex<String>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Heard {
+    fn listen(pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&text);
+        let listener = std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                let mut heard = heard.lock().unwrap();
+                heard.push_str(&line);
+                heard.push('\n');
+            }
+        });
+        Self {
+            text,
+            listener: Some(listener),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    /// Everything: the writer has ended.
+    fn all(&mut self) -> String {
+        if let Some(listener) = self.listener.take() {
+            listener.join().unwrap();
+        }
+        self.so_far()
+    }
+}
+
+/// Looks until something is there; what is there instead is told when it does
+/// not come.
+pub(crate) fn eventually<T>(
+    what: &str,
+    within: Duration,
+    mut look: impl FnMut() -> Result<T, String>,
+) -> T {
+    let begun = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(instead) if begun.elapsed() > within => {
+                panic!("{what} did not come within {within:?}; instead: {instead}")
+            }
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
