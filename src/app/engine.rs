@@ -92,7 +92,9 @@ enum Round {
     /// Every signal was answered.
     Complete,
     /// At least one was not.
-    Failed,
+    Partial,
+    /// The source as a whole did not answer; the rest was not asked.
+    Aborted,
 }
 
 impl Engine {
@@ -126,11 +128,17 @@ impl Engine {
                 round = self.round() => round,
                 _ = stop.wait_for(|stop| *stop) => return,
             };
-            self.publish();
+            // Windows that were emptied to be filled again, and then were not,
+            // must not replace what is known: the last snapshot stands, and ages
+            // by its own times.
+            let emptied = round == Round::Aborted && !self.pipeline.is_filled();
+            if !emptied || self.provider.snapshot().is_none() {
+                self.publish();
+            }
             pace.set_interval(self.interval());
             match round {
                 Round::Complete => pace.succeeded(clock::now()),
-                Round::Failed => pace.failed(clock::now(), clock::jitter()),
+                Round::Partial | Round::Aborted => pace.failed(clock::now(), clock::jitter()),
             }
         }
     }
@@ -165,13 +173,15 @@ impl Engine {
                 match self.ask(&spec).await {
                     Ok(()) => {}
                     Err(fatal) => {
-                        round = Round::Failed;
+                        round = Round::Partial;
                         if fatal {
-                            return round;
+                            return Round::Aborted;
                         }
                     }
                 }
-                if self.settle() {
+                // The first signal shows the intervals; the last, what changed.
+                let tells = index == 0 || index + 1 == self.signals.len();
+                if tells && self.settle() {
                     refill = true;
                     break;
                 }
@@ -252,6 +262,13 @@ impl Engine {
             unidentified = report.unidentified,
             "polled"
         );
+        if report.refused > 0 {
+            tracing::error!(
+                signal = spec.name,
+                refused = report.refused,
+                "too many series: new ones are turned away; narrow the query with prometheus.matchers"
+            );
+        }
     }
 
     fn log(&self, event: &Event) {

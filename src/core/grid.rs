@@ -141,9 +141,9 @@ impl Columns {
         i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
     }
 
-    /// Drops the columns before instant `index`.
-    pub fn retain_from(&mut self, index: i64) {
-        while self.first < index && self.columns.pop_front().is_some() {
+    /// Drops the columns before instant `from`.
+    pub fn retain_from(&mut self, from: i64) {
+        while self.first < from && self.columns.pop_front().is_some() {
             self.first += 1;
         }
     }

@@ -14,6 +14,10 @@ use crate::core::store::{Applied, SeriesId, Store};
 use crate::core::time::Timestamp;
 use crate::core::timing::ScrapeGaps;
 
+/// No fleet has more: five hundred thousand GPUs with eight signals. A source
+/// that invents series must not take the memory of the node.
+const MOST_SERIES: usize = 4_000_000;
+
 /// What is known of a series key.
 #[derive(Clone, Copy, Debug)]
 enum Known {
@@ -36,6 +40,8 @@ pub struct Report {
     pub new_series: u64,
     /// Series whose labels could not be read or name no device.
     pub unidentified: u64,
+    /// Series turned away because there are too many.
+    pub refused: u64,
 }
 
 /// A series key is a keyed hash already: hashing it again would only cost.
@@ -150,7 +156,9 @@ impl Intake {
             self.known.insert(key, Known::Ignored { seen: self.poll });
             return None;
         };
-        if self.is_superfluous(&info) {
+        let full = store.series_len() >= MOST_SERIES;
+        report.refused += u64::from(full);
+        if full || self.is_superfluous(&info) {
             self.known.insert(key, Known::Ignored { seen: self.poll });
             return None;
         }

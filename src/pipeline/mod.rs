@@ -29,6 +29,13 @@ const DEFAULT_WINDOW_MS: i64 = 60_000;
 /// of Prometheus or one late scrape must not move the grid.
 const DISSENT_NEEDED: u32 = 6;
 
+/// The finest grid that is taken by itself: a window of five minutes then holds
+/// 300 instants, which bounds memory whatever the data show.
+const STEP_MIN_MS: i64 = 1_000;
+
+/// A clock that went back further than this makes what is known unusable.
+const BACK_MS: i64 = 120_000;
+
 /// How often series that ended are looked for.
 const SWEEP_MS: i64 = 60_000;
 
@@ -72,11 +79,14 @@ pub struct Pipeline {
     intake: Intake,
     store: Store,
     judgements: Vec<Judgement>,
+    /// The signals polled.
+    signals: Vec<SignalId>,
     /// Until when each signal's samples are known, by signal number.
     covered: Vec<Option<Timestamp>>,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
     swept: Timestamp,
+    latest: Timestamp,
     retain_ms: i64,
 }
 
@@ -109,6 +119,7 @@ impl Pipeline {
             overrides,
             policy: Arc::new(policy),
             metrics: settings.metrics.into(),
+            signals: settings.signals.iter().map(|spec| spec.id).collect(),
             intake: Intake::new(settings.signals, settings.exporter, needed),
             store,
             judgements: Vec::new(),
@@ -116,6 +127,7 @@ impl Pipeline {
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
+            latest: Timestamp::MIN,
             retain_ms,
         }
     }
@@ -146,6 +158,11 @@ impl Pipeline {
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
+        if now.millis() + BACK_MS < self.latest.millis() {
+            self.start_over(self.store.step_ms());
+            self.swept = Timestamp::MIN;
+        }
+        self.latest = now;
         self.store.advance(now);
         let report = self.intake.take(batch, &mut self.store, now);
         if let Some(covered) = self.covered.get_mut(batch.signal.index()) {
@@ -182,13 +199,31 @@ impl Pipeline {
         if refill {
             self.retain_ms = retention_ms(&self.policy, self.dominant());
             self.store.retain_for(self.retain_ms);
-            self.store.regrid(step_ms, &timings);
-            self.covered.fill(None);
+            self.start_over(step_ms);
         }
         if changed {
             notices.extend(self.describe_window());
         }
         Settled { refill, notices }
+    }
+
+    /// Drops all readings; the windows are to be filled again from history.
+    fn start_over(&mut self, step_ms: i64) {
+        let timings: Vec<Timing> = self
+            .judgements
+            .iter()
+            .map(|judgement| judgement.timing)
+            .collect();
+        self.store.regrid(step_ms, &timings);
+        self.covered.fill(None);
+    }
+
+    /// Whether every signal was answered since the windows began to be filled.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.signals
+            .iter()
+            .all(|id| self.covered.get(id.index()).copied().flatten().is_some())
     }
 
     /// Whether a job's intervals turned out different from what was thought
@@ -210,7 +245,7 @@ impl Pipeline {
             exporter_ms,
         });
         if !judgement.settled {
-            judgement.settled = seen_scrape.is_some();
+            judgement.settled = seen_scrape.is_some() || self.overrides.scrape_interval.is_some();
             let news = judgement.settled || seen != current;
             judgement.timing = seen;
             return news;
@@ -245,7 +280,7 @@ impl Pipeline {
 
     fn wanted_step_ms(&self) -> i64 {
         let set = self.policy.step.map(millis).filter(|step| *step > 0);
-        set.unwrap_or_else(|| self.dominant().step_ms())
+        set.unwrap_or_else(|| self.dominant().step_ms().max(STEP_MIN_MS))
     }
 
     /// The default window.

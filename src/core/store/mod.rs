@@ -36,6 +36,14 @@ pub struct SeriesId(u32);
 /// Index of a scrape job.
 type JobId = u16;
 
+/// More jobs than this share one judgement: intervals are judged job by job,
+/// and a cluster has a handful that scrape GPUs.
+const MOST_JOBS: usize = 256;
+
+/// Rows remembered of each job for judging its exporter's rhythm: a thousand
+/// lively devices tell as much as a hundred thousand.
+const RHYTHM_ROWS: usize = 2048;
+
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -102,6 +110,8 @@ pub struct Job {
     evidence: PercentEvidence,
     /// How many series it has.
     pub series: usize,
+    /// Some of its rows.
+    sample: Vec<RowId>,
 }
 
 /// What became of the samples handed over.
@@ -231,17 +241,16 @@ impl Store {
     }
 
     fn job(&mut self, name: &Arc<str>) -> JobId {
-        // More jobs than an index can hold share the last one's judgement.
-        let last = usize::from(JobId::MAX);
         let found = self.jobs.iter().position(|job| job.name == *name);
         let index = found.unwrap_or_else(|| {
-            if self.jobs.len() <= last {
+            if self.jobs.len() < MOST_JOBS {
                 self.jobs.push(Job {
                     name: Arc::clone(name),
                     timing: ASSUMED,
                     percent_as_ratio: self.percent_as_ratio.unwrap_or(false),
                     evidence: PercentEvidence::default(),
                     series: 0,
+                    sample: Vec::new(),
                 });
             }
             self.jobs.len() - 1
@@ -281,6 +290,11 @@ impl Store {
             RowId(index32(self.rows.len() - 1))
         };
         self.row_ids.insert(key, id);
+        let sample = &mut self.jobs[usize::from(job)].sample;
+        if sample.len() >= RHYTHM_ROWS {
+            sample.remove(0);
+        }
+        sample.push(id);
         id
     }
 

@@ -12,10 +12,6 @@ use super::super::time::Timestamp;
 use super::super::timing::{ExporterRhythm, Timing};
 use super::{Job, Row, SeriesId, Store};
 
-/// Rows looked at when judging an exporter's rhythm: a thousand lively devices
-/// tell as much as a hundred thousand.
-const RHYTHM_ROWS: usize = 2048;
-
 impl Store {
     /// The scrape jobs, in the order they were first seen.
     #[must_use]
@@ -161,8 +157,7 @@ impl Store {
             let Some(columns) = self.signals.get(signal.index()) else {
                 continue;
             };
-            let of_job = self.rows().filter(|(_, row)| usize::from(row.job) == job);
-            for (row, _) in of_job.take(RHYTHM_ROWS) {
+            for row in self.sample(job) {
                 let readings =
                     (first..=last).filter_map(|index| columns.get(row, index, self.step_ms));
                 rhythm.observe(readings.map(|reading| reading.value));
@@ -179,8 +174,18 @@ impl Store {
     /// How owners are named in a job's series: each scheme once.
     #[must_use]
     pub fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
-        let of_job = self.rows().filter(|(_, row)| usize::from(row.job) == job);
-        of_job.filter_map(|(_, row)| row.scheme).collect()
+        let rows = self.sample(job);
+        rows.filter_map(|row| self.rows[row.0 as usize].as_ref()?.scheme)
+            .collect()
+    }
+
+    /// Some rows of a job.
+    fn sample(&self, job: usize) -> impl Iterator<Item = RowId> {
+        let rows = self.jobs.get(job).map_or(&[][..], |job| &job.sample);
+        rows.iter().copied().filter(move |row| {
+            let row = self.rows.get(row.0 as usize).and_then(Option::as_ref);
+            row.is_some_and(|row| usize::from(row.job) == job)
+        })
     }
 
     /// An immutable view of all readings.

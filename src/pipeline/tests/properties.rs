@@ -1,5 +1,7 @@
 //! What must hold for any samples.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::scene::{Answers, SENTINEL, Scene, ZERO, at, policy};
@@ -132,4 +134,27 @@ proptest! {
             }
         }
     }
+}
+
+/// A clock set back by years must cost neither memory nor the values that come
+/// after it.
+#[test]
+fn a_clock_set_back_by_years_starts_over() {
+    let mut scene = fed(&[(
+        0,
+        Sample {
+            at: at(0.0),
+            value: 50.0,
+        },
+    )]);
+    let years = Duration::from_secs(10 * 365 * 86_400);
+    let then = |secs: f64| at(secs) - years;
+    let mut late = Vec::new();
+    for scrape in 0..4 {
+        let at = then(f64::from(scrape) * 15.0);
+        late.push(Sample { at, value: 30.0 });
+    }
+    scene.feed_at(SignalId::MEM_COPY_UTIL, &labels(0), &late, then(46.0));
+    let answers = Answers::new(scene.snapshot_at(then(46.0)));
+    assert_eq!(answers.flagship("pods n/a"), Some(30.0));
 }

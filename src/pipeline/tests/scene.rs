@@ -114,17 +114,23 @@ impl Scene {
     }
 
     pub(super) fn feed(&mut self, signal: SignalId, labels: &str, samples: &[Sample]) {
+        let newest = samples.iter().map(|sample| sample.at).max();
+        self.last = self.last.max(newest.unwrap_or(self.last));
+        self.feed_at(signal, labels, samples, self.last);
+    }
+
+    pub(super) fn feed_at(
+        &mut self,
+        signal: SignalId,
+        labels: &str,
+        samples: &[Sample],
+        now: Timestamp,
+    ) {
         let text = json(labels);
         let mut batch = Batch::new(signal, text.clone().into());
         batch.begin_series(key(&format!("{signal:?}{text}")), 0..text.len());
         samples.iter().for_each(|sample| batch.push(*sample));
-        let newest = samples
-            .iter()
-            .map(|sample| sample.at)
-            .max()
-            .unwrap_or(self.last);
-        self.last = self.last.max(newest);
-        self.pipeline.take(&batch, self.last);
+        self.pipeline.take(&batch, now);
     }
 
     /// What is served a second after the last sample.
