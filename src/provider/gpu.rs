@@ -15,6 +15,7 @@ use crate::core::labels::Labels;
 use crate::core::layout::{KindTable, Object, RowFacts};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
+use crate::core::selector::Selector;
 use crate::core::snapshot::{Question, Snapshot};
 use crate::core::time::Timestamp;
 
@@ -126,7 +127,23 @@ struct Lookup<'a> {
     now: Timestamp,
 }
 
-impl Lookup<'_> {
+impl<'a> Lookup<'a> {
+    fn new(
+        snapshot: &'a Snapshot,
+        (metric, spec): (usize, &'a MetricSpec),
+        selector: &Selector,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let longest = snapshot.policy().max_window.max(snapshot.window());
+        Ok(Self {
+            snapshot,
+            metric,
+            spec,
+            narrowed: Narrowed::read(selector, &spec.measure, longest)?,
+            now,
+        })
+    }
+
     fn fresh(&self, value: Option<Value>) -> Option<Value> {
         value.filter(|value| value.fresh_until > self.now && value.value.is_finite())
     }
@@ -217,14 +234,7 @@ impl Provider for GpuProvider {
             return Err(Error::WrongScope);
         }
         let snapshot = loaded.as_ref().ok_or(Error::NotReady)?;
-        let longest = snapshot.policy().max_window.max(snapshot.window());
-        let lookup = Lookup {
-            snapshot,
-            metric,
-            spec,
-            narrowed: Narrowed::read(query.metric_selector, &spec.measure, longest)?,
-            now: query.now,
-        };
+        let lookup = Lookup::new(snapshot, (metric, spec), query.metric_selector, query.now)?;
         if spec.measure == Measure::OriginalAverage {
             return original_of_namespaces(&lookup, kind, query, sink);
         }
@@ -276,14 +286,7 @@ impl Provider for GpuProvider {
         let clusterwide = own.is_none() || spec.measure == Measure::OriginalAverage;
         let loaded = self.snapshot.load();
         let snapshot = loaded.as_ref().ok_or(Error::NotReady)?;
-        let longest = snapshot.policy().max_window.max(snapshot.window());
-        let lookup = Lookup {
-            snapshot,
-            metric,
-            spec,
-            narrowed: Narrowed::read(query.selector, &spec.measure, longest)?,
-            now: query.now,
-        };
+        let lookup = Lookup::new(snapshot, (metric, spec), query.selector, query.now)?;
         let value = if clusterwide {
             lookup.of_cluster()
         } else {

@@ -5,16 +5,20 @@
 //! order of their devices, so that sums are taken in the same order by every
 //! replica.
 
+mod claim;
+mod gather;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::grid::RowId;
-use super::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod};
+use super::inventory::{Inventory, ObjectKind};
 use super::labels::Labels;
 use super::policy::MigWeight;
-use super::series::{Owner, Scheme};
 use super::store::Row;
 use super::time::Timestamp;
+use claim::standing;
+use gather::Building;
 
 /// What became of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -277,210 +281,4 @@ impl Layout {
         }
         counts
     }
-}
-
-/// Judges a row's claim to an owner (`dcgm.md` §2.6).
-fn standing<'a>(
-    row: &Row,
-    inventory: &'a Inventory,
-    exporters: &HashSet<(Arc<str>, Arc<str>)>,
-) -> (Standing, Option<&'a Pod>) {
-    let Some(owner) = &row.owner else {
-        return (Standing::Nobody, None);
-    };
-    let bare = row.scheme == Some(Scheme::Bare);
-    let known_exporter =
-        exporters.contains(&(Arc::clone(&owner.namespace), Arc::clone(&owner.pod)));
-    let looks_like_exporter = bare && (row.suspect || known_exporter);
-    if inventory.authority == Authority::Series {
-        let standing = if looks_like_exporter {
-            Standing::Nobody
-        } else {
-            Standing::Held
-        };
-        return (standing, None);
-    }
-    let Some(pod) = inventory.pod(&owner.namespace, &owner.pod) else {
-        let standing = if looks_like_exporter {
-            Standing::Nobody
-        } else {
-            Standing::Gone
-        };
-        return (standing, None);
-    };
-    // Bare labels stand on idle devices too, and then they are the exporter's:
-    // only a pod that asked for GPUs (or a series that proves it) holds one.
-    if bare && !pod.requests_gpu && !row.proven {
-        return (Standing::Nobody, None);
-    }
-    if !pod.is_live() {
-        return (Standing::Gone, None);
-    }
-    let elsewhere = pod
-        .node
-        .as_ref()
-        .is_some_and(|node| known_node(row, inventory).is_some_and(|named| named != node));
-    if elsewhere && !row.proven {
-        return (Standing::Conflict, None);
-    }
-    (Standing::Held, Some(pod))
-}
-
-/// The labels of a cluster-scoped object, out of a list sorted by name.
-fn labels_of(objects: &[ClusterObject], name: &str) -> Labels {
-    let found = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
-    found.map_or_else(|_| Labels::default(), |index| objects[index].labels.clone())
-}
-
-/// The first candidate that is the name of a node.
-fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
-    row.nodes.iter().find(|name| {
-        inventory
-            .nodes
-            .binary_search_by(|node| node.name.as_ref().cmp(name.as_ref()))
-            .is_ok()
-    })
-}
-
-type ObjectKey = (Option<Arc<str>>, Arc<str>);
-
-/// Labels and rows of the objects of one kind.
-type Gathered = HashMap<ObjectKey, (Labels, Vec<RowId>)>;
-
-/// Places of the core kinds among those under construction.
-const PODS: usize = 0;
-const NAMESPACES: usize = 1;
-const NODES: usize = 2;
-
-/// Objects under construction, by kind.
-struct Building<'a> {
-    inventory: &'a Inventory,
-    kinds: Vec<(ObjectKind, Gathered)>,
-    /// The kind of each workload of the inventory.
-    kind_of_workload: Vec<usize>,
-}
-
-impl<'a> Building<'a> {
-    fn new(inventory: &'a Inventory) -> Self {
-        // The core kinds are always there, with or without objects.
-        let core = [
-            ObjectKind::pod(),
-            ObjectKind::namespace(),
-            ObjectKind::node(),
-        ];
-        let mut kinds: Vec<_> = core
-            .into_iter()
-            .map(|kind| (kind, HashMap::new()))
-            .collect();
-        let mut kind_of_workload = Vec::with_capacity(inventory.workloads.len());
-        for workload in &inventory.workloads {
-            let known = kinds.iter().position(|(kind, _)| *kind == workload.kind);
-            kind_of_workload.push(known.unwrap_or_else(|| {
-                kinds.push((workload.kind.clone(), HashMap::new()));
-                kinds.len() - 1
-            }));
-        }
-        Self {
-            inventory,
-            kinds,
-            kind_of_workload,
-        }
-    }
-
-    fn add(&mut self, kind: usize, key: ObjectKey, labels: impl FnOnce() -> Labels, row: RowId) {
-        let (_, members) = self.kinds[kind]
-            .1
-            .entry(key)
-            .or_insert_with(|| (labels(), Vec::new()));
-        // A selector and a controller may name the same workload.
-        if members.last() != Some(&row) {
-            members.push(row);
-        }
-    }
-
-    fn place(
-        &mut self,
-        id: RowId,
-        facts: &RowFacts,
-        pod: Option<&Pod>,
-        exporters: &HashSet<(Arc<str>, Arc<str>)>,
-    ) {
-        let inventory = self.inventory;
-        if matches!(facts.standing, Standing::Held | Standing::Nobody)
-            && let Some(node) = node_of(&facts.row, pod, inventory, exporters)
-        {
-            let name = Arc::clone(&node);
-            self.add(
-                NODES,
-                (None, node),
-                || labels_of(&inventory.nodes, &name),
-                id,
-            );
-        }
-        let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) else {
-            return;
-        };
-        let Owner {
-            namespace,
-            pod: name,
-            ..
-        } = owner;
-        let pod_labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
-        self.add(
-            PODS,
-            (Some(Arc::clone(namespace)), Arc::clone(name)),
-            pod_labels,
-            id,
-        );
-        let labels = || labels_of(&inventory.namespaces, namespace);
-        self.add(NAMESPACES, (None, Arc::clone(namespace)), labels, id);
-        for index in pod.map_or(&[][..], |pod| &pod.owners) {
-            let index = *index as usize;
-            let workload = inventory
-                .workloads
-                .get(index)
-                .zip(self.kind_of_workload.get(index).copied());
-            if let Some((workload, kind)) = workload {
-                let key = (
-                    Some(Arc::clone(&workload.namespace)),
-                    Arc::clone(&workload.name),
-                );
-                self.add(kind, key, || workload.labels.clone(), id);
-            }
-        }
-    }
-
-    fn finish(self) -> Vec<KindTable> {
-        let table = |(kind, objects): (ObjectKind, Gathered)| {
-            let object = |((namespace, name), (labels, members))| Object {
-                namespace,
-                name,
-                labels,
-                members,
-            };
-            let mut objects: Vec<Object> = objects.into_iter().map(object).collect();
-            objects.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-            KindTable { kind, objects }
-        };
-        let mut tables: Vec<KindTable> = self.kinds.into_iter().map(table).collect();
-        tables.sort_by(|a, b| a.kind.cmp(&b.kind));
-        tables
-    }
-}
-
-/// The node a device sits on: what the series say where the cluster confirms
-/// it, else where the pod runs.
-fn node_of(
-    row: &Row,
-    pod: Option<&Pod>,
-    inventory: &Inventory,
-    exporters: &HashSet<(Arc<str>, Arc<str>)>,
-) -> Option<Arc<str>> {
-    if inventory.authority == Authority::Cluster {
-        let node = known_node(row, inventory).or_else(|| pod.and_then(|pod| pod.node.as_ref()));
-        return node.cloned();
-    }
-    // Old exporters print their own pod's name as the host's.
-    let is_exporter = |name: &Arc<str>| exporters.iter().any(|(_, pod)| pod == name);
-    row.nodes.iter().find(|name| !is_exporter(name)).cloned()
 }
