@@ -42,6 +42,20 @@ pub(crate) struct ListWriter {
     window_key: &'static [u8],
     /// From the quote that closes the value to the brace that ends the item.
     end: Vec<u8>,
+    /// From the quote that closes an object's name to the one that opens its
+    /// value, for times met lately: scrapes of a fleet fall on few seconds.
+    middles: [Middle; MIDDLES],
+}
+
+/// As many as a default scrape interval has seconds.
+const MIDDLES: usize = 16;
+
+/// The bytes between an object's name and its value.
+#[derive(Default)]
+struct Middle {
+    /// Second and window that they say.
+    of: Option<(i64, u32)>,
+    bytes: Vec<u8>,
 }
 
 impl ListWriter {
@@ -91,6 +105,7 @@ impl ListWriter {
             window_secs: None,
             window_key,
             end,
+            middles: Default::default(),
         }
     }
 
@@ -102,9 +117,24 @@ impl ListWriter {
         self.separate();
         self.out.extend_from_slice(&self.before_name);
         push_escaped(&mut self.out, item.name);
-        self.out.extend_from_slice(&self.before_time);
-        self.time_and_value(item.value.at.secs(), item.value.window_secs, milli);
+        let (secs, window_secs) = (item.value.at.secs(), item.value.window_secs);
+        let place = secs.rem_euclid(MIDDLES as i64) as usize;
+        if self.middles[place].of != Some((secs, window_secs)) {
+            self.make_middle(place, secs, window_secs);
+        }
+        self.out.extend_from_slice(&self.middles[place].bytes);
+        quantity::write_milli(milli, &mut self.out);
         self.out.extend_from_slice(&self.end);
+    }
+
+    fn make_middle(&mut self, place: usize, secs: i64, window_secs: u32) {
+        self.fit_window(window_secs);
+        let Middle { of, bytes } = &mut self.middles[place];
+        *of = Some((secs, window_secs));
+        bytes.clear();
+        bytes.extend_from_slice(&self.before_time);
+        bytes.extend_from_slice(self.seconds.text(secs));
+        bytes.extend_from_slice(&self.before_value);
     }
 
     /// Appends an external value of `milli` thousandths.
@@ -147,6 +177,7 @@ impl ListWriter {
         push_escaped(tail, &item.kind.api_version);
         tail.extend_from_slice(b"\"},");
         tail.extend_from_slice(&self.metric);
+        self.middles = Default::default();
     }
 
     fn separate(&mut self) {
@@ -156,6 +187,13 @@ impl ListWriter {
     }
 
     fn time_and_value(&mut self, secs: i64, window_secs: u32, milli: i64) {
+        self.fit_window(window_secs);
+        self.out.extend_from_slice(self.seconds.text(secs));
+        self.out.extend_from_slice(&self.before_value);
+        quantity::write_milli(milli, &mut self.out);
+    }
+
+    fn fit_window(&mut self, window_secs: u32) {
         if self.window_secs != Some(window_secs) {
             self.window_secs = Some(window_secs);
             self.before_value.clear();
@@ -167,9 +205,6 @@ impl ListWriter {
             }
             self.before_value.extend_from_slice(b"\"value\":\"");
         }
-        self.out.extend_from_slice(self.seconds.text(secs));
-        self.out.extend_from_slice(&self.before_value);
-        quantity::write_milli(milli, &mut self.out);
     }
 }
 

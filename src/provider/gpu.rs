@@ -12,7 +12,7 @@ use super::{
 use crate::core::grid::RowId;
 use crate::core::inventory::ObjectKind;
 use crate::core::labels::Labels;
-use crate::core::layout::{KindTable, Object, RowFacts};
+use crate::core::layout::{KindTable, RowFacts};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
 use crate::core::selector::Selector;
@@ -341,17 +341,23 @@ fn list(
     };
     let (start, objects) = table.within(namespace);
     let mut any = false;
+    let default = lookup.narrowed.is_default();
+    let values = lookup.snapshot.values(kind, lookup.metric);
     for (index, object) in (start..).zip(objects) {
-        let Object { name, labels, .. } = object;
-        if !matches(labels) {
+        if !matches(&object.labels) {
             continue;
         }
-        if let Some(value) = lookup.of_object(kind, table, index) {
+        let value = if default {
+            lookup.fresh(values.get(index).copied().flatten())
+        } else {
+            lookup.of_object(kind, table, index)
+        };
+        if let Some(value) = value {
             any = true;
             sink(CustomItem {
                 kind: &table.kind,
                 namespace,
-                name,
+                name: &object.name,
                 value,
             });
         }
