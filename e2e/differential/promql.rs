@@ -284,6 +284,13 @@ impl Dialect {
         Self::unshadowed(&self.devices(&readings, view), &instances)
     }
 
+    /// Watts of each board: its MIG instances repeat them.
+    fn watts(&self, view: &View) -> String {
+        let readings = self.readings(POWER, |field| amount(field, "1e6"));
+        let board = view.device_key().replace(DEVICE, "uuid");
+        newest(&self.placed(&readings, view), &board)
+    }
+
     fn framebuffer(&self, names: &str) -> Readings {
         self.readings(names, |field| amount(field, "1e8"))
     }
@@ -314,10 +321,7 @@ impl Dialect {
                 "sum by ({key}) {}",
                 self.amounts(USED, "1e8", view)
             )),
-            "gpu_power_usage" => mean(&format!(
-                "sum by ({key}) {}",
-                self.amounts(POWER, "1e6", view)
-            )),
+            "gpu_power_usage" => mean(&format!("sum by ({key}) {}", self.watts(view))),
             "gpu_memory_used_percent" => mean(&self.used_percent(view)),
             "gpu_held_count" => mean(&self.held_count(view)),
             "gpu_active_count" => mean(&self.count_by_use(view, "> 0")),

@@ -19,6 +19,8 @@ const MICRO: f64 = 1e6;
 struct Cell {
     sum_micro: i64,
     count: u32,
+    /// Readings of any value.
+    answered: u32,
 }
 
 impl Cell {
@@ -65,6 +67,9 @@ impl Original {
         }
         let cell = &mut self.cells[position];
         for (reading, sign) in [(before, -1), (after, 1)] {
+            if reading.is_some() {
+                cell.answered = cell.answered.saturating_add_signed(sign as i32);
+            }
             if let Some(value) = reading.filter(|value| *value != 0.0) {
                 cell.sum_micro += sign * (value * MICRO).round() as i64;
                 cell.count = cell.count.saturating_add_signed(sign as i32);
@@ -92,19 +97,23 @@ impl Original {
         self.newest.map(|at| (at, self.fresh_until))
     }
 
-    /// The mean over the instants in `(now - window, now]`; instants without
-    /// any reading count 0, as the original's `or vector(0)`.
+    /// The mean over the instants in `(now - window, now]`, and how many there
+    /// were. Instants without any reading count 0, as the original's
+    /// `or vector(0)`, but not those before the first reading in the window:
+    /// what was before is not known, and unknown is not zero.
     #[must_use]
-    pub fn mean(&self, now: Timestamp, window_ms: i64) -> Option<f64> {
+    pub fn mean(&self, now: Timestamp, window_ms: i64) -> Option<(f64, i64)> {
         let last = now.millis().div_euclid(STEP_MS);
-        let first = (now.millis() - window_ms).div_euclid(STEP_MS) + 1;
-        let mut sum = 0.0;
-        for index in first..=last {
-            let cell = usize::try_from(index - self.first)
-                .ok()
-                .and_then(|position| self.cells.get(position));
-            sum += cell.map_or(0.0, |cell| cell.mean());
-        }
-        (last >= first).then(|| sum / (last - first + 1) as f64)
+        let start = (now.millis() - window_ms).div_euclid(STEP_MS) + 1;
+        let cell = |index: i64| {
+            let position = usize::try_from(index - self.first).ok();
+            position.and_then(|position| self.cells.get(position))
+        };
+        let answered = |index: &i64| cell(*index).is_some_and(|cell| cell.answered > 0);
+        let first = (start..=last).find(answered)?;
+        let means = (first..=last).map(|index| cell(index).map_or(0.0, |cell| cell.mean()));
+        let sum: f64 = means.sum();
+        let instants = last - first + 1;
+        Some((sum / instants as f64, instants))
     }
 }

@@ -9,6 +9,7 @@ use super::frame::Frame;
 use super::grid::RowId;
 use super::layout::{Layout, RowFacts};
 use super::metric::Value;
+use super::original;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::time::millis;
 
@@ -156,6 +157,17 @@ impl Snapshot {
     #[must_use]
     pub fn window(&self) -> Duration {
         self.window
+    }
+
+    /// The shortest window that can hold as many instants as a value needs.
+    #[must_use]
+    pub fn shortest_window(&self, measure: &Measure) -> Duration {
+        let step_ms = match measure {
+            Measure::OriginalAverage => original::STEP_MS,
+            _ => self.frame.step_ms(),
+        };
+        let instants = i64::from(self.policy.min_samples.max(1));
+        Duration::from_millis(u64::try_from(step_ms.saturating_mul(instants)).unwrap_or(0))
     }
 
     /// How readings are judged.

@@ -10,7 +10,7 @@ use super::{
     CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
 };
 use crate::core::grid::RowId;
-use crate::core::inventory::ObjectKind;
+use crate::core::inventory::{Authority, ObjectKind};
 use crate::core::labels::Labels;
 use crate::core::layout::{KindTable, RowFacts};
 use crate::core::metric::Value;
@@ -135,11 +135,12 @@ impl<'a> Lookup<'a> {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let longest = snapshot.policy().max_window.max(snapshot.window());
+        let shortest = snapshot.shortest_window(&spec.measure).min(longest);
         Ok(Self {
             snapshot,
             metric,
             spec,
-            narrowed: Narrowed::read(selector, &spec.measure, longest)?,
+            narrowed: Narrowed::read(selector, &spec.measure, shortest..=longest)?,
             now,
         })
     }
@@ -196,6 +197,23 @@ impl<'a> Lookup<'a> {
         };
         Error::NoValue { reason }
     }
+
+    /// The same for objects, where the question may need what only a cluster
+    /// knows.
+    fn no_object(&self, of: &str, query: &CustomQuery<'_>) -> Error {
+        let by_labels =
+            matches!(query.objects, Objects::Matching(selector) if !selector.is_everything());
+        let by_owner = !["pods", "namespaces", "nodes"].contains(&query.resource);
+        let alone = self.snapshot.layout().inventory().authority == Authority::Series;
+        if alone && (by_labels || by_owner) {
+            return Error::NoValue {
+                reason: "no cluster is connected, so labels and owners of pods are not known: \
+                         ask for pods by name, for all pods, namespaces or nodes"
+                    .to_owned(),
+            };
+        }
+        self.no_value(of)
+    }
 }
 
 impl Provider for GpuProvider {
@@ -244,8 +262,9 @@ impl Provider for GpuProvider {
                     let index = table.find(query.namespace, name)?;
                     lookup.of_object(kind, table, index)
                 });
-                let value =
-                    value.ok_or_else(|| lookup.no_value(&format!("{} {name}", query.resource)))?;
+                let value = value.ok_or_else(|| {
+                    lookup.no_object(&format!("{} {name}", query.resource), query)
+                })?;
                 sink(CustomItem {
                     kind,
                     namespace: query.namespace,
@@ -259,7 +278,9 @@ impl Provider for GpuProvider {
                     |labels: &Labels| selector.is_everything() || selector.matches(labels);
                 list(&lookup, table, query.namespace, &matches, sink)
                     .then_some(())
-                    .ok_or_else(|| lookup.no_value(&format!("the {} selected", query.resource)))
+                    .ok_or_else(|| {
+                        lookup.no_object(&format!("the {} selected", query.resource), query)
+                    })
             }
         }
     }

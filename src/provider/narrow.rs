@@ -1,5 +1,6 @@
 //! Metric selectors: the reserved keys, and labels that narrow the devices.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Error;
@@ -36,11 +37,15 @@ impl Narrowed {
     /// # Errors
     /// When a reserved key has a value it cannot have; the text says which it
     /// may have.
-    pub fn read(selector: &Selector, measure: &Measure, longest: Duration) -> Result<Self, Error> {
+    pub fn read(
+        selector: &Selector,
+        measure: &Measure,
+        windows: RangeInclusive<Duration>,
+    ) -> Result<Self, Error> {
         let mut narrowed = Self::default();
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
-                WINDOW => narrowed.window = Some(read_window(requirement, longest)?),
+                WINDOW => narrowed.window = Some(read_window(requirement, &windows)?),
                 FORMULA => narrowed.formula = Some(read_formula(requirement, measure)?),
                 _ => narrowed.labels.push(requirement.clone()),
             }
@@ -157,19 +162,26 @@ fn single(requirement: &Requirement) -> Option<&str> {
     }
 }
 
-fn read_window(requirement: &Requirement, longest: Duration) -> Result<Duration, Error> {
+fn read_window(
+    requirement: &Requirement,
+    windows: &RangeInclusive<Duration>,
+) -> Result<Duration, Error> {
     let bad = |reason: String| Error::BadSelector { reason };
     let text = single(requirement)
         .ok_or_else(|| bad("the key window takes one duration: write window: 2m".to_owned()))?;
     let window = parse_duration(text).map_err(|error| bad(format!("the key window: {error}")))?;
-    if window < Duration::from_secs(1) {
-        return Err(bad("the key window: at least 1s is needed".to_owned()));
+    if window < *windows.start() {
+        return Err(bad(format!(
+            "the key window: {} holds fewer readings than a value needs: at least {}",
+            format_duration(window),
+            format_duration(*windows.start())
+        )));
     }
-    if window > longest {
+    if window > *windows.end() {
         return Err(bad(format!(
             "the key window: {} is longer than the {} that are kept: raise gpu.maxWindow",
             format_duration(window),
-            format_duration(longest)
+            format_duration(*windows.end())
         )));
     }
     Ok(window)

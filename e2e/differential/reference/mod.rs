@@ -276,7 +276,7 @@ impl Reference {
             });
         }
         let speaks_for_it = |row: &usize| self.row_answer(*row, quantity, index, false).is_some();
-        let is_card = device.1.is_none();
+        let is_card = device.1.is_none() && quantity != Quantity::Power;
         let shadowed = is_card
             && self
                 .instances
@@ -296,6 +296,13 @@ impl Reference {
         if metric == "avg_GPU_utilization" {
             return self.original(window_ms);
         }
+        let boards;
+        let members = if metric == "gpu_power_usage" {
+            boards = by_board(members);
+            &boards
+        } else {
+            members
+        };
         let first = (self.view.now - window_ms).div_euclid(self.view.step_ms) + 1;
         let last = self.view.now.div_euclid(self.view.step_ms);
         let mut defined: Vec<(i64, Vec<Option<Answer>>)> = Vec::new();
@@ -456,4 +463,14 @@ fn mean_of_devices(instants: &[Vec<Option<Answer>>]) -> f64 {
         }
     }
     mean(&means)
+}
+
+/// The rows of each board: a MIG instance shows the power of its card.
+fn by_board(members: &Members) -> Members {
+    let mut boards = Members::new();
+    for ((uuid, ..), rows) in members {
+        let board = (uuid.clone(), None, None);
+        boards.entry(board).or_default().extend(rows);
+    }
+    boards
 }

@@ -173,6 +173,10 @@ impl Feed {
     fn prometheus(settings: config::PrometheusSettings) -> Result<Self, Failure> {
         let source = Prometheus::new(settings, KeyHasher::new())
             .map_err(|error| Failure::Failed(error.to_string()))?;
+        tracing::info!(
+            "no cluster is connected: pods, namespaces and nodes are those that the series name; \
+             label selectors and workloads find nothing"
+        );
         let nobody = Arc::new(Inventory::default());
         Ok(Self {
             source: Source::Prometheus(Box::new(source)),

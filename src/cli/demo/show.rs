@@ -31,7 +31,7 @@ pub(super) async fn run(
         "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
     ));
     say("waiting for the first values ...");
-    let mut announced = false;
+    let mut shown: Option<Busiest> = None;
     let mut wait = LOOK;
     loop {
         tokio::select! {
@@ -41,15 +41,18 @@ pub(super) async fn run(
         let Some(snapshot) = provider.snapshot() else {
             continue;
         };
-        let Some(busiest) = busiest(&snapshot) else {
-            continue;
-        };
-        if !announced {
-            announced = true;
-            wait = EVERY;
-            say(&commands(&kubeconfig, &busiest));
+        // The line stays with the namespace it began with: another one would
+        // look like a jump of the load.
+        if shown.is_none() {
+            shown = busiest(&snapshot);
+            if let Some(busiest) = &shown {
+                wait = EVERY;
+                say(&commands(&kubeconfig, busiest));
+            }
         }
-        say(&line(&snapshot, &busiest));
+        if let Some(busiest) = &shown {
+            say(&line(&snapshot, busiest));
+        }
     }
 }
 
@@ -168,7 +171,7 @@ fn line(snapshot: &Snapshot, busiest: &Busiest) -> String {
                 .flatten()
         });
     format!(
-        "{MEMORY_UTILIZATION}: {} in namespace {}, {} in the cluster; GPUs active {}, idle {}, held {}",
+        "{MEMORY_UTILIZATION}: {} in namespace {}, {} in the cluster; GPUs (and MIG instances) of the cluster: active {}, idle {}, held {}",
         value(namespace),
         busiest.namespace,
         cluster(MEMORY_UTILIZATION),

@@ -13,6 +13,7 @@ use super::frame::Frame;
 use super::grid::RowId;
 use super::layout::{Layout, RowFacts};
 use super::metric::Value;
+use super::original;
 use super::policy::{DeviceValue, Formula, Measure, MigWeight, Over, Policy, Reducer, Shared};
 use super::time::{Timestamp, millis};
 
@@ -169,14 +170,16 @@ impl<'a> Evaluator<'a> {
     }
 
     fn original(&self, window_ms: i64) -> Option<Value> {
-        let original = self.frame.original();
-        let (at, fresh_until) = original.freshness()?;
-        let value = original.mean(self.frame.now(), window_ms)?;
-        (fresh_until > self.frame.now()).then(|| Value {
+        let of_fleet = self.frame.original();
+        let (at, fresh_until) = of_fleet.freshness()?;
+        let (value, instants) = of_fleet.mean(self.frame.now(), window_ms)?;
+        let enough = instants >= i64::from(self.policy.min_samples.max(1));
+        let covered_ms = (instants * original::STEP_MS).min(window_ms);
+        (enough && fresh_until > self.frame.now()).then(|| Value {
             value,
             at,
             fresh_until,
-            window_secs: u32::try_from(window_ms / 1000).unwrap_or(u32::MAX),
+            window_secs: u32::try_from(covered_ms / 1000).unwrap_or(u32::MAX),
         })
     }
 
@@ -191,7 +194,7 @@ impl<'a> Evaluator<'a> {
             .map(|instant| Moment::new(*self, instant))
             .collect();
         let (mut sum, mut weight) = (0.0, 0.0);
-        for rows in self.by_device(members) {
+        for rows in self.by_device(members, &ask.measure) {
             let (mut device_sum, mut instants) = (0.0, 0_u32);
             for moment in &moments {
                 if let Some((reading, _)) = moment.best(rows, value, ask) {
@@ -209,10 +212,25 @@ impl<'a> Evaluator<'a> {
         (weight > 0.0).then(|| sum / weight)
     }
 
-    /// A group's rows, device by device.
-    fn by_device<'g>(&self, members: &'g [RowId]) -> impl Iterator<Item = &'g [RowId]> {
+    /// A group's rows, device by device; for power board by board, because
+    /// every MIG instance repeats the power of its board (`dcgm.md` §1.6).
+    fn by_device<'g>(
+        &self,
+        members: &'g [RowId],
+        measure: &Measure,
+    ) -> impl Iterator<Item = &'g [RowId]> {
         let layout = self.layout;
-        members.chunk_by(move |a, b| layout.device_of(*a) == layout.device_of(*b))
+        let of_board = matches!(
+            measure,
+            Measure::Devices {
+                value: DeviceValue::PowerUsage,
+                ..
+            }
+        );
+        members.chunk_by(move |a, b| match of_board {
+            true => layout.board_of(*a) == layout.board_of(*b),
+            false => layout.device_of(*a) == layout.device_of(*b),
+        })
     }
 
     /// Adds the group's readings at one instant to its folds, one for each
@@ -232,7 +250,7 @@ impl<'a> Evaluator<'a> {
             *tally = Tally::default();
             values.clear();
         }
-        for rows in self.by_device(members) {
+        for rows in self.by_device(members, &first.measure) {
             let known = match rows {
                 [row] => seen.get(row.0 as usize).copied(),
                 _ => None,

@@ -66,7 +66,7 @@ impl<'a> Moment<'a> {
     /// A GPU's own reading counts for nothing while one of its MIG instances
     /// has one (`dcgm.md` §0 rule 6).
     fn is_shadowed(&self, facts: &RowFacts, value: DeviceValue) -> bool {
-        if facts.is_mig {
+        if facts.is_mig || value == DeviceValue::PowerUsage {
             return false;
         }
         self.of

@@ -118,6 +118,9 @@ pub struct Layout {
     facts: Vec<Option<RowFacts>>,
     /// Rank of each row's device: read far more often than the other facts.
     device_of: Vec<u32>,
+    /// The same for boards: a GPU and its MIG instances are one.
+    board_of: Vec<u32>,
+    boards: u32,
     /// Rows of each device, by rank.
     devices: Vec<Vec<RowId>>,
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
@@ -162,15 +165,14 @@ impl Layout {
     }
 
     fn rank(&mut self, row: &Row) -> u32 {
-        let same_as_last = self
-            .devices
-            .last()
-            .and_then(|rows| rows.last())
-            .is_some_and(|last| {
-                self.fact(*last)
-                    .is_some_and(|facts| facts.row.device == row.device)
-            });
-        if !same_as_last {
+        let last = self.devices.last().and_then(|rows| rows.last());
+        let last = last
+            .and_then(|last| self.fact(*last))
+            .map(|facts| &facts.row.device);
+        let same_device = last == Some(&row.device);
+        let same_board = last.is_some_and(|last| last.uuid == row.device.uuid);
+        self.boards += u32::from(!same_board);
+        if !same_device {
             self.devices.push(Vec::new());
         }
         u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX)
@@ -187,8 +189,10 @@ impl Layout {
         if index >= self.facts.len() {
             self.facts.resize(index + 1, None);
             self.device_of.resize(index + 1, u32::MAX);
+            self.board_of.resize(index + 1, u32::MAX);
         }
         self.device_of[index] = facts.device;
+        self.board_of[index] = self.boards;
         self.facts[index] = Some(facts);
     }
 
@@ -228,6 +232,15 @@ impl Layout {
     #[must_use]
     pub fn device_of(&self, row: RowId) -> u32 {
         self.device_of
+            .get(row.0 as usize)
+            .copied()
+            .unwrap_or(u32::MAX)
+    }
+
+    /// The number of a row's board.
+    #[must_use]
+    pub fn board_of(&self, row: RowId) -> u32 {
+        self.board_of
             .get(row.0 as usize)
             .copied()
             .unwrap_or(u32::MAX)

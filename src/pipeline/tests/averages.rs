@@ -326,3 +326,46 @@ fn values_end_within_the_freshness_bound() {
     answers.now = at(last + 45.0);
     assert_eq!(answers.flagship("pods n/p"), None);
 }
+
+#[test]
+fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
+    let mut scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40");
+    let answers = scene.provider();
+    close(answers.external("n", "avg_GPU_utilization"), 40.0);
+    let value = answers
+        .ask("namespaces n", "avg_GPU_utilization", &Default::default())
+        .unwrap();
+    assert_eq!(value.window_secs, 20);
+}
+
+/// `dcgm.md` §1.6: power is the board's, repeated on every instance.
+#[test]
+fn a_board_draws_its_power_once_however_many_instances_it_has() {
+    let mut scene = Scene::new(policy(50));
+    for instance in 1..8 {
+        let labels =
+            format!("UUID=A GPU_I_ID={instance} GPU_I_PROFILE=1g.10gb namespace=n pod=p{instance}");
+        scene = scene.signal(SignalId::POWER_USAGE, &labels, "340 340");
+    }
+    scene = scene
+        .signal(SignalId::POWER_USAGE, "UUID=A", "340 340")
+        .signal(SignalId::POWER_USAGE, "UUID=B namespace=n pod=q", "350 350");
+    let answers = scene.provider();
+    close(answers.of("namespaces n", "gpu_power_usage"), 690.0);
+    close(answers.of("pods n/p3", "gpu_power_usage"), 340.0);
+    close(answers.external("n", "cluster_gpu_power_usage"), 690.0);
+}
+
+#[test]
+fn a_window_too_short_for_two_instants_is_refused_with_the_shortest() {
+    use crate::core::selector::Selector;
+    let mut scene = Scene::new(policy(50)).mcu("UUID=A namespace=n pod=p", "40 40 40");
+    let answers = scene.provider();
+    let ask = |window: &str| {
+        let selector = Selector::parse(&format!("window={window}")).unwrap();
+        answers.ask("pods n/p", "gpu_memory_utilization", &selector)
+    };
+    let error = ask("15s").unwrap_err().to_string();
+    assert!(error.contains("30s"), "{error}");
+    assert!(ask("30s").is_ok());
+}

@@ -22,12 +22,12 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
     let instance = "UUID=A GPU_I_ID=1 GPU_I_PROFILE=1g.10gb Hostname=node-1 namespace=n pod=p";
     scene = scene
         .signal(
-            SignalId::POWER_USAGE,
+            SignalId::FB_USED,
             "UUID=A Hostname=node-1",
             "500 500 500 500",
         )
-        .signal(SignalId::POWER_USAGE, instance, "100 100 100 100");
+        .signal(SignalId::FB_USED, instance, "100 100 100 100");
     let answers = scene.provider();
-    close(answers.of("nodes node-1", "gpu_power_usage"), 100.0);
-    close(answers.external("n", "cluster_gpu_power_usage"), 100.0);
+    close(answers.of("nodes node-1", "gpu_memory_used"), 100.0);
+    close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
