@@ -321,7 +321,7 @@ impl Dialect {
                 "sum by ({key}) {}",
                 self.amounts(USED, "1e8", view)
             )),
-            "gpu_power_usage" => mean(&format!("sum by ({key}) {}", self.watts(view))),
+            "gpu_power_usage" => mean(&format!("sum by ({key}) ({})", self.watts(view))),
             "gpu_memory_used_percent" => mean(&self.used_percent(view)),
             "gpu_held_count" => mean(&self.held_count(view)),
             "gpu_active_count" => mean(&self.count_by_use(view, "> 0")),

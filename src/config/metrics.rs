@@ -7,6 +7,7 @@ use super::raw;
 use super::value::{choice, is_identifier};
 use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 use crate::core::signal::{SignalId, SignalSpec, Unit};
+use crate::dcgm::metrics::built_in;
 
 const UNITS: [(&str, Unit); 5] = [
     ("percent", Unit::Percent),
@@ -47,6 +48,13 @@ pub(super) fn resolve(
             let message = format!(
                 "{:?} is no metric name: write letters, digits and underscores, not a digit first",
                 name.value
+            );
+            return Err(Problem::at(&key("name"), name, message));
+        }
+        let mut names = built_in().into_iter().map(|spec| spec.name);
+        if let Some(taken) = names.find(|taken| taken.eq_ignore_ascii_case(&name.value)) {
+            let message = format!(
+                "{taken:?} is a built-in metric (case does not count): choose another name"
             );
             return Err(Problem::at(&key("name"), name, message));
         }

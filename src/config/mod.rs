@@ -28,6 +28,9 @@ pub use prometheus::{
     Auth, ClientFiles, InvalidUrl, Password, PrometheusSettings, Secret, Tls, Verb, parse_url,
 };
 
+/// Each poll is one query a DCGM field; no scrape interval in use needs more.
+const POLL_MIN: Duration = Duration::from_millis(500);
+
 /// What the command line may set over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -105,6 +108,15 @@ impl Config {
         let gpu = raw.gpu.unwrap_or_default();
         config.policy = gpu::policy(&gpu)?;
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
+        if let (Some(poll), Some(text)) = (config.poll, gpu.poll.as_ref())
+            && poll < POLL_MIN
+        {
+            let message = format!(
+                "{:?} would flood Prometheus: write 500ms or more",
+                text.value
+            );
+            return Err(problem::Problem::at("gpu.poll", text, message));
+        }
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);

@@ -448,3 +448,21 @@ fn a_file_that_cannot_be_read_is_named() {
         "{text}"
     );
 }
+
+#[test]
+fn a_poll_that_floods_and_a_name_that_is_taken_are_refused() {
+    let refused = |text: &str| {
+        let error = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_err();
+        error.to_string()
+    };
+    let flood = refused("gpu: {poll: 1ms}");
+    assert!(
+        flood.contains("gpu.poll") && flood.contains("500ms"),
+        "{flood}"
+    );
+    let taken = refused("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
+    assert!(
+        taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
+        "{taken}"
+    );
+}
