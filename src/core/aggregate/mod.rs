@@ -170,15 +170,13 @@ impl<'a> Evaluator<'a> {
     }
 
     fn original(&self, window_ms: i64) -> Option<Value> {
-        let of_fleet = self.frame.original();
-        let (at, fresh_until) = of_fleet.freshness()?;
-        let (value, instants) = of_fleet.mean(self.frame.now(), window_ms)?;
-        let enough = instants >= i64::from(self.policy.min_samples.max(1));
-        let covered_ms = (instants * original::STEP_MS).min(window_ms);
-        (enough && fresh_until > self.frame.now()).then(|| Value {
-            value,
-            at,
-            fresh_until,
+        let mean = self.frame.original().mean(self.frame.now(), window_ms)?;
+        let enough = mean.instants >= i64::from(self.policy.min_samples.max(1));
+        let covered_ms = (mean.instants * original::STEP_MS).min(window_ms);
+        (enough && mean.fresh_until > self.frame.now()).then(|| Value {
+            value: mean.value,
+            at: mean.at,
+            fresh_until: mean.fresh_until,
             window_secs: u32::try_from(covered_ms / 1000).unwrap_or(u32::MAX),
         })
     }

@@ -20,10 +20,11 @@ use super::batch::Sample;
 use super::grid::{Columns, RowId};
 use super::labels::Labels;
 use super::original::Original;
+use super::rhythm::Rhythm;
 use super::ring::Ring;
 use super::series::{Device, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
-use super::timing::{ASSUMED, Timing};
+use super::timing::{ASSUMED, Overrides, Timing};
 use super::validity::PercentEvidence;
 
 mod apply;
@@ -39,10 +40,6 @@ type JobId = u16;
 /// More jobs than this share one judgement: intervals are judged job by job,
 /// and a cluster has a handful that scrape GPUs.
 const MOST_JOBS: usize = 256;
-
-/// Rows remembered of each job for judging its exporter's rhythm: a thousand
-/// lively devices tell as much as a hundred thousand.
-const RHYTHM_ROWS: usize = 2048;
 
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
@@ -61,10 +58,9 @@ pub struct Row {
     pub nodes: Vec<Arc<str>>,
     /// The labels of its series; where they differ the smaller value.
     pub labels: Labels,
-    /// F of its job, milliseconds.
+    /// F, milliseconds: the shortest of the jobs that feed it.
     pub fresh_ms: i64,
     series: Vec<SeriesId>,
-    job: JobId,
 }
 
 impl Row {
@@ -96,6 +92,8 @@ struct Series {
     /// Whether no other series feeds the same row with the same signal.
     alone: bool,
     ring: Ring,
+    /// F as it was when its samples were last written, milliseconds.
+    written_fresh_ms: i64,
 }
 
 /// A scrape job and what was found out about it.
@@ -103,15 +101,37 @@ struct Series {
 pub struct Job {
     /// Its name.
     pub name: Arc<str>,
-    /// Its intervals.
+    /// Its intervals, as believed now.
     pub timing: Timing,
+    rhythm: Rhythm,
     /// Whether its percent fields arrive as 0–1.
     pub percent_as_ratio: bool,
     evidence: PercentEvidence,
-    /// How many series it has.
+    /// The original exporter's number, its part.
+    original: Original,
+    /// How many series it has; without any it is forgotten.
     pub series: usize,
-    /// Some of its rows.
-    sample: Vec<RowId>,
+}
+
+impl Job {
+    fn new(name: Arc<str>, overrides: Overrides, percent_as_ratio: Option<bool>) -> Self {
+        let rhythm = Rhythm::new(overrides);
+        Self {
+            name,
+            timing: rhythm.timing(),
+            rhythm,
+            percent_as_ratio: percent_as_ratio.unwrap_or(false),
+            evidence: PercentEvidence::default(),
+            original: Original::default(),
+            series: 0,
+        }
+    }
+
+    /// Whether its intervals are known.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.rhythm.is_settled()
+    }
 }
 
 /// What became of the samples handed over.
@@ -153,7 +173,7 @@ pub struct Store {
     free_series: Vec<SeriesId>,
     jobs: Vec<Job>,
     signals: Vec<Columns>,
-    original: Original,
+    overrides: Overrides,
     /// Counts changes of the set of rows.
     generation: u64,
     scratch: Vec<Sample>,
@@ -170,6 +190,8 @@ pub struct StoreSettings {
     pub percent_as_ratio: Option<bool>,
     /// How many signals are polled.
     pub signals: usize,
+    /// Intervals that are set.
+    pub overrides: Overrides,
 }
 
 impl Store {
@@ -188,7 +210,7 @@ impl Store {
             free_series: Vec::new(),
             jobs: Vec::new(),
             signals: vec![Columns::default(); settings.signals],
-            original: Original::default(),
+            overrides: settings.overrides,
             generation: 0,
             scratch: Vec::new(),
         }
@@ -206,6 +228,7 @@ impl Store {
             job,
             alone: true,
             ring: Ring::default(),
+            written_fresh_ms: 0,
         };
         self.jobs[usize::from(job)].series += 1;
         let id = if let Some(id) = self.free_series.pop() {
@@ -219,6 +242,7 @@ impl Store {
             Arc::make_mut(row).series.push(id);
         }
         self.count_siblings(row);
+        self.refresh(row);
         id
     }
 
@@ -240,22 +264,45 @@ impl Store {
         }
     }
 
+    /// The job of that name; a forgotten one's place is taken first.
     fn job(&mut self, name: &Arc<str>) -> JobId {
-        let found = self.jobs.iter().position(|job| job.name == *name);
-        let index = found.unwrap_or_else(|| {
-            if self.jobs.len() < MOST_JOBS {
-                self.jobs.push(Job {
-                    name: Arc::clone(name),
-                    timing: ASSUMED,
-                    percent_as_ratio: self.percent_as_ratio.unwrap_or(false),
-                    evidence: PercentEvidence::default(),
-                    series: 0,
-                    sample: Vec::new(),
-                });
+        let live = |job: &Job| job.series > 0 && job.name == *name;
+        let known = self.jobs.iter().position(live);
+        let index = known.unwrap_or_else(|| {
+            let job = Job::new(Arc::clone(name), self.overrides, self.percent_as_ratio);
+            let vacant = self.jobs.iter().position(|job| job.series == 0);
+            match vacant {
+                Some(index) => {
+                    self.jobs[index] = job;
+                    index
+                }
+                None if self.jobs.len() < MOST_JOBS => {
+                    self.jobs.push(job);
+                    self.jobs.len() - 1
+                }
+                None => MOST_JOBS - 1,
             }
-            self.jobs.len() - 1
         });
         JobId::try_from(index).unwrap_or(JobId::MAX)
+    }
+
+    /// Puts a row's F right: the shortest of the jobs that feed it, so that
+    /// nothing is believed longer than any of them allows.
+    fn refresh(&mut self, id: RowId) {
+        let Some(row) = self.rows[id.0 as usize].as_ref() else {
+            return;
+        };
+        let jobs = row
+            .series
+            .iter()
+            .filter_map(|id| Some(self.series[id.0 as usize].as_ref()?.job));
+        let shortest = jobs.map(|job| self.fresh_ms(job)).min();
+        if let (Some(fresh_ms), Some(row)) = (shortest, self.rows[id.0 as usize].as_mut())
+            && row.fresh_ms != fresh_ms
+        {
+            Arc::make_mut(row).fresh_ms = fresh_ms;
+            self.generation += 1;
+        }
     }
 
     fn row(&mut self, info: &SeriesInfo, job: JobId) -> RowId {
@@ -280,7 +327,6 @@ impl Store {
             labels: info.labels.clone(),
             fresh_ms: self.fresh_ms(job),
             series: Vec::new(),
-            job,
         });
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
@@ -290,11 +336,6 @@ impl Store {
             RowId(index32(self.rows.len() - 1))
         };
         self.row_ids.insert(key, id);
-        let sample = &mut self.jobs[usize::from(job)].sample;
-        if sample.len() >= RHYTHM_ROWS {
-            sample.remove(0);
-        }
-        sample.push(id);
         id
     }
 
