@@ -13,6 +13,7 @@ mod raw;
 mod tests;
 mod value;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,8 +29,9 @@ pub use prometheus::{
     Auth, ClientFiles, InvalidUrl, Password, PrometheusSettings, Secret, Tls, Verb, parse_url,
 };
 
-/// Each poll is one query a DCGM field; no scrape interval in use needs more.
-const POLL_MIN: Duration = Duration::from_millis(500);
+/// Each poll is one query a DCGM field: more of them would flood Prometheus,
+/// fewer would serve nothing fresh.
+const POLL: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(600);
 
 /// What the command line may set over the file.
 #[derive(Clone, Debug, Default)]
@@ -108,15 +110,7 @@ impl Config {
         let gpu = raw.gpu.unwrap_or_default();
         config.policy = gpu::policy(&gpu)?;
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
-        if let (Some(poll), Some(text)) = (config.poll, gpu.poll.as_ref())
-            && poll < POLL_MIN
-        {
-            let message = format!(
-                "{:?} would flood Prometheus: write 500ms or more",
-                text.value
-            );
-            return Err(problem::Problem::at("gpu.poll", text, message));
-        }
+        config.poll = value::within("gpu.poll", gpu.poll.as_ref(), config.poll, POLL)?;
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);

@@ -450,7 +450,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_poll_that_floods_and_a_name_that_is_taken_are_refused() {
+fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
     let refused = |text: &str| {
         let error = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_err();
         error.to_string()
@@ -460,6 +460,17 @@ fn a_poll_that_floods_and_a_name_that_is_taken_are_refused() {
         flood.contains("gpu.poll") && flood.contains("500ms"),
         "{flood}"
     );
+    for (key, value) in [
+        ("scrapeInterval", "200000000y"),
+        ("step", "1ms"),
+        ("hold", "3d"),
+        ("maxWindow", "52w"),
+        ("window", "10y"),
+    ] {
+        let text = refused(&format!("gpu: {{{key}: {value}}}"));
+        let named = text.contains(&format!("gpu.{key}"));
+        assert!(named && text.contains("write a duration"), "{text}");
+    }
     let taken = refused("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
     assert!(
         taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
