@@ -80,7 +80,6 @@ pub struct Intake {
     /// Signals of whole GPUs that are kept although they serve MIG only.
     needed_whole: HashSet<SignalId>,
     known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
-    exporters: HashSet<(Arc<str>, Arc<str>)>,
     texts: HashSet<Arc<str>>,
     poll: u64,
 }
@@ -100,16 +99,9 @@ impl Intake {
             exporter,
             needed_whole,
             known: HashMap::default(),
-            exporters: HashSet::new(),
             texts: HashSet::new(),
             poll: 0,
         }
-    }
-
-    /// Pods known to be exporters.
-    #[must_use]
-    pub fn exporters(&self) -> &HashSet<(Arc<str>, Arc<str>)> {
-        &self.exporters
     }
 
     /// Applies a batch.
@@ -177,9 +169,6 @@ impl Intake {
         let unit = spec.unit;
         let device = schemes::device(labels)?;
         let claim = schemes::claim(labels, &self.exporter);
-        if let Some(exporter) = claim.exporter {
-            self.exporters.insert(exporter);
-        }
         let kept = labels
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");

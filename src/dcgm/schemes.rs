@@ -76,9 +76,6 @@ pub struct Claim {
     pub suspect: bool,
     /// Whether the labels prove that a pod holds the device.
     pub proven: bool,
-    /// The exporter's own pod, where the labels show that it is one: the bare
-    /// `namespace` and `pod` beside an `exported_pod`.
-    pub exporter: Option<(Arc<str>, Arc<str>)>,
 }
 
 /// A label's value, case of the name ignored, empty values absent.
@@ -103,12 +100,10 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
     if let Some(pod) = get("exported_pod") {
         let container = get("exported_container").or_else(|| get("container"));
         let namespace = get("exported_namespace").or_else(|| get("namespace"));
-        let own = get("namespace").zip(get("pod"));
         return Claim {
             owner: owner(namespace, pod, container).map(|owner| (owner, Scheme::Exported)),
             suspect: false,
             proven,
-            exporter: own.map(|(namespace, pod)| (namespace.into(), pod.into())),
         };
     }
     if let (Some(namespace), Some(pod)) = (get("pod_namespace"), get("pod_name")) {
@@ -132,7 +127,6 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
             && owner.as_ref().is_some_and(|owner| exporter.matches(owner)),
         owner: owner.map(|owner| (owner, scheme)),
         proven,
-        exporter: None,
     }
 }
 
@@ -237,15 +231,6 @@ mod tests {
             ("pod", "dcgm-exporter-abcde"),
         ];
         assert!(claim(&labels(&by_name), &identity).suspect);
-    }
-
-    #[test]
-    fn a_series_with_an_exported_pod_gives_the_exporter_away() {
-        let mut exported = EXPORTER.to_vec();
-        exported.extend([("exported_namespace", "team-a"), ("exported_pod", "w1")]);
-        let claim = claim(&labels(&exported), &ExporterIdentity::default());
-        let exporter = ("gpu-operator".into(), "nvidia-dcgm-exporter-9xk2f".into());
-        assert_eq!(claim.exporter, Some(exporter));
     }
 
     #[test]

@@ -339,7 +339,6 @@ impl Pipeline {
             .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
         if !current {
             let settings = LayoutSettings {
-                exporters: self.intake.exporters(),
                 mig_weight: self.policy.mig_weight,
             };
             self.layout = Arc::new(Layout::build(
