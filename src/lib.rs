@@ -32,6 +32,7 @@ pub mod dcgm;
 mod layering;
 pub mod pipeline;
 pub mod provider;
+pub mod security;
 pub mod serve;
 pub mod simulator;
 pub mod source;

@@ -1,0 +1,91 @@
+//! The two questions that are put to kube-apiserver.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use super::identity::Identity;
+
+/// A future that a `dyn` trait can give.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A bearer token. Never printed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Token(pub String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What a TokenReview said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenVerdict {
+    /// The token is this user's, for one of the audiences asked for.
+    Authenticated(Identity),
+    /// The token is nobody's here; why, for the log.
+    Refused(String),
+}
+
+/// What is to be done, in the terms of a SubjectAccessReview
+/// (`authorization.k8s.io/v1`, `protocol.md` §5.2).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Something under `/apis/GROUP/VERSION/…`.
+    Resource {
+        /// `get`, `list`, `watch`, …
+        verb: String,
+        /// API group.
+        group: String,
+        /// API version.
+        version: String,
+        /// Plural resource name.
+        resource: String,
+        /// Empty: none.
+        subresource: String,
+        /// Empty: not namespaced.
+        namespace: String,
+        /// Empty: all.
+        name: String,
+    },
+    /// Any other path.
+    NonResource {
+        /// HTTP method in lower case.
+        verb: String,
+        /// The path.
+        path: String,
+    },
+}
+
+/// What a SubjectAccessReview said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessVerdict {
+    /// Allowed.
+    Allowed,
+    /// Not allowed (denied, or nobody had an opinion); kube-apiserver's reason.
+    Refused(String),
+}
+
+/// A review that could not be had. Nothing is let in on one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReviewError(pub String);
+
+/// Asks kube-apiserver. Implemented over the real API in `cluster` and by a
+/// recorder in tests; caches are not its business.
+pub trait Reviewer: Send + Sync + 'static {
+    /// Whose token it is (TokenReview).
+    fn token<'a>(
+        &'a self,
+        token: &'a Token,
+        audiences: &'a [String],
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
+
+    /// Whether the user may (SubjectAccessReview).
+    fn access<'a>(
+        &'a self,
+        who: &'a Identity,
+        what: &'a Access,
+    ) -> Pending<'a, Result<AccessVerdict, ReviewError>>;
+}
