@@ -103,6 +103,7 @@ fn every_setting_of_prometheus_arrives() {
 fn a_flag_wins_over_the_file_and_keeps_its_other_settings() {
     let flags = Flags {
         prometheus_url: Some(parse_url("http://flag:9090").unwrap()),
+        ..Flags::default()
     };
     let text = "prometheus: {url: http://file:9090, timeout: 3s}";
     let settings = Config::from_yaml("f", text, &flags)
@@ -476,4 +477,26 @@ fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
         taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
         "{taken}"
     );
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-scope-orgid", "b".parse().unwrap());
+    let flags = Flags {
+        bearer_token_file: Some("/token".into()),
+        ca_file: Some("/ca".into()),
+        headers,
+        verb: Some(Verb::Post),
+        ..Flags::default()
+    };
+    let text = "prometheus: {url: \"http://p:9090\", headers: {X-Scope-OrgID: a, X-Other: c}, \
+                auth: {basic: {username: u, passwordFile: /p}}}";
+    let config = Config::from_yaml("config.yaml", text, &flags).unwrap();
+    let settings = config.prometheus.unwrap();
+    assert_eq!(settings.auth, Auth::BearerTokenFile("/token".into()));
+    assert_eq!(settings.headers["x-scope-orgid"], "b");
+    assert_eq!(settings.headers["x-other"], "c");
+    assert_eq!(settings.verb, Verb::Post);
+    assert_eq!(settings.tls.ca_file, Some("/ca".into()));
 }
