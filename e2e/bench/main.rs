@@ -8,6 +8,7 @@
 
 mod answer;
 mod fleet;
+mod narrow;
 mod poll;
 mod resident;
 
@@ -39,6 +40,9 @@ fn main() {
     }
     if wanted("answer") {
         answer::run();
+    }
+    if wanted("narrow") {
+        narrow::run();
     }
     if wanted("resident") {
         resident::run();

@@ -180,6 +180,12 @@ fn provider_row(error: Error, asked: &Asked) -> Row {
             (404, "NotFound", message, None)
         }
         Error::BadSelector { reason } => (400, "BadRequest", reason, None),
+        Error::TakesWork => (
+            429,
+            "TooManyRequests",
+            "too many questions with selectors at once: try again later".to_owned(),
+            None,
+        ),
         Error::NotReady => (
             503,
             "ServiceUnavailable",

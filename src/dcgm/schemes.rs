@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::core::labels::Labels;
-use crate::core::series::{Device, Owner, Scheme};
+use crate::core::series::{Device, NodeName, Owner, Scheme};
 
 /// Spellings of the GPU's UUID (`dcgm.md` §1.2), compared without case.
 const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
@@ -148,21 +148,21 @@ pub fn device(labels: &Labels) -> Option<Device> {
     })
 }
 
-/// Candidates for the node's name, best first.
+/// Candidates for the node's name, best first; each name once, by its best
+/// label.
 #[must_use]
-pub fn nodes(labels: &Labels) -> Vec<Arc<str>> {
+pub fn nodes(labels: &Labels) -> Vec<NodeName> {
     let host = value(labels, "instance").map(|instance| {
         let port = instance.rfind(':').unwrap_or(instance.len());
         &instance[..port]
     });
-    let mut nodes: Vec<Arc<str>> = Vec::new();
-    for name in NODE
-        .iter()
-        .filter_map(|name| value(labels, name))
-        .chain(host)
-    {
-        if !nodes.iter().any(|known| known.as_ref() == name) {
-            nodes.push(name.into());
+    let named = NODE.iter().map(|name| value(labels, name)).chain([host]);
+    let mut nodes: Vec<NodeName> = Vec::new();
+    for (rank, name) in (0..).zip(named) {
+        let Some(name) = name else { continue };
+        if !nodes.iter().any(|known| known.name.as_ref() == name) {
+            let name = name.into();
+            nodes.push(NodeName { rank, name });
         }
     }
     nodes
@@ -256,7 +256,7 @@ mod tests {
     fn the_node_is_the_hostname_before_the_target() {
         let all = labels(&[("hostname", "gpu-node-1"), ("instance", "10.0.0.1:9400")]);
         let found = nodes(&all);
-        let found: Vec<&str> = found.iter().map(AsRef::as_ref).collect();
-        assert_eq!(found, ["gpu-node-1", "10.0.0.1"]);
+        let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();
+        assert_eq!(found, [(0, "gpu-node-1"), (8, "10.0.0.1")]);
     }
 }

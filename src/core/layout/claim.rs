@@ -55,7 +55,8 @@ pub(super) fn standing<'a>(
 
 /// The first candidate that is the name of a node.
 fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
-    row.nodes.iter().find(|name| {
+    let mut names = row.nodes.iter().map(|node| &node.name);
+    names.find(|name| {
         inventory
             .nodes
             .binary_search_by(|node| node.name.as_ref().cmp(name.as_ref()))
@@ -77,5 +78,6 @@ pub(super) fn node_of(
     }
     // Old exporters print their own pod's name as the host's.
     let is_exporter = |name: &&Arc<str>| exporters.is_behind(row, name);
-    row.nodes.iter().find(|name| !is_exporter(name)).cloned()
+    let mut names = row.nodes.iter().map(|node| &node.name);
+    names.find(|name| !is_exporter(name)).cloned()
 }

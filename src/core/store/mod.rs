@@ -22,13 +22,16 @@ use super::labels::Labels;
 use super::original::Original;
 use super::rhythm::Rhythm;
 use super::ring::Ring;
-use super::series::{Device, Owner, Scheme, SeriesInfo};
+use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
 use super::timing::{ASSUMED, Overrides, Timing};
 use super::validity::PercentEvidence;
 
 mod apply;
+mod told;
 mod upkeep;
+
+use told::Told;
 
 /// Index of a series in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,33 +57,13 @@ pub struct Row {
     pub proven: bool,
     /// Whether the labels alone make the owner look like the exporter itself.
     pub suspect: bool,
-    /// Candidates for the node.
-    pub nodes: Vec<Arc<str>>,
+    /// Candidates for the node, best first.
+    pub nodes: Vec<NodeName>,
     /// The labels of its series; where they differ the smaller value.
-    pub labels: Labels,
+    pub labels: Arc<Labels>,
     /// F, milliseconds: the shortest of the jobs that feed it.
     pub fresh_ms: i64,
     series: Vec<SeriesId>,
-}
-
-impl Row {
-    /// Takes in another series of the same row; whether that told anything
-    /// new. The outcome does not depend on the order of the series.
-    fn join(&mut self, info: &SeriesInfo) -> bool {
-        let before = (self.nodes.len(), self.proven, self.suspect, self.scheme);
-        let labels = self.labels.merged(&info.labels);
-        let changed = labels != self.labels;
-        self.labels = labels;
-        self.proven |= info.proven;
-        self.suspect |= info.suspect;
-        self.scheme = self.scheme.min(info.scheme).or(info.scheme);
-        if self.nodes != info.nodes {
-            self.nodes.extend(info.nodes.iter().cloned());
-            self.nodes.sort();
-            self.nodes.dedup();
-        }
-        changed || before != (self.nodes.len(), self.proven, self.suspect, self.scheme)
-    }
 }
 
 #[derive(Debug)]
@@ -89,6 +72,7 @@ struct Series {
     unit: Unit,
     row: RowId,
     job: JobId,
+    told: Arc<Told>,
     /// Whether no other series feeds the same row with the same signal.
     alone: bool,
     ring: Ring,
@@ -220,12 +204,14 @@ impl Store {
     /// the id returned.
     pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(&info.job);
-        let row = self.row(info, job);
+        let told = self.told(info);
+        let row = self.row(info, &told, job);
         let series = Series {
             signal: info.signal,
             unit: info.unit,
             row,
             job,
+            told,
             alone: true,
             ring: Ring::default(),
             written_fresh_ms: 0,
@@ -305,12 +291,12 @@ impl Store {
         }
     }
 
-    fn row(&mut self, info: &SeriesInfo, job: JobId) -> RowId {
+    fn row(&mut self, info: &SeriesInfo, told: &Told, job: JobId) -> RowId {
         let key = (info.device.clone(), info.owner.clone());
         if let Some(id) = self.row_ids.get(&key) {
             let id = *id;
             if let Some(row) = self.rows[id.0 as usize].as_mut()
-                && Arc::make_mut(row).join(info)
+                && Arc::make_mut(row).join(told)
             {
                 self.generation += 1;
             }
@@ -324,7 +310,7 @@ impl Store {
             proven: info.proven,
             suspect: info.suspect,
             nodes: info.nodes.clone(),
-            labels: info.labels.clone(),
+            labels: Arc::clone(&told.labels),
             fresh_ms: self.fresh_ms(job),
             series: Vec::new(),
         });

@@ -8,7 +8,7 @@ use super::super::frame::Frame;
 use super::super::grid::RowId;
 use super::super::series::Scheme;
 use super::super::time::Timestamp;
-use super::{Job, Row, SeriesId, Store};
+use super::{Job, Row, SeriesId, Store, told};
 
 impl Store {
     /// The scrape jobs, in the order they were first seen.
@@ -102,6 +102,8 @@ impl Store {
                     .remove(&(row.device.clone(), row.owner.clone()));
                 self.free_rows.push(RowId(index));
                 *slot = None;
+                self.generation += 1;
+            } else if row.retell(told::of(&row.series.clone(), &self.series)) {
                 self.generation += 1;
             }
         }
