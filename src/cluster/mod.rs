@@ -1,0 +1,6 @@
+//! Everything the server reads from the Kubernetes API: watches of pods,
+//! namespaces, nodes, services and the owners of GPU pods, the reviews, and the
+//! authorities of delegated authentication.
+
+pub mod client;
+pub mod error;
