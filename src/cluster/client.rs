@@ -18,9 +18,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::Config;
 use serde::Deserialize;
 use tower::{BoxError, ServiceBuilder};
 
@@ -35,6 +35,9 @@ const HEAD: Duration = Duration::from_secs(60);
 
 /// How long the next bytes of a body may take.
 const STALL: Duration = Duration::from_secs(30);
+
+/// How long a whole answer may take, watches apart.
+const WHOLE: Duration = Duration::from_secs(120);
 
 /// A peer that vanished without a word is noticed by probes of the kernel.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
@@ -240,6 +243,12 @@ impl Client {
     }
 
     async fn collect(&self, body: &mut Body, limit: usize) -> Result<Bytes, CallError> {
+        tokio::time::timeout(WHOLE, self.read(body, limit))
+            .await
+            .map_err(|_| self.timeout(WHOLE))?
+    }
+
+    async fn read(&self, body: &mut Body, limit: usize) -> Result<Bytes, CallError> {
         let mut whole = BytesMut::new();
         while let Some(piece) = self.piece(body, STALL).await? {
             if whole.len() + piece.len() > limit {

@@ -34,7 +34,9 @@ pub enum ClientError {
         reason: String,
     },
     /// A proxy is asked for; connections go straight.
-    #[error("kubeconfig {path}: proxy-url is not supported: name an address that is reached without a proxy")]
+    #[error(
+        "kubeconfig {path}: proxy-url is not supported: name an address that is reached without a proxy"
+    )]
     Proxy {
         /// The file.
         path: String,
@@ -118,7 +120,9 @@ pub enum CallError {
         reason: String,
     },
     /// The answer is not what the API promises.
-    #[error("kube-apiserver at {address}: not an answer of the Kubernetes API: {reason}: check the server address")]
+    #[error(
+        "kube-apiserver at {address}: not an answer of the Kubernetes API: {reason}: check the server address"
+    )]
     Garbled {
         /// Its address.
         address: String,
