@@ -14,8 +14,9 @@ use tokio::sync::watch;
 
 use super::client::Client;
 use super::health::{Board, Need};
+use super::keep::{Form, Keep, Refused, Target};
 use super::reduce;
-use super::watch::{Follower, Form, Keep, Refused, Target};
+use super::watch::Follower;
 
 /// The ConfigMap's name, also that of its watch on the board.
 pub const NAME: &str = "extension-apiserver-authentication";

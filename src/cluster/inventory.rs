@@ -8,10 +8,11 @@ use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::health::{Board, Need};
+use super::keep::{Form, Target};
 use super::owners;
 use super::snapshot;
 use super::state::{Collection, Keeper, Shared, State};
-use super::watch::{Follower, Form, Target};
+use super::watch::Follower;
 use crate::core::inventory::{Authority, Inventory};
 
 /// Snapshots are made no sooner after one another: a rollout changes hundreds

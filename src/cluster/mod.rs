@@ -18,6 +18,7 @@ pub mod client;
 pub mod error;
 pub mod health;
 pub mod inventory;
+mod keep;
 mod owners;
 mod pool;
 mod reduce;

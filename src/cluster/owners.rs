@@ -14,10 +14,11 @@ use tokio::task::AbortHandle;
 use super::client::Client;
 use super::error::{CallError, excerpt};
 use super::health::{Board, Need};
-use super::pool::KindName;
+use super::keep::{Form, Target};
+use super::pool::{KindKey, KindName};
 use super::reduce::is_name;
 use super::state::{Collection, Keeper, OwnerKind, Shared, Table};
-use super::watch::{Follower, Form, Target, jitter};
+use super::watch::{Follower, jitter};
 use crate::core::inventory::ObjectKind;
 
 /// Most kinds watched at once.
@@ -56,7 +57,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
         running.sweep(&shared);
         let wanted = std::mem::take(&mut shared.lock().wanted);
         for kind in wanted {
-            let key = (kind.group.clone(), kind.kind.clone());
+            let key = kind.key();
             {
                 let mut state = shared.lock();
                 if state.kinds.len() >= MOST_KINDS {
@@ -84,7 +85,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
 
 /// The watches of kinds; they end with their owner.
 #[derive(Default)]
-struct Running(Vec<((Box<str>, Box<str>), AbortHandle)>);
+struct Running(Vec<(KindKey, AbortHandle)>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -142,8 +143,7 @@ async fn follow(client: Client, shared: Arc<Shared>, board: Board, kind: Arc<Kin
 }
 
 fn settle(shared: &Shared, kind: &KindName, resource: Option<ObjectKind>) {
-    let key = (kind.group.clone(), kind.kind.clone());
-    if let Some(known) = shared.lock().kinds.get_mut(&key) {
+    if let Some(known) = shared.lock().kinds.get_mut(&kind.key()) {
         if resource.is_none() {
             // What is not served has no objects.
             known.objects = Table::default();
@@ -177,7 +177,7 @@ async fn watch(
     };
     let keeper = Keeper {
         shared: Arc::clone(shared),
-        collection: Collection::Owners(kind.group.clone(), kind.kind.clone()),
+        collection: Collection::Owners(kind.key()),
     };
     let reporter = board.enter(&resource.resource, Need::Optional);
     Follower::new(client.clone(), target, keeper, reporter)

@@ -18,6 +18,16 @@ pub(super) struct KindName {
     pub(super) version: Box<str>,
 }
 
+/// Group and kind: what a kind is known by, whatever its version.
+pub(super) type KindKey = (Box<str>, Box<str>);
+
+impl KindName {
+    /// What it is known by.
+    pub(super) fn key(&self) -> KindKey {
+        (self.group.clone(), self.kind.clone())
+    }
+}
+
 /// Growth before what nobody holds is thrown out.
 const SLACK: usize = 1024;
 

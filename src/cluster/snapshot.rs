@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::pool::KindName;
+use super::pool::{KindKey, KindName};
 use super::state::{KeptObject, KeptService, Key, OwnerKind, OwnerRef, State, Table};
 use crate::core::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod, Workload};
 use crate::core::labels::Labels;
@@ -29,17 +29,20 @@ type ByPair<'a> = HashMap<(Place, Place, Place), Vec<(&'a Key, &'a KeptService)>
 /// controller, and whether the pod asks for GPUs.
 type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
 
+/// Resource, namespace and name.
+type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
+
 /// A snapshot under construction.
 struct Walk<'a> {
     state: &'a State,
     services: ByPair<'a>,
     service_kind: ObjectKind,
     workloads: Vec<Workload>,
-    /// Places of workloads, by resource, namespace and name.
-    known: HashMap<(Arc<str>, Arc<str>, Arc<str>), u32>,
+    /// Places of workloads.
+    known: HashMap<WorkloadKey, u32>,
     chains: Chains,
     /// Kinds that GPU pods have, by group and kind.
-    used: BTreeMap<(Box<str>, Box<str>), Arc<KindName>>,
+    used: BTreeMap<KindKey, Arc<KindName>>,
 }
 
 /// Makes an inventory, notes the kinds that are wanted and those that are not
@@ -173,7 +176,7 @@ impl<'a> Walk<'a> {
         let mut next = Some(first.clone());
         for _ in 0..LONGEST_CHAIN {
             let Some(reference) = next else { break };
-            next = self.step(namespace, reference, gpu, &mut chain);
+            next = self.step(namespace, &reference, gpu, &mut chain);
         }
         self.chains.insert(from, chain.clone());
         chain
@@ -183,7 +186,7 @@ impl<'a> Walk<'a> {
     fn step(
         &mut self,
         namespace: &Arc<str>,
-        reference: OwnerRef,
+        reference: &OwnerRef,
         gpu: bool,
         chain: &mut Vec<u32>,
     ) -> Option<OwnerRef> {
@@ -194,7 +197,7 @@ impl<'a> Walk<'a> {
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
             return state.pods.get(&key)?.controller.clone();
         }
-        let kind = (reference.kind.group.clone(), reference.kind.kind.clone());
+        let kind = reference.kind.key();
         if gpu {
             let used = self.used.entry(kind.clone());
             used.or_insert_with(|| Arc::clone(&reference.kind));

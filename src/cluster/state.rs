@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::error::Garbage;
-use super::pool::{KindName, Pool};
+use super::keep::{Keep, Refused};
+use super::pool::{KindKey, KindName, Pool};
 use super::reduce::{self, Controller, Name, ReducedObject, ReducedPod, ReducedService};
-use super::watch::{Keep, Refused};
 use crate::core::inventory::{ObjectKind, PodPhase};
 use crate::core::labels::Labels;
 use crate::core::time::Timestamp;
@@ -153,7 +153,7 @@ pub(super) struct State {
     pub(super) nodes: Table<KeptObject>,
     pub(super) services: Table<KeptService>,
     /// By group and kind.
-    pub(super) kinds: BTreeMap<(Box<str>, Box<str>), OwnerKind>,
+    pub(super) kinds: BTreeMap<KindKey, OwnerKind>,
     /// Kinds that GPU pods have as owners and nobody watches.
     pub(super) wanted: BTreeSet<Arc<KindName>>,
 }
@@ -237,8 +237,8 @@ pub(super) enum Collection {
     Nodes,
     /// Services.
     Services,
-    /// Owners of a kind: group and kind.
-    Owners(Box<str>, Box<str>),
+    /// Owners of a kind.
+    Owners(KindKey),
 }
 
 /// Writes one collection.
@@ -268,15 +268,13 @@ macro_rules! on_table {
                 let $table = &mut $state.services;
                 $body
             }
-            Collection::Owners(group, kind) => {
-                match $state.kinds.get_mut(&(group.clone(), kind.clone())) {
-                    Some(owners) => {
-                        let $table = &mut owners.objects;
-                        $body
-                    }
-                    None => $none,
+            Collection::Owners(kind) => match $state.kinds.get_mut(kind) {
+                Some(owners) => {
+                    let $table = &mut owners.objects;
+                    $body
                 }
-            }
+                None => $none,
+            },
         }
     };
 }
@@ -301,12 +299,10 @@ impl Keeper {
                 match collection {
                     Collection::Namespaces => state.namespaces.put(key, kept),
                     Collection::Nodes => state.nodes.put(key, kept),
-                    Collection::Owners(group, kind) => {
-                        match state.kinds.get_mut(&(group.clone(), kind.clone())) {
-                            Some(owners) => owners.objects.put(key, kept),
-                            None => Ok(false),
-                        }
-                    }
+                    Collection::Owners(kind) => match state.kinds.get_mut(kind) {
+                        Some(owners) => owners.objects.put(key, kept),
+                        None => Ok(false),
+                    },
                     Collection::Pods | Collection::Services => Ok(false),
                 }
             }
@@ -321,9 +317,9 @@ impl Keeper {
     }
 
     fn settle(&self) {
-        if let Collection::Owners(group, kind) = &self.collection {
+        if let Collection::Owners(kind) = &self.collection {
             let mut state = self.shared.lock();
-            if let Some(owners) = state.kinds.get_mut(&(group.clone(), kind.clone())) {
+            if let Some(owners) = state.kinds.get_mut(kind) {
                 owners.settled = true;
             }
         }

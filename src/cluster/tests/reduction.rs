@@ -12,14 +12,14 @@ fn pod(value: &Value) -> ReducedPod {
     reduce::pod(&raw(value)).unwrap()
 }
 
-fn requests(containers: Value) -> bool {
+fn requests(containers: &Value) -> bool {
     pod(&json!({"metadata": {"name": "p"}, "spec": {"containers": containers}})).requests_gpu
 }
 
 #[test]
 fn gpu_resources_of_every_spelling_are_gpus_and_others_are_not() {
     let asks =
-        |name: &str, amount: Value| requests(json!([{"resources": {"limits": {name: amount}}}]));
+        |name: &str, amount: Value| requests(&json!([{"resources": {"limits": {name: amount}}}]));
     for name in [
         "nvidia.com/gpu",
         "nvidia.com/gpu.shared",
@@ -34,7 +34,7 @@ fn gpu_resources_of_every_spelling_are_gpus_and_others_are_not() {
         assert!(!asks(name, json!("8")), "{name}");
     }
     assert!(requests(
-        json!([{}, {"resources": {"requests": {"nvidia.com/gpu": "1"}}}])
+        &json!([{}, {"resources": {"requests": {"nvidia.com/gpu": "1"}}}])
     ));
 }
 
