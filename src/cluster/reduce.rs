@@ -259,7 +259,7 @@ impl Meta {
 }
 
 /// Whether a resource of that name is a GPU, or a part of one
-/// (`dcgm.md` §2.3: `nvidia.com/gpu`, `nvidia.com/gpu.shared`,
+/// (`dcgm.md` §1.5: `nvidia.com/gpu`, `nvidia.com/gpu.shared`,
 /// `nvidia.com/mig-…`).
 fn is_gpu(resource: &str) -> bool {
     resource.starts_with("nvidia.com/gpu") || resource.starts_with("nvidia.com/mig-")
