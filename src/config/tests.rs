@@ -481,7 +481,7 @@ fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
 
 #[test]
 fn flags_win_over_the_file() {
-    let mut headers = http::HeaderMap::new();
+    let mut headers = HeaderMap::new();
     headers.insert("x-scope-orgid", "b".parse().unwrap());
     let flags = Flags {
         bearer_token_file: Some("/token".into()),

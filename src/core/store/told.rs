@@ -146,6 +146,7 @@ mod tests {
             fresh_ms: None,
             percent_as_ratio: None,
             signals: 16,
+            overrides: Default::default(),
         })
     }
 
@@ -215,7 +216,6 @@ mod tests {
             ..Inventory::default()
         };
         let settings = LayoutSettings {
-            exporters: &std::collections::HashSet::new(),
             mig_weight: MigWeight::Equal,
         };
         let layout = Layout::build(store.rows(), Arc::new(inventory), settings);
