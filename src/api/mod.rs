@@ -4,35 +4,44 @@
 //! through [`path`] (what is asked), `params` and `negotiate` (how), a handler
 //! (`discovery`, `custom`, `external`), an encoder (`json`, `proto`) and
 //! `response`; whatever fails on the way ends in the one table of `status`.
+//! What clients keep (`aggregated`, `openapi`) is made once, in `documents`.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Ready, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use http::header::VARY;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
 use crate::provider::Provider;
+use crate::telemetry::layer::{Classify, CountLayer, Counted};
+use crate::telemetry::{Telemetry, endpoints};
 
+use documents::Documents;
 use params::Params;
 use path::{Group, PathError, Target};
 use response::Manner;
 use status::Failure;
 
+mod aggregated;
 mod buffer;
+mod class;
 mod custom;
 mod discovery;
+mod documents;
 mod external;
 mod json;
 mod list;
 mod negotiate;
+mod openapi;
 mod params;
 pub mod path;
 mod proto;
@@ -43,6 +52,7 @@ mod selector_echo;
 mod status;
 #[cfg(test)]
 mod tests;
+mod version;
 
 /// A document, and where in the buffer it begins.
 type Document = (Vec<u8>, usize);
@@ -56,7 +66,8 @@ pub struct Api {
 struct Inner {
     provider: Arc<dyn Provider>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    ready: Arc<AtomicBool>,
+    telemetry: Telemetry,
+    documents: ArcSwapOption<Documents>,
     pool: buffer::Pool,
 }
 
@@ -69,22 +80,44 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Answers from `provider`; `clock` gives the time of a request. `ready` is
-    /// what `/readyz` tells: it must not depend on the metrics backend once
-    /// serving began (`protocol.md` §3.3).
+    /// Answers from `provider`; `clock` gives the time of a request. `telemetry`
+    /// is what `/readyz` and `/metrics` tell: readiness must not depend on the
+    /// metrics backend once serving began (`protocol.md` §3.3).
     pub fn new(
         provider: Arc<dyn Provider>,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
-        ready: Arc<AtomicBool>,
+        telemetry: Telemetry,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 provider,
                 clock: Box::new(clock),
-                ready,
+                telemetry,
+                documents: ArcSwapOption::empty(),
                 pool: buffer::Pool::default(),
             }),
         }
+    }
+
+    /// The layer that counts requests as what they are here; it goes outermost,
+    /// so that refused requests are counted, too.
+    #[must_use]
+    pub fn count_layer(&self) -> CountLayer {
+        let inner = Arc::clone(&self.inner);
+        let classify: Classify = Arc::new(move |method, uri| {
+            // A fault here is one of the handler, too, and is answered there.
+            let class = catch_unwind(AssertUnwindSafe(|| inner.class(method, uri)));
+            class.unwrap_or_else(|_| class::other(method))
+        });
+        let requests = self.inner.telemetry.metrics.requests();
+        CountLayer::new(requests.clone(), classify)
+    }
+
+    /// The API with its requests counted, where nothing stands before it.
+    #[must_use]
+    pub fn counted(self) -> Counted<Self> {
+        let layer = self.count_layer();
+        tower::Layer::layer(&layer, self)
     }
 
     /// Answers a request; its body plays no part.
@@ -124,8 +157,11 @@ impl Inner {
             Ok(target) => target,
             Err(error) => return response::failure(error.into(), manner),
         };
-        if let Target::Health { ready } = target {
-            return self.health(ready, &request.method, manner);
+        match target {
+            Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
+                return self.operators(request, &target, manner);
+            }
+            _ => {}
         }
         let params = match Params::parse(request.uri.query()) {
             Ok(params) => params,
@@ -134,10 +170,32 @@ impl Inner {
         if let Some(pretty) = params.pretty() {
             manner.pretty = pretty;
         }
-        match self.answer(request, &target, &params, manner) {
-            Ok((buffer, start)) => response::success(self.pool.seal(buffer, start), manner),
-            Err(failure) => response::failure(failure, manner),
+        self.check(request, &target, &params)
+            .and_then(|()| match self.kept(request, &target, &params)? {
+                Some(response) => Ok(response),
+                None => {
+                    let (buffer, start) = self.answer(request, &target, &params, manner)?;
+                    Ok(response::success(self.pool.seal(buffer, start), manner))
+                }
+            })
+            .map(|mut response| {
+                if matches!(target, Target::Groups) && !response.headers().contains_key(VARY) {
+                    response::vary_by_accept(response.headers_mut());
+                }
+                response
+            })
+            .unwrap_or_else(|failure| response::failure(failure, manner))
+    }
+
+    /// What holds for every path of the API.
+    fn check(&self, request: &Parts, target: &Target<'_>, params: &Params) -> Result<(), Failure> {
+        if group_of(target).is_some_and(|group| !discovery::is_served(&*self.provider, group)) {
+            return Err(Failure::NoSuchPath);
         }
+        if request.method != Method::GET {
+            return Err(Failure::MethodNotAllowed);
+        }
+        params.check_timeout().map_err(Failure::Malformed)
     }
 
     fn answer(
@@ -147,18 +205,17 @@ impl Inner {
         params: &Params,
         manner: Manner,
     ) -> Result<Document, Failure> {
-        if group_of(target).is_some_and(|group| !discovery::is_served(&*self.provider, group)) {
-            return Err(Failure::NoSuchPath);
-        }
-        if request.method != Method::GET {
-            return Err(Failure::MethodNotAllowed);
-        }
         negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
-        params.check_timeout().map_err(Failure::Malformed)?;
         let format = manner.format;
         let provider = &*self.provider;
         match target {
-            Target::Health { .. } => Err(Failure::NoSuchPath),
+            Target::Health(_)
+            | Target::HealthCheck(..)
+            | Target::Metrics
+            | Target::OpenApiV2
+            | Target::OpenApiV3
+            | Target::OpenApiV3Of(..) => Err(Failure::NoSuchPath),
+            Target::Version => Ok((version::document(), 0)),
             Target::Groups => Ok((discovery::groups(provider, format), 0)),
             Target::Group(group) => Ok((discovery::group(*group, format), 0)),
             Target::GroupVersion(group, version) => {
@@ -172,22 +229,42 @@ impl Inner {
         }
     }
 
-    fn health(&self, ready: bool, method: &Method, manner: Manner) -> Response<Full<Bytes>> {
-        if method != Method::GET {
+    /// Health and metrics.
+    fn operators(
+        &self,
+        request: &Parts,
+        target: &Target<'_>,
+        manner: Manner,
+    ) -> Response<Full<Bytes>> {
+        if request.method != Method::GET {
             return response::failure(Failure::MethodNotAllowed, manner);
         }
-        if ready && !self.ready.load(Ordering::Acquire) {
-            let body = "[+]ping ok\n[-]serving failed: reason withheld\nreadyz check failed\n";
-            return response::text(StatusCode::INTERNAL_SERVER_ERROR, body);
-        }
-        response::text(StatusCode::OK, "ok")
+        let health = &self.telemetry.health;
+        let answer = match target {
+            Target::Health(probe) => Some(endpoints::probe(health, *probe, request.uri.query())),
+            Target::HealthCheck(probe, name) => endpoints::check(health, *probe, name),
+            Target::Metrics => {
+                let metrics = &self.telemetry.metrics;
+                Some(endpoints::metrics(metrics, &request.headers))
+            }
+            _ => None,
+        };
+        answer.unwrap_or_else(|| response::failure(Failure::NoSuchPath, manner))
     }
 }
 
 fn group_of(target: &Target<'_>) -> Option<Group> {
     match target {
-        Target::Health { .. } | Target::Groups => None,
-        Target::Group(group) | Target::GroupVersion(group, _) => Some(*group),
+        Target::Health(_)
+        | Target::HealthCheck(..)
+        | Target::Metrics
+        | Target::Version
+        | Target::OpenApiV2
+        | Target::OpenApiV3
+        | Target::Groups => None,
+        Target::Group(group) | Target::GroupVersion(group, _) | Target::OpenApiV3Of(group, _) => {
+            Some(*group)
+        }
         Target::Custom(_) => Some(Group::Custom),
         Target::External { .. } => Some(Group::External),
     }

@@ -3,5 +3,7 @@
 
 pub mod clock;
 pub mod engine;
+mod measure;
+pub mod shutdown;
 
 pub use engine::{Engine, EngineSettings};

@@ -120,7 +120,10 @@ impl Operators {
             return metrics(&self.0.metrics, &request.headers);
         }
         for kind in Probe::ALL {
-            match path.strip_prefix('/').and_then(|p| p.strip_prefix(kind.name())) {
+            match path
+                .strip_prefix('/')
+                .and_then(|p| p.strip_prefix(kind.name()))
+            {
                 Some("") => return probe(health, kind, request.uri.query()),
                 Some(rest) => {
                     let name = rest.strip_prefix('/');
@@ -240,7 +243,11 @@ mod tests {
             (200, "ok".to_owned())
         );
         assert_eq!(
-            ask(&operators, "/readyz?verbose&exclude=watches&exclude=nope&exclude=%0a").await,
+            ask(
+                &operators,
+                "/readyz?verbose&exclude=watches&exclude=nope&exclude=%0a"
+            )
+            .await,
             (
                 200,
                 "[+]ping ok\n[+]watches excluded: ok\nwarn: some health checks cannot be \
@@ -278,7 +285,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(
             ACCEPT,
-            "application/openmetrics-text;version=1.0.0".parse().unwrap(),
+            "application/openmetrics-text;version=1.0.0"
+                .parse()
+                .unwrap(),
         );
         let response = metrics(&operators.0.metrics, &headers);
         assert_eq!(

@@ -160,7 +160,9 @@ impl Polls {
         let of_signal = OfSignal {
             signal: signal.clone(),
         };
-        self.queries.get_or_create(&Outcome { signal, outcome }).inc();
+        self.queries
+            .get_or_create(&Outcome { signal, outcome })
+            .inc();
         let seconds = self.seconds.get_or_create(&of_signal);
         seconds.observe(took.as_secs_f64());
     }
