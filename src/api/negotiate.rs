@@ -121,7 +121,8 @@ fn plain(clause: &Clause, clauses: &[Clause], offered: &[Format]) -> Option<Form
     let refused = |format: Format| {
         clauses
             .iter()
-            .any(|clause| clause.quality == 0 && clause.range == format.media_type())
+            .filter(|clause| clause.quality == 0 && clause.aggregated.is_none())
+            .any(|clause| clause.range == format.media_type())
     };
     offered
         .iter()

@@ -5,5 +5,7 @@ pub mod clock;
 pub mod engine;
 mod measure;
 pub mod shutdown;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Engine, EngineSettings};

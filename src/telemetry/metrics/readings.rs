@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -71,19 +71,22 @@ pub(super) fn write<V: AsRef<str>>(
         Kind::Gauge | Kind::Histogram | Kind::Info => MetricType::Gauge,
     };
     let help = format!("{}.", spec.help);
+    let number_of = |metric: MetricEncoder<'_>, number| match kind {
+        MetricType::Counter => ConstCounter::new(number).encode(metric),
+        _ => ConstGauge::new(number).encode(metric),
+    };
     let mut metric = encoder.encode_descriptor(spec.name, &help, None, kind)?;
     for (values, number) in rows {
+        if spec.labels.is_empty() {
+            return number_of(metric, number);
+        }
         let labels: Vec<(&str, &str)> = spec
             .labels
             .iter()
             .zip(values.as_ref())
             .map(|(name, value)| (*name, value.as_ref()))
             .collect();
-        let row = metric.encode_family(&labels)?;
-        match kind {
-            MetricType::Counter => ConstCounter::new(number).encode(row)?,
-            _ => ConstGauge::new(number).encode(row)?,
-        }
+        number_of(metric.encode_family(&labels)?, number)?;
     }
     Ok(())
 }
