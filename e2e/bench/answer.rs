@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, UNIX_EPOCH};
 
 use gpu_metrics_apiserver::api::Api;
@@ -11,6 +10,7 @@ use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::serve::certs::{Authority, Validity};
 use gpu_metrics_apiserver::serve::tls::{ClientAuth, server_config};
 use gpu_metrics_apiserver::simulator::Scenario;
+use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 use http_body_util::BodyExt;
 use rustls::pki_types::ServerName;
@@ -35,7 +35,7 @@ pub(super) fn run() {
     let (namespace, pods) = largest(&snapshot);
     let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
     provider.publish(Arc::new(snapshot));
-    let api = Api::new(provider, move || now, Arc::new(AtomicBool::new(true)));
+    let api = Api::new(provider, move || now, Telemetry::new());
     let mut tls = Tls::new();
     for (form, accept) in [
         ("JSON", "application/json"),

@@ -100,7 +100,10 @@ pub(crate) fn resources(
 
 /// Names and scopes, sorted. One resource has one scope: kube-apiserver drops a
 /// whole version that says otherwise, so of two scopes the first stands.
-fn entries(provider: &dyn Provider, group: Group) -> (&'static str, Vec<(String, bool)>) {
+pub(crate) fn entries(
+    provider: &dyn Provider,
+    group: Group,
+) -> (&'static str, Vec<(String, bool)>) {
     match group {
         Group::Custom => {
             let metrics = provider.custom_metrics();

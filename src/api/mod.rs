@@ -5,36 +5,45 @@
 //! through [`path`] (what is asked), `params` and `negotiate` (how), a handler
 //! (`discovery`, `custom`, `external`), an encoder (`json`, `proto`) and
 //! `response`; whatever fails on the way ends in the one table of `status`.
+//! What clients keep (`aggregated`, `openapi`) is made once, in `documents`.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use http::header::VARY;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
 use crate::provider::{self, Effort, Provider};
+use crate::telemetry::layer::{Classify, CountLayer, Counted};
+use crate::telemetry::{Telemetry, endpoints};
 
+use documents::Documents;
 use negotiate::Format;
 use params::Params;
 use path::{Group, PathError, Target};
 use response::Manner;
 use status::Failure;
 
+mod aggregated;
 mod buffer;
+mod class;
 mod custom;
 mod discovery;
+mod documents;
 mod external;
 mod json;
 mod lane;
 mod list;
 mod negotiate;
+mod openapi;
 mod params;
 pub mod path;
 mod proto;
@@ -45,6 +54,7 @@ mod selector_echo;
 mod status;
 #[cfg(test)]
 mod tests;
+mod version;
 
 /// A document, and where in the buffer it begins.
 type Document = (Vec<u8>, usize);
@@ -58,7 +68,8 @@ pub struct Api {
 struct Inner {
     provider: Arc<dyn Provider>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    ready: Arc<AtomicBool>,
+    telemetry: Telemetry,
+    documents: ArcSwapOption<Documents>,
     pool: buffer::Pool,
     lane: lane::Lane,
 }
@@ -72,23 +83,45 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Answers from `provider`; `clock` gives the time of a request. `ready` is
-    /// what `/readyz` tells: it must not depend on the metrics backend once
-    /// serving began (`protocol.md` §3.3).
+    /// Answers from `provider`; `clock` gives the time of a request. `telemetry`
+    /// is what `/readyz` and `/metrics` tell: readiness must not depend on the
+    /// metrics backend once serving began (`protocol.md` §3.3).
     pub fn new(
         provider: Arc<dyn Provider>,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
-        ready: Arc<AtomicBool>,
+        telemetry: Telemetry,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 provider,
                 clock: Box::new(clock),
-                ready,
+                telemetry,
+                documents: ArcSwapOption::empty(),
                 pool: buffer::Pool::default(),
                 lane: lane::Lane::default(),
             }),
         }
+    }
+
+    /// The layer that counts requests as what they are here; it goes outermost,
+    /// so that refused requests are counted, too.
+    #[must_use]
+    pub fn count_layer(&self) -> CountLayer {
+        let inner = Arc::clone(&self.inner);
+        let classify: Classify = Arc::new(move |method, uri| {
+            // A fault here is one of the handler, too, and is answered there.
+            let class = catch_unwind(AssertUnwindSafe(|| inner.class(method, uri)));
+            class.unwrap_or_else(|_| class::other(method))
+        });
+        let requests = self.inner.telemetry.metrics.requests();
+        CountLayer::new(requests.clone(), classify)
+    }
+
+    /// The API with its requests counted, where nothing stands before it.
+    #[must_use]
+    pub fn counted(self) -> Counted<Self> {
+        let layer = self.count_layer();
+        tower::Layer::layer(&layer, self)
     }
 
     /// Answers a request, however long it takes; its body plays no part.
@@ -136,8 +169,11 @@ impl Inner {
             Ok(target) => target,
             Err(error) => return Some(response::failure(error.into(), manner)),
         };
-        if let Target::Health { ready } = target {
-            return Some(self.health(ready, &request.method, manner));
+        match target {
+            Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
+                return Some(self.operators(request, &target, manner));
+            }
+            _ => {}
         }
         let params = match Params::parse(request.uri.query()) {
             Ok(params) => params,
@@ -146,11 +182,37 @@ impl Inner {
         if let Some(pretty) = params.pretty() {
             manner.pretty = pretty;
         }
-        match self.answer(request, &target, &params, (manner.format, effort)) {
-            Ok((buffer, start)) => Some(response::success(self.pool.seal(buffer, start), manner)),
+        let answered = self.check(request, &target, &params).and_then(|()| {
+            match self.kept(request, &target, &params)? {
+                Some(response) => Ok(response),
+                None => {
+                    let how = (manner.format, effort);
+                    let (buffer, start) = self.answer(request, &target, &params, how)?;
+                    Ok(response::success(self.pool.seal(buffer, start), manner))
+                }
+            }
+        });
+        match answered {
+            Ok(mut response) => {
+                if matches!(target, Target::Groups) && !response.headers().contains_key(VARY) {
+                    response::vary_by_accept(response.headers_mut());
+                }
+                Some(response)
+            }
             Err(Failure::Provider(provider::Error::TakesWork, _)) => None,
             Err(failure) => Some(response::failure(failure, manner)),
         }
+    }
+
+    /// What holds for every path of the API.
+    fn check(&self, request: &Parts, target: &Target<'_>, params: &Params) -> Result<(), Failure> {
+        if group_of(target).is_some_and(|group| !discovery::is_served(&*self.provider, group)) {
+            return Err(Failure::NoSuchPath);
+        }
+        if request.method != Method::GET {
+            return Err(Failure::MethodNotAllowed);
+        }
+        params.check_timeout().map_err(Failure::Malformed)
     }
 
     fn answer(
@@ -160,17 +222,16 @@ impl Inner {
         params: &Params,
         (format, effort): (Format, Effort),
     ) -> Result<Document, Failure> {
-        if group_of(target).is_some_and(|group| !discovery::is_served(&*self.provider, group)) {
-            return Err(Failure::NoSuchPath);
-        }
-        if request.method != Method::GET {
-            return Err(Failure::MethodNotAllowed);
-        }
         negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
-        params.check_timeout().map_err(Failure::Malformed)?;
         let provider = &*self.provider;
         match target {
-            Target::Health { .. } => Err(Failure::NoSuchPath),
+            Target::Health(_)
+            | Target::HealthCheck(..)
+            | Target::Metrics
+            | Target::OpenApiV2
+            | Target::OpenApiV3
+            | Target::OpenApiV3Of(..) => Err(Failure::NoSuchPath),
+            Target::Version => Ok((version::document(), 0)),
             Target::Groups => Ok((discovery::groups(provider, format), 0)),
             Target::Group(group) => Ok((discovery::group(*group, format), 0)),
             Target::GroupVersion(group, version) => {
@@ -184,22 +245,42 @@ impl Inner {
         }
     }
 
-    fn health(&self, ready: bool, method: &Method, manner: Manner) -> Response<Full<Bytes>> {
-        if method != Method::GET {
+    /// Health and metrics.
+    fn operators(
+        &self,
+        request: &Parts,
+        target: &Target<'_>,
+        manner: Manner,
+    ) -> Response<Full<Bytes>> {
+        if request.method != Method::GET {
             return response::failure(Failure::MethodNotAllowed, manner);
         }
-        if ready && !self.ready.load(Ordering::Acquire) {
-            let body = "[+]ping ok\n[-]serving failed: reason withheld\nreadyz check failed\n";
-            return response::text(StatusCode::INTERNAL_SERVER_ERROR, body);
-        }
-        response::text(StatusCode::OK, "ok")
+        let health = &self.telemetry.health;
+        let answer = match target {
+            Target::Health(probe) => Some(endpoints::probe(health, *probe, request.uri.query())),
+            Target::HealthCheck(probe, name) => endpoints::check(health, *probe, name),
+            Target::Metrics => {
+                let metrics = &self.telemetry.metrics;
+                Some(endpoints::metrics(metrics, &request.headers))
+            }
+            _ => None,
+        };
+        answer.unwrap_or_else(|| response::failure(Failure::NoSuchPath, manner))
     }
 }
 
 fn group_of(target: &Target<'_>) -> Option<Group> {
     match target {
-        Target::Health { .. } | Target::Groups => None,
-        Target::Group(group) | Target::GroupVersion(group, _) => Some(*group),
+        Target::Health(_)
+        | Target::HealthCheck(..)
+        | Target::Metrics
+        | Target::Version
+        | Target::OpenApiV2
+        | Target::OpenApiV3
+        | Target::Groups => None,
+        Target::Group(group) | Target::GroupVersion(group, _) | Target::OpenApiV3Of(group, _) => {
+            Some(*group)
+        }
         Target::Custom(_) => Some(Group::Custom),
         Target::External { .. } => Some(Group::External),
     }

@@ -32,14 +32,107 @@ impl Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAcceptable;
 
+/// A version of aggregated discovery (`protocol.md` §2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aggregated {
+    /// Asked by kube-apiserver since 1.30.
+    V2,
+    /// Asked by 1.26 to 1.36.
+    V2Beta1,
+}
+
+impl Aggregated {
+    pub(crate) const ALL: [Self; 2] = [Self::V2, Self::V2Beta1];
+
+    pub(crate) const fn version(self) -> &'static str {
+        match self {
+            Self::V2 => "v2",
+            Self::V2Beta1 => "v2beta1",
+        }
+    }
+
+    pub(crate) const fn media_type(self) -> &'static str {
+        match self {
+            Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            Self::V2Beta1 => {
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+            }
+        }
+    }
+}
+
+/// The forms of the list of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupsForm {
+    /// `APIGroupList`.
+    Plain(Format),
+    /// `APIGroupDiscoveryList`, in JSON.
+    Aggregated(Aggregated),
+}
+
 /// One clause of the Accept header that may be met.
 struct Clause {
     range: String,
     quality: u16,
+    /// The transformation asked for, if one is.
+    aggregated: Option<Aggregated>,
 }
 
 /// Picks the encoding of the answer.
 pub(crate) fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
+    format_of(headers, &Format::ALL)
+}
+
+/// Whether the client takes JSON, where nothing else is made.
+pub(crate) fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
+    format_of(headers, &[Format::Json]).map(|_| ())
+}
+
+fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAcceptable> {
+    let Some(clauses) = clauses(headers) else {
+        return Ok(Format::Json);
+    };
+    clauses
+        .iter()
+        .filter(|clause| clause.aggregated.is_none())
+        .find_map(|clause| plain(clause, &clauses, offered))
+        .ok_or(NotAcceptable)
+}
+
+/// Picks the form of `/apis`.
+pub(crate) fn groups_form(headers: &HeaderMap) -> Result<GroupsForm, NotAcceptable> {
+    let Some(clauses) = clauses(headers) else {
+        return Ok(GroupsForm::Plain(Format::Json));
+    };
+    clauses
+        .iter()
+        .find_map(|clause| match clause.aggregated {
+            Some(version) if Format::Json.matches(&clause.range) && clause.quality > 0 => {
+                Some(GroupsForm::Aggregated(version))
+            }
+            Some(_) => None,
+            None => plain(clause, &clauses, &Format::ALL).map(GroupsForm::Plain),
+        })
+        .ok_or(NotAcceptable)
+}
+
+/// The first of the offered encodings that a clause admits and none refuses.
+fn plain(clause: &Clause, clauses: &[Clause], offered: &[Format]) -> Option<Format> {
+    let refused = |format: Format| {
+        clauses
+            .iter()
+            .filter(|clause| clause.quality == 0 && clause.aggregated.is_none())
+            .any(|clause| clause.range == format.media_type())
+    };
+    offered
+        .iter()
+        .copied()
+        .find(|format| clause.quality > 0 && format.matches(&clause.range) && !refused(*format))
+}
+
+/// The clauses of the Accept header, best first, equals in the order they
+/// came; `None` when there is no such header.
+fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
     let mut clauses = Vec::new();
     let mut given = false;
     for value in headers.get_all(ACCEPT) {
@@ -50,25 +143,8 @@ pub(crate) fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
         given |= !text.trim().is_empty();
         clauses.extend(text.split(',').filter_map(clause));
     }
-    if !given {
-        return Ok(Format::Json);
-    }
-    // Best first, equals in the order they came.
     clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality));
-    let refused = |format: Format| {
-        clauses
-            .iter()
-            .any(|clause| clause.quality == 0 && clause.range == format.media_type())
-    };
-    clauses
-        .iter()
-        .filter(|clause| clause.quality > 0)
-        .find_map(|clause| {
-            Format::ALL
-                .into_iter()
-                .find(|format| format.matches(&clause.range) && !refused(*format))
-        })
-        .ok_or(NotAcceptable)
+    given.then_some(clauses)
 }
 
 /// Reads a clause; `None` when it asks for a transformation that is not made
@@ -77,17 +153,34 @@ fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';');
     let range = parts.next()?.trim().to_ascii_lowercase();
     let mut quality = 1000;
+    let (mut kind, mut group, mut version) = ("", "", "");
     for part in parts {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let value = value.trim();
         match name.trim() {
             "q" => quality = thousandths(value),
-            "as" | "g" | "v" | "sv" if !value.is_empty() => return None,
+            "as" => kind = value,
+            "g" => group = value,
+            "v" => version = value,
+            "sv" if !value.is_empty() => return None,
             "stream" if value != "watch" => return None,
             _ => {}
         }
     }
-    Some(Clause { range, quality })
+    let aggregated = match (kind, group, version) {
+        ("", "", "") => None,
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", version) => Some(
+            Aggregated::ALL
+                .into_iter()
+                .find(|known| known.version() == version)?,
+        ),
+        _ => return None,
+    };
+    Some(Clause {
+        range,
+        quality,
+        aggregated,
+    })
 }
 
 /// A quality in thousandths; a malformed one counts as one, as in Go.
@@ -162,8 +255,47 @@ mod tests {
             ),
             ("application/json;q=0", Err(NotAcceptable)),
             (",,;;", Err(NotAcceptable)),
+            (Aggregated::V2.media_type(), Err(NotAcceptable)),
         ] {
             assert_eq!(pick(accept), wanted, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_groups_has_forms_of_its_own() {
+        let v2 = Aggregated::V2.media_type();
+        let beta = Aggregated::V2Beta1.media_type();
+        let plain = Ok(GroupsForm::Plain(Format::Json));
+        let aggregated = |version| Ok(GroupsForm::Aggregated(version));
+        for (accept, wanted) in [
+            (String::new(), plain),
+            (v2.to_owned(), aggregated(Aggregated::V2)),
+            (beta.to_owned(), aggregated(Aggregated::V2Beta1)),
+            (format!("{v2},{beta}"), aggregated(Aggregated::V2)),
+            (
+                format!("{v2};q=0.1,{beta}"),
+                aggregated(Aggregated::V2Beta1),
+            ),
+            (format!("{v2};profile=nopeer"), aggregated(Aggregated::V2)),
+            (format!("{v2};q=0,application/json"), plain),
+            (v2.replace("v=v2", "v=v3"), Err(NotAcceptable)),
+            (v2.replace("json", "yaml"), Err(NotAcceptable)),
+            (
+                format!("{},application/json", v2.replace("v=v2", "v=v3")),
+                plain,
+            ),
+            (
+                "application/json;as=APIGroupDiscoveryList".to_owned(),
+                Err(NotAcceptable),
+            ),
+            (
+                "application/json;g=apidiscovery.k8s.io".to_owned(),
+                Err(NotAcceptable),
+            ),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert_eq!(groups_form(&headers), wanted, "{accept:?}");
         }
     }
 }

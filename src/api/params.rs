@@ -15,6 +15,8 @@ pub(crate) struct Params {
     watch: Option<String>,
     timeout: Option<String>,
     pretty: Option<String>,
+    /// Which edition of an OpenAPI document the client knows of.
+    pub(crate) hash: Option<String>,
 }
 
 impl Params {
@@ -33,6 +35,7 @@ impl Params {
                 "watch" => &mut params.watch,
                 "timeout" => &mut params.timeout,
                 "pretty" => &mut params.pretty,
+                "hash" => &mut params.hash,
                 _ => continue,
             };
             if slot.is_none() {

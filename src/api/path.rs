@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::telemetry::health::Probe;
+
 /// The longest segment, names and resources alike.
 const MAX_SEGMENT: usize = 253;
 /// The longest metric name.
@@ -38,6 +40,15 @@ impl Group {
             Self::Custom => "custom.metrics.k8s.io",
             Self::External => "external.metrics.k8s.io",
         }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    fn version(self, name: &str) -> Option<Version> {
+        let mut versions = self.versions().iter().copied();
+        versions.find(|known| known.name() == name)
     }
 
     /// The versions, the preferred one first.
@@ -73,11 +84,20 @@ impl Version {
 /// What a path asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target<'p> {
-    /// `/livez`, `/healthz`, `/readyz`; the last one asks for readiness.
-    Health {
-        /// Whether readiness is asked for, not mere life.
-        ready: bool,
-    },
+    /// `/livez`, `/readyz`, `/healthz`: open to everybody.
+    Health(Probe),
+    /// `/readyz/NAME` and its like: one check, with its reason.
+    HealthCheck(Probe, &'p str),
+    /// `/metrics`.
+    Metrics,
+    /// `/version`.
+    Version,
+    /// `/openapi/v2`.
+    OpenApiV2,
+    /// `/openapi/v3`: which documents there are.
+    OpenApiV3,
+    /// `/openapi/v3/apis/<group>/<version>`.
+    OpenApiV3Of(Group, Version),
     /// `/apis`.
     Groups,
     /// `/apis/<group>`.
@@ -157,9 +177,16 @@ impl Target<'_> {
     #[must_use]
     pub fn attributes(&self, watch: bool) -> Attributes<'_> {
         match self {
-            Self::Health { .. } | Self::Groups | Self::Group(_) | Self::GroupVersion(..) => {
-                Attributes::NonResource
-            }
+            Self::Health(_)
+            | Self::HealthCheck(..)
+            | Self::Metrics
+            | Self::Version
+            | Self::OpenApiV2
+            | Self::OpenApiV3
+            | Self::OpenApiV3Of(..)
+            | Self::Groups
+            | Self::Group(_)
+            | Self::GroupVersion(..) => Attributes::NonResource,
             Self::Custom(target) => {
                 let metric = target.metric.as_ref();
                 let (resource, subresource, name) = match &target.object {
@@ -204,11 +231,8 @@ pub enum PathError {
 /// # Errors
 /// When it is malformed (400) or leads nowhere (404).
 pub fn parse(raw: &str) -> Result<Target<'_>, PathError> {
-    // Health paths are open without authorization: only their exact spelling.
-    match raw {
-        "/livez" | "/healthz" => return Ok(Target::Health { ready: false }),
-        "/readyz" => return Ok(Target::Health { ready: true }),
-        _ => {}
+    if let Some(target) = outside_of_groups(raw) {
+        return Ok(target);
     }
     let rest = raw
         .strip_prefix('/')
@@ -224,6 +248,35 @@ pub fn parse(raw: &str) -> Result<Target<'_>, PathError> {
     below_root(&segments).ok_or(PathError::NotFound)
 }
 
+/// The paths that are no API: only in their exact spelling, because rights to
+/// them are given by path, and health is open to everybody.
+fn outside_of_groups(raw: &str) -> Option<Target<'_>> {
+    match raw {
+        "/metrics" => return Some(Target::Metrics),
+        "/version" => return Some(Target::Version),
+        "/openapi/v2" => return Some(Target::OpenApiV2),
+        "/openapi/v3" => return Some(Target::OpenApiV3),
+        _ => {}
+    }
+    if let Some(rest) = raw.strip_prefix("/openapi/v3/apis/") {
+        let (group, version) = rest.split_once('/')?;
+        let group = Group::named(group)?;
+        return Some(Target::OpenApiV3Of(group, group.version(version)?));
+    }
+    let rest = raw.strip_prefix('/')?;
+    let (probe, name) = rest.split_once('/').unwrap_or((rest, ""));
+    let probe = Probe::ALL.into_iter().find(|known| known.name() == probe)?;
+    let is_check = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match name {
+        "" if rest == probe.name() => Some(Target::Health(probe)),
+        "" => None,
+        name => name
+            .bytes()
+            .all(is_check)
+            .then_some(Target::HealthCheck(probe, name)),
+    }
+}
+
 fn below_root<'p>(segments: &[Cow<'p, str>]) -> Option<Target<'p>> {
     let (first, rest) = segments.split_first()?;
     if first != "apis" {
@@ -232,15 +285,11 @@ fn below_root<'p>(segments: &[Cow<'p, str>]) -> Option<Target<'p>> {
     let Some((group, rest)) = rest.split_first() else {
         return Some(Target::Groups);
     };
-    let group = Group::ALL.into_iter().find(|known| known.name() == group)?;
+    let group = Group::named(group)?;
     let Some((version, rest)) = rest.split_first() else {
         return Some(Target::Group(group));
     };
-    let version = group
-        .versions()
-        .iter()
-        .copied()
-        .find(|known| known.name() == version)?;
+    let version = group.version(version)?;
     match (group, rest) {
         (_, []) => Some(Target::GroupVersion(group, version)),
         (Group::Custom, rest) => custom(version, rest).map(Target::Custom),

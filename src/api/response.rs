@@ -9,12 +9,15 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, RETRY_AFTER,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 
+use crate::core::time::Timestamp;
+
+use super::documents::Tagged;
 use super::json;
 use super::negotiate::{self, Format};
 use super::status::Failure;
@@ -26,6 +29,9 @@ const MAX_AUDIT_ID: usize = 64;
 /// `pkg/endpoints/handlers/responsewriters/writers.go`).
 const GZIP_OVER: usize = 128 * 1024;
 
+/// A year, in seconds.
+const YEAR: i64 = 365 * 24 * 3600;
+
 /// How the client wants its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
@@ -36,22 +42,85 @@ pub(crate) struct Manner {
 
 /// A success.
 pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
-    let mut body = dress(body, manner);
-    let mut compressed = false;
-    if manner.gzip
-        && body.len() > GZIP_OVER
-        && let Some(smaller) = gzip(&body)
-    {
-        body = smaller;
-        compressed = true;
-    }
-    let mut response = typed(StatusCode::OK, manner.format.media_type(), body);
-    if compressed {
+    let body = dress(body, manner);
+    let media_type = manner.format.media_type();
+    typed_gzip(media_type, body, manner.gzip)
+}
+
+/// Compresses what is large, for those who take it.
+fn typed_gzip(media_type: &'static str, body: Bytes, takes_gzip: bool) -> Response<Full<Bytes>> {
+    let compressed = if takes_gzip && body.len() > GZIP_OVER {
+        gzip(&body)
+    } else {
+        None
+    };
+    let is_compressed = compressed.is_some();
+    let mut response = typed(StatusCode::OK, media_type, compressed.unwrap_or(body));
+    if is_compressed {
         let headers = response.headers_mut();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     response
+}
+
+/// How long a client may keep a document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Keep {
+    /// It asks each time, with the tag.
+    Ask,
+    /// It may share it with others, and asks each time.
+    Shared,
+    /// The address holds the document's hash: a year from now on.
+    Forever(Timestamp),
+}
+
+/// A document that clients keep, or 304 when the client has it.
+pub(crate) fn kept(
+    document: &Tagged,
+    media_type: &'static str,
+    keep: Keep,
+    request: &HeaderMap,
+) -> Response<Full<Bytes>> {
+    let mut response = if document.is_known(request) {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        let takes_gzip = negotiate::takes_gzip(request);
+        typed_gzip(media_type, document.body.clone(), takes_gzip)
+    };
+    let headers = response.headers_mut();
+    vary_by_accept(headers);
+    if let Some(etag) = document.etag() {
+        headers.insert(ETAG, etag);
+    }
+    match keep {
+        Keep::Ask => {}
+        Keep::Shared => {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        }
+        Keep::Forever(now) => {
+            let forever = HeaderValue::from_static("public, immutable");
+            headers.insert(CACHE_CONTROL, forever);
+            if let Some(expires) = http_date(now.secs().saturating_add(YEAR)) {
+                headers.insert(EXPIRES, expires);
+            }
+        }
+    }
+    response
+}
+
+/// Says that the answer depends on the Accept header.
+pub(crate) fn vary_by_accept(headers: &mut HeaderMap) {
+    headers.append(VARY, HeaderValue::from_static("Accept"));
+}
+
+/// A point in time as RFC 9110 §5.6.7 writes it.
+fn http_date(secs: i64) -> Option<HeaderValue> {
+    let at = jiff::Timestamp::from_second(secs).ok()?;
+    let text = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    HeaderValue::try_from(text).ok()
 }
 
 /// A failure as a `Status`, never compressed.
@@ -77,20 +146,13 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     response
 }
 
-/// Plain text: health.
-pub(crate) fn text(code: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
-    typed(
-        code,
-        "text/plain; charset=utf-8",
-        Bytes::from_static(body.as_bytes()),
-    )
-}
-
 /// The headers every answer has (`protocol.md` §7.1).
 pub(crate) fn finish(response: &mut Response<Full<Bytes>>, request: &HeaderMap) {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
     let audit_id = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
     if let Some(id) = audit_id.cloned().or_else(fresh_audit_id) {
         headers.insert(AUDIT_ID, id);
@@ -152,5 +214,18 @@ pub(crate) fn plain_manner(headers: &HeaderMap) -> Manner {
         format: negotiate::format(headers).unwrap_or(Format::Json),
         pretty: negotiate::is_person(headers),
         gzip: negotiate::takes_gzip(headers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_http() {
+        let date = |secs| http_date(secs).unwrap().to_str().unwrap().to_owned();
+        // The example of RFC 9110.
+        assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(http_date(i64::MAX), None);
     }
 }

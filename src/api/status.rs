@@ -40,6 +40,8 @@ pub(crate) enum Failure {
     WatchNotSupported { group: Group, resource: String },
     /// None of the wanted encodings is made here.
     NotAcceptable,
+    /// This document is made in JSON only.
+    JsonOnly,
     /// The provider has no answer.
     Provider(Error, Box<Asked>),
     /// The request's body is over the limit.
@@ -115,6 +117,12 @@ impl Failure {
                 "only the following media types are accepted: application/json, \
                  application/vnd.kubernetes.protobuf"
                     .to_owned(),
+                None,
+            ),
+            Self::JsonOnly => (
+                406,
+                "NotAcceptable",
+                "only the following media types are accepted: application/json".to_owned(),
                 None,
             ),
             Self::BodyTooLarge => (

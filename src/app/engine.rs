@@ -5,12 +5,12 @@
 //! that failed: what is known then ages by its own timestamps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::clock;
+use super::{clock, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
 use crate::core::signal::{SignalId, SignalSpec};
@@ -21,6 +21,9 @@ use crate::provider::gpu::GpuProvider;
 use crate::source::health::{Event, Journal};
 use crate::source::pace::Pace;
 use crate::source::{Error, ErrorKind, Source};
+use crate::telemetry::Telemetry;
+use crate::telemetry::health::{Check, Heartbeat, State, Weight};
+use crate::telemetry::metrics::Polls;
 
 /// The default time between polls, and the longest: a sample waits no longer
 /// than this to be served.
@@ -32,6 +35,10 @@ const POLL_MIN: Duration = Duration::from_secs(1);
 /// A fleet of this many series costs Prometheus some ten milliseconds a query
 /// (`dcgm.md` §5.2): up to here the poll follows the scrape interval.
 const SMALL_FLEET_SERIES: usize = 10_000;
+
+/// No round takes longer: every query has a time limit. A loop that does not
+/// come back is stuck or dead, and values would age until none is left.
+const LONGEST_ROUND: Duration = Duration::from_secs(1800);
 
 /// How often the grid may change within one round: the scrape interval shows
 /// first, then the exporter's.
@@ -52,8 +59,8 @@ pub struct EngineSettings {
     pub poll: Option<Duration>,
     /// Who serves the values.
     pub provider: Arc<GpuProvider>,
-    /// Set once the first round has ended.
-    pub ready: Arc<AtomicBool>,
+    /// Told of every poll; ready once the first round has ended.
+    pub telemetry: Telemetry,
 }
 
 impl std::fmt::Debug for EngineSettings {
@@ -72,7 +79,9 @@ pub struct Engine {
     inventory: InventoryAt,
     poll: Option<Duration>,
     provider: Arc<GpuProvider>,
-    ready: Arc<AtomicBool>,
+    polls: Polls,
+    first_round: Check,
+    heartbeat: Heartbeat,
     journal: Journal,
     batch: Batch,
     said_empty: bool,
@@ -101,6 +110,9 @@ impl Engine {
     /// An engine that has not polled yet.
     #[must_use]
     pub fn new(settings: EngineSettings) -> Self {
+        let waiting = State::Waiting("the first round of queries has not ended".to_owned());
+        let health = &settings.telemetry.health;
+        let first_round = health.register("first-poll", Weight::Readiness, waiting);
         Self {
             signals: settings.pipeline.signals.clone(),
             pipeline: Pipeline::new(settings.pipeline),
@@ -108,7 +120,9 @@ impl Engine {
             inventory: settings.inventory,
             poll: settings.poll,
             provider: settings.provider,
-            ready: settings.ready,
+            polls: settings.telemetry.metrics.polls().clone(),
+            first_round,
+            heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
             journal: Journal::default(),
             batch: Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new()),
             said_empty: false,
@@ -120,13 +134,16 @@ impl Engine {
         let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), clock::now(), 0.0);
         loop {
             let wait = pace.due().since(clock::now());
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                _ = stop.wait_for(|stop| *stop) => return,
-            }
+            self.heartbeat.back_within(wait + LONGEST_ROUND);
             let round = tokio::select! {
-                round = self.round() => round,
-                _ = stop.wait_for(|stop| *stop) => return,
+                round = async {
+                    tokio::time::sleep(wait).await;
+                    self.round().await
+                } => round,
+                _ = stop.wait_for(|stop| *stop) => {
+                    self.heartbeat.done();
+                    return;
+                }
             };
             // Windows that were emptied to be filled again, and then were not,
             // must not replace what is known: the last snapshot stands, and ages
@@ -199,13 +216,18 @@ impl Engine {
     async fn ask(&mut self, spec: &SignalSpec) -> Result<(), bool> {
         let now = clock::now();
         let range = self.pipeline.range(spec.id, now);
+        let asked = Instant::now();
         match self
             .source
             .fetch(spec, now, range, now, &mut self.batch)
             .await
         {
             Ok(_) => {
+                let took = asked.elapsed();
                 let report = self.pipeline.take(&self.batch, now);
+                let intake = measure::intake(&report);
+                let name = &spec.name;
+                self.polls.answered(name, took, measure::secs(now), intake);
                 self.log_report(spec, &report);
                 for event in self.journal.succeeded(spec.id, clock::now()) {
                     self.log(&event);
@@ -217,6 +239,8 @@ impl Engine {
                 if is_refusal(&error) {
                     self.pipeline.refused(spec.id);
                 }
+                let kind = error.kind().label();
+                self.polls.failed(&spec.name, kind, asked.elapsed());
                 if let Some(event) = self.journal.failed(spec.id, &error, clock::now()) {
                     self.log(&event);
                 }
@@ -236,9 +260,13 @@ impl Engine {
     fn publish(&mut self) {
         let now = clock::now();
         let inventory = (self.inventory)(now);
+        let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
+        let series = self.pipeline.store().series_len();
+        let in_force = measure::in_force(&snapshot, now, began.elapsed(), series);
+        self.polls.published(&in_force);
         self.provider.publish(Arc::new(snapshot));
-        self.ready.store(true, Ordering::Release);
+        self.first_round.ok();
     }
 
     fn say_if_empty(&mut self, round: Round) {

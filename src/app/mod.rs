@@ -3,5 +3,9 @@
 
 pub mod clock;
 pub mod engine;
+mod measure;
+pub mod shutdown;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Engine, EngineSettings};

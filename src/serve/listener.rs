@@ -115,6 +115,7 @@ pub struct Listener {
     tls: Arc<ArcSwap<ServerConfig>>,
     limits: Limits,
     refuse: Refuse,
+    leaving: Option<watch::Receiver<bool>>,
 }
 
 impl Listener {
@@ -132,6 +133,19 @@ impl Listener {
             tls,
             limits,
             refuse,
+            leaving: None,
+        }
+    }
+
+    /// When `leaving` turns true, connections that are open then say goodbye,
+    /// and new ones are served on: a client that keeps its connection for good
+    /// is sent to another replica before this one stops. It must turn true
+    /// before the `stop` of [`Listener::run`] does.
+    #[must_use]
+    pub fn leaving(self, leaving: watch::Receiver<bool>) -> Self {
+        Self {
+            leaving: Some(leaving),
+            ..self
         }
     }
 
@@ -154,7 +168,7 @@ impl Listener {
                 place: Arc::new(places.enter()),
                 limits: self.limits,
                 refuse: self.refuse,
-                stop: stop.clone(),
+                stop: self.end_of_connections(&stop),
             };
             tokio::spawn(visit.run(service.clone()));
         }
@@ -163,6 +177,14 @@ impl Listener {
         let grace = self.limits.drain + Duration::from_secs(1);
         if tokio::time::timeout(grace, places.emptied()).await.is_err() {
             tracing::warn!("some connections did not end in time");
+        }
+    }
+
+    /// What ends a connection that begins now.
+    fn end_of_connections(&self, stop: &watch::Receiver<bool>) -> watch::Receiver<bool> {
+        match &self.leaving {
+            Some(leaving) if !*leaving.borrow() => leaving.clone(),
+            _ => stop.clone(),
         }
     }
 

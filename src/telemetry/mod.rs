@@ -1,8 +1,41 @@
-//! What the program says of itself.
+//! What the program says of itself: the log, its health, its metrics.
+//!
+//! Other modules are handed [`health::Check`]s and counters; none of them
+//! knows who reads those.
+
+pub mod endpoints;
+pub mod health;
+pub mod layer;
+pub mod metrics;
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+
+/// Health and metrics together, as they are passed around. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Telemetry {
+    /// The named checks.
+    pub health: health::Health,
+    /// The counters.
+    pub metrics: metrics::Metrics,
+}
+
+impl Telemetry {
+    /// With no check but `ping`, and every counter at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let health = health::Health::new();
+        let metrics = metrics::Metrics::new(&health);
+        Self { health, metrics }
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// Starts logging to standard error: `info` and above, or what `RUST_LOG` says.
 /// Called once; a second call changes nothing.

@@ -1,10 +1,13 @@
 //! The API over real TLS connections. A test whose name begins with a number
 //! is that statement of `protocol.md` §9.
 
+mod aggregated;
 mod discovery;
 mod fixture;
 mod lane;
 mod negotiation;
+mod openapi;
+mod operation;
 mod parameters;
 mod paths;
 mod robustness;
@@ -12,11 +15,11 @@ mod routing;
 mod values;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde_json::Value as Json;
 
 use crate::api::Api;
+use crate::telemetry::Telemetry;
 use crate::testing::test_server::{Answer, TestServer};
 
 use fixture::{Fixture, NOW};
@@ -27,8 +30,7 @@ const EXT: &str = "/apis/external.metrics.k8s.io/v1beta1";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn api(fixture: &Arc<Fixture>) -> Api {
-    let ready = Arc::new(AtomicBool::new(true));
-    Api::new(fixture.clone(), || NOW, ready)
+    Api::new(fixture.clone(), || NOW, Telemetry::new())
 }
 
 async fn server() -> (TestServer, Arc<Fixture>) {

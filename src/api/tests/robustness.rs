@@ -214,7 +214,7 @@ fn a_panic_is_our_fault_and_a_status() {
             panic!("broken")
         }
     }
-    let api = Api::new(Arc::new(Broken), || NOW, Arc::new(AtomicBool::new(true)));
+    let api = Api::new(Arc::new(Broken), || NOW, Telemetry::new());
     let (parts, ()) = http::Request::get("/apis").body(()).unwrap().into_parts();
     assert_eq!(api.handle(&parts).status(), 500);
 }

@@ -1,6 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::telemetry::health::{State, Weight};
 
 #[tokio::test]
 async fn s016_wildcard_lists_exactly_the_pods_with_data() {
@@ -246,8 +247,13 @@ async fn before_the_first_poll_the_answer_is_503_without_retry_after() {
 #[tokio::test]
 async fn health_is_plain_text_and_readiness_can_be_refused() {
     let fixture = Arc::new(Fixture::new());
-    let ready = Arc::new(AtomicBool::new(false));
-    let api = Api::new(fixture, || NOW, ready.clone());
+    let telemetry = Telemetry::new();
+    let ready = telemetry.health.register(
+        "objects",
+        Weight::Readiness,
+        State::Waiting("the list of pods".to_owned()),
+    );
+    let api = Api::new(fixture, || NOW, telemetry);
     let server = TestServer::start(api).await;
     for path in ["/livez", "/healthz"] {
         let answer = server.get(path).await;
@@ -258,7 +264,7 @@ async fn health_is_plain_text_and_readiness_can_be_refused() {
         );
     }
     assert_eq!(server.get("/readyz").await.status, 500);
-    ready.store(true, Ordering::SeqCst);
+    ready.ok();
     let answer = server.get("/readyz").await;
     assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
     assert_eq!(

@@ -11,7 +11,6 @@ mod show;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -32,7 +31,7 @@ use crate::pipeline::Settings;
 use crate::provider::gpu::GpuProvider;
 use crate::serve::listener::{Limits, Listener};
 use crate::source::{KeyHasher, Prometheus, Source};
-use crate::telemetry;
+use crate::telemetry::{self, Telemetry};
 
 /// A kubectl that hangs on must not hold up Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -87,11 +86,11 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         .chain(config.metrics.clone())
         .collect();
     let provider = Arc::new(GpuProvider::new(&metrics));
-    let ready = Arc::new(AtomicBool::new(false));
+    let telemetry = Telemetry::new();
     let (stop, stopped) = watch::channel(false);
-    let engine = engine(config, feed, metrics, &provider, &ready);
+    let engine = engine(config, feed, metrics, &provider, &telemetry);
     let polling = tokio::spawn(engine.run(stopped.clone()));
-    let server = Api::new(Arc::clone(&provider) as _, clock::now, ready);
+    let server = Api::new(Arc::clone(&provider) as _, clock::now, telemetry).counted();
     let limits = Limits {
         drain: DRAIN,
         ..Limits::default()
@@ -178,7 +177,7 @@ fn engine(
     feed: Feed,
     metrics: Vec<MetricSpec>,
     provider: &Arc<GpuProvider>,
-    ready: &Arc<AtomicBool>,
+    telemetry: &Telemetry,
 ) -> Engine {
     if let Some(scrape) = feed.scrape {
         // Who scrapes knows the interval, and the exporters renew as often.
@@ -197,7 +196,7 @@ fn engine(
         inventory: feed.inventory,
         poll: config.poll,
         provider: Arc::clone(provider),
-        ready: Arc::clone(ready),
+        telemetry: telemetry.clone(),
     })
 }
 

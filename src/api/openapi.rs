@@ -1,0 +1,237 @@
+//! OpenAPI: what our paths and lists look like (`protocol.md` §2.6).
+//!
+//! kube-apiserver merges the v2 document into its own and passes the v3
+//! documents on; `kubectl explain` reads them. The types of apimachinery that
+//! our lists hold are written out where they are used: as definitions they
+//! would meet those of kube-apiserver under the same names.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::documents::Tagged;
+use super::path::{Group, Version};
+
+mod schemas;
+
+/// So many external metrics have a path of their own in the v3 document, which
+/// is how `kubectl explain` finds a resource; the others are covered by the
+/// path with `{metric}`.
+const MAX_PATHS: usize = 1_000;
+
+/// The two languages of description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    /// Swagger 2.0.
+    V2,
+    /// OpenAPI 3.0.
+    V3,
+}
+
+impl Dialect {
+    const fn definitions(self) -> &'static str {
+        match self {
+            Self::V2 => "#/definitions/",
+            Self::V3 => "#/components/schemas/",
+        }
+    }
+}
+
+/// `/openapi/v2`.
+pub(crate) fn v2(versions: impl Iterator<Item = (Group, Version)>) -> Vec<u8> {
+    let (mut all_paths, mut definitions) = (Map::new(), Map::new());
+    for (group, version) in versions {
+        all_paths.append(&mut paths(Dialect::V2, group, version));
+        definitions.append(&mut schemas::all(Dialect::V2, group, version));
+    }
+    super::json::document(&json!({
+        "swagger": "2.0",
+        "info": info(),
+        "paths": all_paths,
+        "definitions": definitions,
+    }))
+}
+
+/// `/openapi/v3`: where the documents are. Their hashes stand in the
+/// addresses, so that a client may keep them for good.
+pub(crate) fn v3_root(documents: &[(Group, Version, Tagged)]) -> Vec<u8> {
+    let paths: Map<String, Json> = documents
+        .iter()
+        .map(|(group, version, document)| {
+            let at = format!("apis/{}/{}", group.name(), version.name());
+            let url = format!("/openapi/v3/{at}?hash={}", document.hash);
+            (at, json!({"serverRelativeURL": url}))
+        })
+        .collect();
+    super::json::document(&json!({"paths": paths}))
+}
+
+/// `/openapi/v3/apis/<group>/<version>`; `external` are the configured external
+/// metrics.
+pub(crate) fn v3(group: Group, version: Version, external: &[Arc<str>]) -> Vec<u8> {
+    let mut paths = paths(Dialect::V3, group, version);
+    if group == Group::External {
+        let named = external.iter().filter(|name| is_plain(name));
+        for metric in named.take(MAX_PATHS) {
+            let path = Path {
+                below: format!("/namespaces/{{namespace}}/{metric}"),
+                id: format!("{}NamespacedMetric_{metric}", id(group, version)),
+                parameters: &["namespace"],
+                action: "list",
+                description: "the values of this external metric",
+            };
+            paths.extend([path.document(Dialect::V3, group, version)]);
+        }
+    }
+    super::json::document(&json!({
+        "openapi": "3.0.0",
+        "info": info(),
+        "paths": paths,
+        "components": {"schemas": schemas::all(Dialect::V3, group, version)},
+    }))
+}
+
+/// Whether a name can stand in a path template as it is.
+fn is_plain(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
+}
+
+fn info() -> Json {
+    json!({"title": "gpu-metrics-apiserver", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// The beginning of operation names, which are distinct in the whole cluster.
+const fn id(group: Group, version: Version) -> &'static str {
+    match (group, version) {
+        (Group::Custom, Version::V1Beta1) => "getCustomMetricsV1beta1",
+        (Group::Custom, Version::V1Beta2) => "getCustomMetricsV1beta2",
+        (Group::External, _) => "getExternalMetricsV1beta1",
+    }
+}
+
+fn paths(dialect: Dialect, group: Group, version: Version) -> Map<String, Json> {
+    let path = |below: &str, id_end, parameters, action, description| Path {
+        below: below.to_owned(),
+        id: format!("{}{id_end}", id(group, version)),
+        parameters,
+        action,
+        description,
+    };
+    let paths = match group {
+        Group::Custom => vec![
+            path(
+                "/namespaces/{namespace}/metrics/{metric}",
+                "NamespaceMetric",
+                &["namespace", "metric"],
+                "get",
+                "a metric that describes the namespace itself",
+            ),
+            path(
+                "/namespaces/{namespace}/{resource}/{name}/{metric}",
+                "NamespacedMetric",
+                &["namespace", "resource", "name", "metric"],
+                "get",
+                "a metric of an object in a namespace, or of all that labelSelector selects when the name is *",
+            ),
+            path(
+                "/{resource}/{name}/{metric}",
+                "ClusterMetric",
+                &["resource", "name", "metric"],
+                "get",
+                "a metric of an object without a namespace, or of all that labelSelector selects when the name is *",
+            ),
+        ],
+        Group::External => vec![path(
+            "/namespaces/{namespace}/{metric}",
+            "NamespacedMetric",
+            &["namespace", "metric"],
+            "list",
+            "the values of an external metric",
+        )],
+    };
+    paths
+        .into_iter()
+        .map(|path| path.document(dialect, group, version))
+        .collect()
+}
+
+/// A path with its one operation.
+struct Path {
+    /// Below the group's version.
+    below: String,
+    id: String,
+    parameters: &'static [&'static str],
+    action: &'static str,
+    description: &'static str,
+}
+
+impl Path {
+    fn document(&self, dialect: Dialect, group: Group, version: Version) -> (String, Json) {
+        let at = format!("/apis/{}/{}{}", group.name(), version.name(), self.below);
+        let list = schemas::list_name(group, version);
+        let schema = json!({"$ref": format!("{}{list}", dialect.definitions())});
+        let mut operation = json!({
+            "description": self.description,
+            "operationId": self.id,
+            "tags": [schemas::tag(group, version)],
+            "x-kubernetes-action": self.action,
+            "x-kubernetes-group-version-kind": schemas::kind(group, version, schemas::list_kind(group)),
+        });
+        let response = match dialect {
+            Dialect::V2 => {
+                operation["produces"] =
+                    json!(["application/json", "application/vnd.kubernetes.protobuf"]);
+                operation["schemes"] = json!(["https"]);
+                json!({"description": "OK", "schema": schema})
+            }
+            Dialect::V3 => json!({"description": "OK", "content": {
+                "application/json": {"schema": schema},
+                "application/vnd.kubernetes.protobuf": {"schema": schema},
+            }}),
+        };
+        operation["responses"] = json!({"200": response});
+        let in_path = self.parameters.iter().map(|name| {
+            let meaning = match *name {
+                "namespace" => "the objects' namespace",
+                "resource" => "the objects' resource, plural or plural.group",
+                "name" => "the object's name, or *",
+                _ => "the metric's name",
+            };
+            parameter(dialect, "path", name, meaning)
+        });
+        let in_query = query_parameters(group)
+            .iter()
+            .map(|(name, meaning)| parameter(dialect, "query", name, meaning));
+        let parameters: Vec<Json> = in_path.chain(in_query).collect();
+        (at, json!({"get": operation, "parameters": parameters}))
+    }
+}
+
+const fn query_parameters(group: Group) -> &'static [(&'static str, &'static str)] {
+    match group {
+        Group::Custom => &[
+            ("labelSelector", "selects objects by their labels"),
+            ("metricLabelSelector", "selects series by their labels"),
+        ],
+        Group::External => &[("labelSelector", "selects series by their labels")],
+    }
+}
+
+fn parameter(dialect: Dialect, place: &str, name: &str, meaning: &str) -> Json {
+    let mut parameter = json!({"name": name, "in": place, "description": meaning});
+    if place == "path" {
+        parameter["required"] = json!(true);
+    }
+    parameter["uniqueItems"] = json!(true);
+    match dialect {
+        Dialect::V2 => parameter["type"] = json!("string"),
+        Dialect::V3 => {
+            if let Some(fields) = parameter.as_object_mut() {
+                fields.remove("uniqueItems");
+            }
+            parameter["schema"] = json!({"type": "string", "uniqueItems": true});
+        }
+    }
+    parameter
+}

@@ -1,0 +1,196 @@
+use super::*;
+use crate::telemetry::health::{State, Weight};
+use crate::telemetry::metrics::Exposition;
+
+/// A server whose requests are counted, and what counts them.
+async fn counted() -> (TestServer, Telemetry) {
+    let telemetry = Telemetry::new();
+    let fixture = Arc::new(Fixture::new());
+    let api = Api::new(fixture, || NOW, telemetry.clone());
+    (TestServer::start(api.counted()).await, telemetry)
+}
+
+fn rows(telemetry: &Telemetry) -> Vec<String> {
+    let text = telemetry.metrics.render(Exposition::Prometheus).unwrap();
+    text.lines()
+        .filter(|line| line.starts_with("gpu_metrics_apiserver_requests_total"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[tokio::test]
+async fn s106_invented_paths_make_no_series() {
+    let (server, telemetry) = counted().await;
+    let round = |round: usize| {
+        vec![
+            format!("{V2}/namespaces/n{round}/pods/p{round}/m{round}"),
+            format!("{V2}/namespaces/n{round}/things{round}/x/m"),
+            format!("{V2}/namespaces/n{round}/metrics/m{round}"),
+            format!("{V2}/nodes{round}/x/m"),
+            format!("{EXT}/namespaces/ns/metric{round}"),
+            format!("/apis/group{round}/v1"),
+            format!("/readyz/check{round}"),
+            format!("/{round}"),
+            format!("/livez?verbose={round}"),
+        ]
+    };
+    let agents = |round: usize| format!("agent/{round}");
+    for path in round(0) {
+        let agent = agents(0);
+        server.send("GET", &path, &[("User-Agent", &agent)]).await;
+    }
+    let first = rows(&telemetry);
+    assert!(!first.is_empty());
+    for number in 1..20 {
+        for path in round(number) {
+            let agent = agents(number);
+            server.send("GET", &path, &[("User-Agent", &agent)]).await;
+        }
+    }
+    let strip = |rows: Vec<String>| -> Vec<String> {
+        let names = rows.iter().filter_map(|row| row.rsplit_once(' '));
+        let mut names: Vec<String> = names.map(|(name, _)| name.to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(strip(rows(&telemetry)), strip(first));
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_what_they_ask_for() {
+    let (server, telemetry) = counted().await;
+    let pods = format!("{V2}/namespaces/ns/pods/*/m");
+    for (method, path) in [
+        ("GET", pods.as_str()),
+        ("GET", pods.as_str()),
+        ("POST", pods.as_str()),
+        ("GET", &format!("{EXT}/namespaces/ns/queue_depth")),
+        ("GET", &format!("{EXT}/namespaces/ns/queue_depth?watch=1")),
+        ("GET", "/apis"),
+        ("GET", V1),
+        ("GET", "/openapi/v2"),
+        ("GET", "/readyz"),
+        ("GET", "/metrics"),
+        ("GET", "/version"),
+        ("BREW", "/nope"),
+    ] {
+        server.send(method, path, &[]).await;
+    }
+    let (custom, external) = ("custom.metrics.k8s.io", "external.metrics.k8s.io");
+    let mut wanted: Vec<String> = [
+        ("get", custom, "pods", 200, 2),
+        ("post", custom, "pods", 405, 1),
+        ("list", external, "external", 200, 1),
+        ("watch", external, "external", 405, 1),
+        ("get", "", "discovery", 200, 2),
+        ("get", "", "openapi", 200, 1),
+        ("get", "", "health", 200, 1),
+        ("get", "", "metrics", 200, 1),
+        ("get", "", "version", 200, 1),
+        ("other", "", "other", 404, 1),
+    ]
+    .map(|(verb, group, resource, code, count)| {
+        format!(
+            "gpu_metrics_apiserver_requests_total{{verb=\"{verb}\",group=\"{group}\",\
+             resource=\"{resource}\",code=\"{code}\"}} {count}"
+        )
+    })
+    .into();
+    let mut seen = rows(&telemetry);
+    wanted.sort();
+    seen.sort();
+    assert_eq!(seen, wanted);
+}
+
+#[tokio::test]
+async fn metrics_and_single_checks_are_served_beside_the_api() {
+    let (server, telemetry) = counted().await;
+    let check = telemetry
+        .health
+        .register("certificates", Weight::Readiness, State::Ok);
+    let answer = server.get("/metrics").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert!(answer.text().contains("\nprocess_open_fds "));
+    let well = "gpu_metrics_apiserver_health_check{name=\"certificates\"}";
+    assert!(answer.text().contains(&format!("{well} 1")));
+    check.failed("/etc/tls/tls.crt: no such file");
+    assert!(
+        server
+            .get("/metrics")
+            .await
+            .text()
+            .contains(&format!("{well} 0"))
+    );
+    let open = server.get("/readyz").await;
+    assert_eq!(open.status, 500);
+    assert!(!open.text().contains("/etc"), "reasons are withheld");
+    let closed = server.get("/readyz/certificates").await;
+    assert_eq!(
+        (closed.status, closed.text().as_str()),
+        (
+            500,
+            "internal server error: /etc/tls/tls.crt: no such file\n"
+        )
+    );
+    assert_eq!(server.get("/readyz/ping").await.text(), "ok");
+    assert_eq!(status(&server.get("/readyz/nope").await)["code"], 404);
+    assert_eq!(server.get("/livez/certificates").await.status, 404);
+    let verbose = server.get("/readyz?verbose&exclude=certificates").await;
+    assert_eq!(
+        verbose.text(),
+        "[+]ping ok\n[+]certificates excluded: ok\nreadyz check passed\n"
+    );
+    for path in ["/metrics", "/version", "/readyz", "/openapi/v2"] {
+        let answer = server.send("POST", path, &[]).await;
+        assert_eq!(answer.status, 405, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn s103_discovery_and_readiness_stand_while_the_backend_is_down() {
+    let (server, fixture) = server().await;
+    fixture
+        .ready
+        .store(false, std::sync::atomic::Ordering::SeqCst);
+    for path in [
+        "/apis",
+        V1,
+        V2,
+        EXT,
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+    ] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+    let answer = server.get(&format!("{V2}/namespaces/ns/pods/*/m")).await;
+    assert!(answer.status >= 500);
+    assert_eq!(answer.header("retry-after"), None);
+    status(&answer);
+    assert_eq!(server.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_version_is_one_that_kubectl_understands() {
+    let (server, _) = server().await;
+    let body = server.get("/version").await.json();
+    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    assert_eq!(body["gitVersion"], version);
+    for field in [
+        "major",
+        "minor",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ] {
+        assert!(body[field].is_string(), "{field}");
+    }
+}

@@ -1,0 +1,228 @@
+//! How the server stops (`protocol.md` §7.7, §11.15): not ready at once, serving
+//! on while the cluster takes notice, then no new connection and a short time
+//! for requests under way.
+//!
+//! kube-apiserver keeps one connection for all users and leaves it only when it
+//! is told to, so that connections are told early in the delay, while new ones
+//! are still taken: a client that comes back is answered.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::telemetry::health::{Check, Health, State, Weight};
+
+/// Where the server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Ready, as far as this goes.
+    Serving,
+    /// Not ready, and serving as before.
+    NotReady,
+    /// Open connections are told to end; new ones are served.
+    Leaving,
+    /// No new connections; requests under way are answered.
+    Draining,
+}
+
+/// How long the phases last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// From the signal to draining (`--shutdown-delay-duration`).
+    pub delay: Duration,
+    /// For draining, at most.
+    pub drain: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            delay: Duration::from_secs(5),
+            drain: Duration::from_secs(6),
+        }
+    }
+}
+
+/// How it ended. Either way the exit code is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything under way was answered.
+    Drained,
+    /// Something took too long and is cut off.
+    CutOff,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Shutdown {
+    phase: watch::Sender<Phase>,
+    leaving: watch::Sender<bool>,
+    draining: watch::Sender<bool>,
+    check: Check,
+}
+
+impl Shutdown {
+    /// A server that serves; registers the readiness check `shutdown`.
+    #[must_use]
+    pub fn new(health: &Health) -> Self {
+        Self {
+            phase: watch::Sender::new(Phase::Serving),
+            leaving: watch::Sender::new(false),
+            draining: watch::Sender::new(false),
+            check: health.register("shutdown", Weight::Readiness, State::Ok),
+        }
+    }
+
+    /// The phase, as it changes.
+    #[must_use]
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Turns true when connections that are open then shall end
+    /// (`Listener::leaving`).
+    #[must_use]
+    pub fn leaving(&self) -> watch::Receiver<bool> {
+        self.leaving.subscribe()
+    }
+
+    /// Turns true when everything ends: for listeners (`Listener::run`) and for
+    /// tasks such as the poll loop, which works until then because values are
+    /// served until then.
+    #[must_use]
+    pub fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// Goes through the phases. `drained` ends when the listeners and tasks
+    /// have; `hurry` is a second signal, which cuts everything short.
+    pub async fn run(
+        self,
+        times: Times,
+        drained: impl Future<Output = ()>,
+        hurry: impl Future<Output = ()>,
+    ) -> Outcome {
+        tokio::select! {
+            biased;
+            () = hurry => {
+                self.enter(Phase::Draining);
+                Outcome::CutOff
+            }
+            outcome = self.walk(times, drained) => outcome,
+        }
+    }
+
+    async fn walk(&self, times: Times, drained: impl Future<Output = ()>) -> Outcome {
+        self.enter(Phase::NotReady);
+        // Time for the endpoint to be taken out, so that who is told to leave
+        // finds another replica.
+        let notice = times.delay / 4;
+        tokio::time::sleep(notice).await;
+        self.enter(Phase::Leaving);
+        tokio::time::sleep(times.delay.saturating_sub(notice)).await;
+        self.enter(Phase::Draining);
+        match tokio::time::timeout(times.drain, drained).await {
+            Ok(()) => Outcome::Drained,
+            Err(_) => Outcome::CutOff,
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        tracing::info!(?phase, "stopping");
+        self.check.failed("the server is stopping");
+        if phase >= Phase::Leaving {
+            self.leaving.send_replace(true);
+        }
+        if phase >= Phase::Draining {
+            self.draining.send_replace(true);
+        }
+        self.phase.send_replace(phase);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::telemetry::health::Probe;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// When each phase was entered, after the signal.
+    async fn record(mut phases: watch::Receiver<Phase>) -> Vec<(Phase, Duration)> {
+        let began = Instant::now();
+        let mut seen = Vec::new();
+        while phases.changed().await.is_ok() {
+            seen.push((*phases.borrow_and_update(), began.elapsed()));
+        }
+        seen
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readiness_goes_first_and_draining_comes_after_the_delay() {
+        let health = Health::new();
+        let shutdown = Shutdown::new(&health);
+        assert!(health.is_ok(Probe::Ready));
+        let seen = tokio::spawn(record(shutdown.phase()));
+        let (mut leaving, mut draining) = (shutdown.leaving(), shutdown.draining());
+        // A listener that needs three seconds for its last request.
+        let drained = async move {
+            let _ = draining.wait_for(|draining| *draining).await;
+            tokio::time::sleep(seconds(3)).await;
+        };
+        let began = Instant::now();
+        let stopping = tokio::spawn(shutdown.run(Times::default(), drained, pending()));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(!health.is_ok(Probe::Ready), "at once");
+        assert!(health.is_ok(Probe::Live), "nobody shall restart it");
+        assert!(!*leaving.borrow_and_update());
+        assert_eq!(stopping.await.unwrap(), Outcome::Drained);
+        assert_eq!(began.elapsed(), seconds(8));
+        let phases = [Phase::NotReady, Phase::Leaving, Phase::Draining];
+        let (entered, at): (Vec<_>, Vec<_>) = seen.await.unwrap().into_iter().unzip();
+        assert_eq!(entered, phases);
+        assert_eq!(at[2] - at[0], seconds(5));
+        assert!(at[1] > at[0] && at[1] < at[2], "told early in the delay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_hangs_is_cut_off_within_twelve_seconds() {
+        let shutdown = Shutdown::new(&Health::new());
+        let began = Instant::now();
+        let outcome = shutdown.run(Times::default(), pending(), pending()).await;
+        assert_eq!(outcome, Outcome::CutOff);
+        assert!(began.elapsed() <= seconds(12));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_signal_ends_it_at_once() {
+        let health = Health::new();
+        let shutdown = Shutdown::new(&health);
+        let draining = shutdown.draining();
+        let began = Instant::now();
+        let hurry = tokio::time::sleep(seconds(1));
+        let outcome = shutdown.run(Times::default(), pending(), hurry).await;
+        assert_eq!((outcome, began.elapsed()), (Outcome::CutOff, seconds(1)));
+        assert!(!health.is_ok(Probe::Ready));
+        assert!(*draining.borrow());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_delay_it_drains_at_once() {
+        let shutdown = Shutdown::new(&Health::new());
+        let times = Times {
+            delay: Duration::ZERO,
+            ..Times::default()
+        };
+        let began = Instant::now();
+        let outcome = shutdown.run(times, async {}, pending()).await;
+        assert_eq!(outcome, Outcome::Drained);
+        assert!(began.elapsed() < seconds(1));
+    }
+}

@@ -1,0 +1,110 @@
+//! The stop over real TLS connections.
+
+use std::future::pending;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::client::TlsStream;
+
+use super::shutdown::{Outcome, Phase, Shutdown, Times};
+use crate::api::{self, Api};
+use crate::core::time::Timestamp;
+use crate::provider::gpu::GpuProvider;
+use crate::serve::certs::Authority;
+use crate::serve::listener::{Limits, Listener};
+use crate::serve::tls::{self, ClientAuth};
+use crate::telemetry::Telemetry;
+use crate::testing::test_server::{TestServer, validity};
+
+/// Long enough for a few requests on a busy machine.
+const TIMES: Times = Times {
+    delay: Duration::from_secs(4),
+    drain: Duration::from_secs(30),
+};
+
+/// A server that stops as `shutdown` says.
+async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
+    let authority = Authority::new("test", validity()).unwrap();
+    let localhost = Ipv4Addr::LOCALHOST.into();
+    let issued = authority
+        .serving(&["localhost"], &[localhost], validity())
+        .unwrap();
+    let chain = vec![issued.certificate.clone()];
+    let config = tls::server_config(chain, issued.key(), &ClientAuth::None).unwrap();
+    let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let metrics = crate::dcgm::metrics::built_in();
+    let provider = Arc::new(GpuProvider::new(&metrics));
+    let api = Api::new(provider, || Timestamp::from_secs(0), telemetry.clone());
+    let config = Arc::new(ArcSwap::new(config));
+    let listener = Listener::new(tcp, config, Limits::default(), api::refusal)
+        .leaving(shutdown.leaving())
+        .run(api.counted(), shutdown.draining());
+    TestServer {
+        address,
+        authority,
+        stop: watch::Sender::new(false),
+        task: tokio::spawn(listener),
+    }
+}
+
+/// Sends a request on a connection that stays open, and reads the status.
+async fn ask(connection: &mut TlsStream<TcpStream>, path: &str) -> u16 {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    connection.read_exact(&mut head).await.unwrap();
+    let status = std::str::from_utf8(&head[9..]).unwrap().parse().unwrap();
+    status
+}
+
+/// Reads until the server ends the connection.
+async fn ended(mut connection: TlsStream<TcpStream>) {
+    let mut rest = Vec::new();
+    let read = connection.read_to_end(&mut rest);
+    let limit = Duration::from_secs(60);
+    // Ended with or without a goodbye of TLS: both will do.
+    let _ = tokio::time::timeout(limit, read).await.unwrap();
+}
+
+#[tokio::test]
+async fn s101_a_server_that_stops_serves_on_until_its_clients_have_left() {
+    let telemetry = Telemetry::new();
+    let shutdown = Shutdown::new(&telemetry.health);
+    let mut phase = shutdown.phase();
+    let server = start(&telemetry, &shutdown).await;
+    let address = server.address;
+    let mut kept = server.connect().await;
+    assert_eq!(ask(&mut kept, "/apis").await, 200);
+    assert_eq!(server.get("/readyz").await.status, 200);
+
+    let (drained, finished) = tokio::sync::oneshot::channel::<()>();
+    let stopping = tokio::spawn(shutdown.run(
+        TIMES,
+        async {
+            let _ = finished.await;
+        },
+        pending(),
+    ));
+    phase.wait_for(|p| *p >= Phase::NotReady).await.unwrap();
+    assert_eq!(server.get("/readyz").await.status, 500);
+    for path in ["/livez", "/apis", "/apis/custom.metrics.k8s.io/v1beta2"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+    phase.wait_for(|p| *p >= Phase::Leaving).await.unwrap();
+    ended(kept).await;
+    assert_eq!(server.get("/apis").await.status, 200, "served on");
+    let late = server.connect().await;
+
+    phase.wait_for(|p| *p >= Phase::Draining).await.unwrap();
+    ended(late).await;
+    server.task.await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+    drained.send(()).unwrap();
+    assert_eq!(stopping.await.unwrap(), Outcome::Drained);
+}

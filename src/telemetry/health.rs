@@ -1,0 +1,353 @@
+//! Named checks behind `/livez`, `/readyz` and `/healthz` (`protocol.md` §7.6).
+//!
+//! Whoever has something to say registers a check and keeps its handle. What
+//! is wrong is told to the log and to those who may read `/readyz/NAME`; the
+//! open paths give names only.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What a check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All is well.
+    Ok,
+    /// Not yet: what is waited for.
+    Waiting(String),
+    /// Not well: why, and what to do.
+    Failed(String),
+}
+
+impl State {
+    const fn is_ok(&self) -> bool {
+        matches!(self, Self::Ok)
+    }
+}
+
+/// What a check counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Life, and so readiness: the kubelet restarts a process that fails it.
+    Life,
+    /// Readiness alone: no requests are sent here until it is well.
+    Readiness,
+    /// Nothing: it is shown beside the others.
+    Detail,
+}
+
+/// The three questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Probe {
+    /// `/livez`: would a restart help?
+    Live,
+    /// `/readyz`: may requests be sent here?
+    Ready,
+    /// `/healthz`: the old name of `/livez`.
+    Health,
+}
+
+impl Probe {
+    /// Every probe.
+    pub const ALL: [Self; 3] = [Self::Live, Self::Ready, Self::Health];
+
+    /// The name, which is the path without its slash.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "livez",
+            Self::Ready => "readyz",
+            Self::Health => "healthz",
+        }
+    }
+
+    const fn shows(self, weight: Weight) -> bool {
+        matches!(
+            (self, weight),
+            (Self::Ready, _) | (Self::Live | Self::Health, Weight::Life)
+        )
+    }
+}
+
+/// The registry of checks. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Health {
+    checks: Arc<Mutex<Vec<Entry>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: &'static str,
+    weight: Weight,
+    source: Source,
+}
+
+type Judge = Arc<dyn Fn() -> State + Send + Sync>;
+
+#[derive(Clone)]
+enum Source {
+    /// Told by a [`Check`].
+    Told(Arc<Mutex<State>>),
+    /// Found out when asked.
+    Asked(Judge),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state().fmt(f)
+    }
+}
+
+impl Source {
+    fn state(&self) -> State {
+        match self {
+            Self::Told(state) => lock(state).clone(),
+            Self::Asked(judge) => judge(),
+        }
+    }
+}
+
+/// A poisoned lock is taken all the same: every value of a check is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Health {
+    /// A registry with the one check that answering proves: `ping`.
+    #[must_use]
+    pub fn new() -> Self {
+        let health = Self {
+            checks: Arc::default(),
+        };
+        health.ask("ping", Weight::Life, || State::Ok);
+        health
+    }
+
+    /// Registers a check that its handle tells. A name is registered once: a
+    /// second registration replaces the first.
+    ///
+    /// `name` is part of a path: lower-case letters, digits and dashes.
+    #[must_use]
+    pub fn register(&self, name: &'static str, weight: Weight, state: State) -> Check {
+        let state = Arc::new(Mutex::new(state));
+        self.insert(name, weight, Source::Told(Arc::clone(&state)));
+        Check { name, state }
+    }
+
+    /// Registers a check that is found out when somebody asks. `judge` must be
+    /// quick and must not block.
+    pub fn ask(
+        &self,
+        name: &'static str,
+        weight: Weight,
+        judge: impl Fn() -> State + Send + Sync + 'static,
+    ) {
+        self.insert(name, weight, Source::Asked(Arc::new(judge)));
+    }
+
+    /// Registers a heartbeat of a task: life fails when the task promised to
+    /// be back by now and is not.
+    #[must_use]
+    pub fn heartbeat(&self, name: &'static str) -> Heartbeat {
+        let due = Arc::new(Mutex::new(None));
+        let heartbeat = Heartbeat {
+            due: Arc::clone(&due),
+        };
+        self.ask(name, Weight::Life, move || match *lock(&due) {
+            Some(due) if due < Instant::now() => {
+                State::Failed("the task does not turn any more: a restart is needed".to_owned())
+            }
+            _ => State::Ok,
+        });
+        heartbeat
+    }
+
+    fn insert(&self, name: &'static str, weight: Weight, source: Source) {
+        let mut checks = lock(&self.checks);
+        checks.retain(|entry| entry.name != name);
+        checks.push(Entry {
+            name,
+            weight,
+            source,
+        });
+    }
+
+    /// What the checks of a probe say, in the order they were registered.
+    #[must_use]
+    pub fn examine(&self, probe: Probe) -> Vec<Finding> {
+        // Judged outside the lock: a check may look at others.
+        let entries: Vec<Entry> = lock(&self.checks).clone();
+        entries
+            .into_iter()
+            .filter(|entry| probe.shows(entry.weight))
+            .map(|entry| Finding {
+                name: entry.name,
+                counts: entry.weight != Weight::Detail,
+                state: entry.source.state(),
+            })
+            .collect()
+    }
+
+    /// Whether every check that counts for a probe is well.
+    #[must_use]
+    pub fn is_ok(&self, probe: Probe) -> bool {
+        self.examine(probe).iter().all(Finding::passes)
+    }
+}
+
+/// What one check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The check's name.
+    pub name: &'static str,
+    /// Whether the probe fails with it.
+    pub counts: bool,
+    /// What it says.
+    pub state: State,
+}
+
+impl Finding {
+    /// Whether the probe may pass as far as this check goes.
+    #[must_use]
+    pub const fn passes(&self) -> bool {
+        !self.counts || self.state.is_ok()
+    }
+}
+
+/// The handle of a check. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Check {
+    name: &'static str,
+    state: Arc<Mutex<State>>,
+}
+
+impl Check {
+    /// Says that all is well.
+    pub fn ok(&self) {
+        self.set(State::Ok);
+    }
+
+    /// Says what is waited for.
+    pub fn waiting(&self, what: impl Into<String>) {
+        self.set(State::Waiting(what.into()));
+    }
+
+    /// Says what is wrong.
+    pub fn failed(&self, why: impl Into<String>) {
+        self.set(State::Failed(why.into()));
+    }
+
+    /// Says `state`. Logged when it is another kind of state than before, so
+    /// that a reason that changes its words does not fill the log.
+    pub fn set(&self, state: State) {
+        let mut current = lock(&self.state);
+        let changed = std::mem::discriminant(&*current) != std::mem::discriminant(&state);
+        *current = state.clone();
+        drop(current);
+        if !changed {
+            return;
+        }
+        let check = self.name;
+        match state {
+            State::Ok => tracing::info!(check, "ok"),
+            State::Waiting(what) => tracing::info!(check, "waiting: {what}"),
+            State::Failed(why) => tracing::warn!(check, "failed: {why}"),
+        }
+    }
+
+    /// What it says now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        lock(&self.state).clone()
+    }
+}
+
+/// The handle of a task's heartbeat.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    due: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Heartbeat {
+    /// Promises to call again within `time`.
+    pub fn back_within(&self, time: Duration) {
+        *lock(&self.due) = Instant::now().checked_add(time);
+    }
+
+    /// The task ends as it should: nothing is promised any more.
+    pub fn done(&self) {
+        *lock(&self.due) = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_waits_for_every_check_that_counts() {
+        let health = Health::new();
+        let polls = health.register("polls", Weight::Readiness, State::Waiting("a poll".into()));
+        let detail = health.register("configuration", Weight::Detail, State::Ok);
+        assert!(!health.is_ok(Probe::Ready));
+        assert!(health.is_ok(Probe::Live) && health.is_ok(Probe::Health));
+        polls.ok();
+        detail.failed("line 3");
+        assert!(health.is_ok(Probe::Ready), "a detail does not count");
+        let names: Vec<_> = health
+            .examine(Probe::Ready)
+            .into_iter()
+            .map(|finding| (finding.name, finding.counts))
+            .collect();
+        assert_eq!(
+            names,
+            [("ping", true), ("polls", true), ("configuration", false)]
+        );
+        assert_eq!(health.examine(Probe::Live).len(), 1);
+    }
+
+    #[test]
+    fn a_failure_of_life_is_one_of_readiness_too() {
+        let health = Health::new();
+        let loop_ = health.register("loop", Weight::Life, State::Ok);
+        loop_.failed("it ended");
+        for probe in Probe::ALL {
+            assert!(!health.is_ok(probe), "{probe:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_registered_once() {
+        let health = Health::new();
+        let first = health.register("x", Weight::Readiness, State::Ok);
+        let _second = health.register("x", Weight::Readiness, State::Ok);
+        first.failed("nobody hears it");
+        assert!(health.is_ok(Probe::Ready));
+        assert_eq!(health.examine(Probe::Ready).len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_come_back_fails_life() {
+        let health = Health::new();
+        let heartbeat = health.heartbeat("poll-loop");
+        assert!(health.is_ok(Probe::Live), "nothing was promised");
+        heartbeat.back_within(Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert!(health.is_ok(Probe::Live));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(!health.is_ok(Probe::Live));
+        heartbeat.back_within(Duration::from_secs(10));
+        assert!(health.is_ok(Probe::Live));
+        heartbeat.done();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(health.is_ok(Probe::Live));
+    }
+}

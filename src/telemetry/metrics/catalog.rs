@@ -1,0 +1,188 @@
+//! Every metric the server has: the one list from which families are
+//! registered and `docs/metrics.md` is checked.
+//!
+//! Names follow the conventions of Prometheus: base units, `_total` for
+//! counters, points in time instead of ages (`time() - NAME` is the age). Label
+//! values come from closed sets (`protocol.md` §7.8): no namespace, object,
+//! user or path is ever one.
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution.
+    Histogram,
+    /// Facts as labels of a 1.
+    Info,
+}
+
+impl Kind {
+    /// The name in the Prometheus text format, where a fact is a gauge.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge | Self::Info => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+
+    /// What the name of a sample ends in besides the family's name.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Counter => "_total",
+            Self::Info => "_info",
+            Self::Gauge | Self::Histogram => "",
+        }
+    }
+}
+
+/// A metric family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The family's name, without the suffix of its kind.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// One sentence without its full stop.
+    pub help: &'static str,
+}
+
+impl Spec {
+    /// The name by which it is queried.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}{}", self.name, self.kind.suffix())
+    }
+}
+
+macro_rules! catalog {
+    ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Spec = Spec {
+                name: $name,
+                kind: Kind::$kind,
+                labels: &[$($label),*],
+                help: $help,
+            };
+        )*
+        /// Every metric, in the order they are written.
+        pub const ALL: &[&Spec] = &[$(&$constant),*];
+    };
+}
+
+catalog! {
+    BUILD = Info "gpu_metrics_apiserver_build" ["version", "revision"]
+        "The program's version and the revision of its source";
+    QUERIES = Counter "gpu_metrics_apiserver_queries" ["signal", "outcome"]
+        "Queries to the metrics backend by signal; outcome is success or the kind of failure";
+    QUERY_SECONDS = Histogram "gpu_metrics_apiserver_query_duration_seconds" ["signal"]
+        "How long queries to the metrics backend took, decoding included, failures included";
+    LAST_SUCCESS = Gauge "gpu_metrics_apiserver_query_last_success_timestamp_seconds" ["signal"]
+        "When a signal was last answered; time() minus it is the age";
+    SAMPLES = Counter "gpu_metrics_apiserver_samples_accepted" ["signal"]
+        "New and valid samples taken in";
+    SAMPLES_DROPPED = Counter "gpu_metrics_apiserver_samples_dropped" ["signal", "reason"]
+        "New samples not taken in: invalid (a sentinel, no number, out of range), too_old or future";
+    SERIES_DROPPED = Counter "gpu_metrics_apiserver_series_dropped" ["signal", "reason"]
+        "Series not taken in: unidentified (they name no device, counted once each) or too_many (counted each poll)";
+    SERIES = Gauge "gpu_metrics_apiserver_series" []
+        "Series kept in memory";
+    DEVICES = Gauge "gpu_metrics_apiserver_devices" ["state"]
+        "Devices: held by a live pod, unheld, or conflict (pod and series name different nodes); of the held ones, as means over the window, active and idle";
+    SNAPSHOT_TIME = Gauge "gpu_metrics_apiserver_snapshot_timestamp_seconds" []
+        "When the values in force were computed; time() minus it is their age";
+    SNAPSHOT_SECONDS = Histogram "gpu_metrics_apiserver_snapshot_duration_seconds" []
+        "How long it took to compute all values";
+    REQUESTS = Counter "gpu_metrics_apiserver_requests" ["verb", "group", "resource", "code"]
+        "Requests answered; resource is a resource of the API group, or what a path outside of the groups is for";
+    REQUEST_SECONDS = Histogram "gpu_metrics_apiserver_request_duration_seconds" ["group", "resource"]
+        "Time from a request to its answer, sending not included";
+    IN_FLIGHT = Gauge "gpu_metrics_apiserver_requests_in_flight" []
+        "Requests being answered";
+    ABORTED = Counter "gpu_metrics_apiserver_requests_aborted" []
+        "Requests whose client went away before the answer";
+    REFUSED = Counter "gpu_metrics_apiserver_requests_refused" ["reason"]
+        "Requests refused before they reached the API, by reason";
+    REVIEWS = Counter "gpu_metrics_apiserver_reviews" ["kind", "verdict"]
+        "Reviews asked of kube-apiserver: token or access; allowed, refused or error";
+    REVIEW_CACHE = Counter "gpu_metrics_apiserver_review_cache_lookups" ["kind", "result"]
+        "Look-ups in the caches of reviews: hit or miss";
+    CONNECTIONS = Gauge "gpu_metrics_apiserver_connections" []
+        "Open connections";
+    CERTIFICATE_EXPIRY = Gauge "gpu_metrics_apiserver_certificate_expiry_timestamp_seconds" ["use"]
+        "When a certificate in use ends";
+    CERTIFICATE_FAILURES = Counter "gpu_metrics_apiserver_certificate_reload_failures" ["use"]
+        "Changed certificate files that could not be used; the former ones stay in force";
+    CONFIGURATION_FAILURES = Counter "gpu_metrics_apiserver_configuration_reload_failures" []
+        "Changed configuration files that could not be used; the former one stays in force";
+    CONFIGURATION_TIME = Gauge "gpu_metrics_apiserver_configuration_loaded_timestamp_seconds" []
+        "When the configuration in force was loaded";
+    WATCH_TIME = Gauge "gpu_metrics_apiserver_watch_last_event_timestamp_seconds" ["resource"]
+        "When a watch of the Kubernetes API was last known to be alive; time() minus it is its age";
+    WATCH_BREAKS = Counter "gpu_metrics_apiserver_watch_breaks" ["resource"]
+        "Watches of the Kubernetes API that broke";
+    INVENTORY = Gauge "gpu_metrics_apiserver_inventory_objects" ["resource"]
+        "Objects of the Kubernetes API that are kept";
+    CHECK = Gauge "gpu_metrics_apiserver_health_check" ["name"]
+        "1 if a check of /readyz is well, 0 if it fails or waits";
+    PROCESS_CPU = Counter "process_cpu_seconds" []
+        "Total user and system CPU time spent in seconds";
+    PROCESS_MEMORY = Gauge "process_resident_memory_bytes" []
+        "Resident memory size in bytes";
+    PROCESS_VIRTUAL = Gauge "process_virtual_memory_bytes" []
+        "Virtual memory size in bytes";
+    PROCESS_THREADS = Gauge "process_threads" []
+        "Number of OS threads";
+    PROCESS_FDS = Gauge "process_open_fds" []
+        "Number of open file descriptors";
+    PROCESS_MAX_FDS = Gauge "process_max_fds" []
+        "Maximum number of open file descriptors";
+    PROCESS_START = Gauge "process_start_time_seconds" []
+        "Start time of the process since unix epoch in seconds";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of `docs/metrics.md`.
+    fn table() -> String {
+        let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
+        for spec in ALL {
+            let labels: Vec<String> = spec.labels.iter().map(|l| format!("`{l}`")).collect();
+            let (name, kind) = (spec.full_name(), spec.kind.name());
+            let (labels, help) = (labels.join(", "), spec.help);
+            table.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
+        }
+        table
+    }
+
+    #[test]
+    fn the_document_lists_every_metric() {
+        let document = include_str!("../../../docs/metrics.md");
+        let table = table();
+        assert!(
+            document.contains(&table),
+            "docs/metrics.md: replace its table by\n\n{table}"
+        );
+    }
+
+    #[test]
+    fn names_are_distinct_and_help_is_one_line_without_its_full_stop() {
+        let names: std::collections::BTreeSet<_> = ALL.iter().map(|spec| spec.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for spec in ALL {
+            assert!(!spec.help.ends_with('.') && !spec.help.contains('\n'));
+            // Written as they are into both formats, which escape differently.
+            assert!(!spec.help.contains(['\\', '"']), "{}", spec.name);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The two text formats of `/metrics`.
+//!
+//! The library writes OpenMetrics 1.0. The Prometheus text format 0.0.4 differs
+//! in the lines that describe a family: there the name is that of its samples.
+
+/// A format of `/metrics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposition {
+    /// `text/plain; version=0.0.4`.
+    Prometheus,
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+}
+
+impl Exposition {
+    /// The content type.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The format that an Accept header prefers; the Prometheus one when it
+    /// knows neither: scrapers take it without having asked.
+    #[must_use]
+    pub fn wanted(accept: &str) -> Self {
+        let best = |wanted: &str| {
+            accept
+                .split(',')
+                .filter_map(|clause| quality(clause, wanted))
+                .fold(0.0, f64::max)
+        };
+        let open = best("application/openmetrics-text");
+        if open > 0.0 && open >= best("text/plain") {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+}
+
+/// The quality of an Accept clause, if it names the media type.
+fn quality(clause: &str, wanted: &str) -> Option<f64> {
+    let mut parts = clause.split(';');
+    if !parts.next()?.trim().eq_ignore_ascii_case(wanted) {
+        return None;
+    }
+    let quality = parts.find_map(|part| part.trim().strip_prefix("q="));
+    match quality {
+        Some(text) => text.parse().ok().filter(|q| (0.0..=1.0).contains(q)),
+        None => Some(1.0),
+    }
+}
+
+/// Rewrites OpenMetrics as the Prometheus text format 0.0.4.
+pub(super) fn to_prometheus(open: &str) -> String {
+    let mut out = String::with_capacity(open.len());
+    let mut help = None;
+    for line in open.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            // The type that follows decides on the name.
+            help = rest.split_once(' ');
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "gauge" | "histogram" => ("", kind),
+                _ => ("", "untyped"),
+            };
+            if let Some((_, text)) = help.take() {
+                out.push_str(&format!("# HELP {name}{suffix} {text}\n"));
+            }
+            out.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
+        } else if !line.starts_with('#') {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_format_is_chosen() {
+        use Exposition::{OpenMetrics, Prometheus};
+        // Prometheus 2.42 and 3.x, curl, kubectl.
+        for (accept, wanted) in [
+            (
+                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
+                 version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                OpenMetrics,
+            ),
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,*/*;q=0.2",
+                OpenMetrics,
+            ),
+            ("*/*", Prometheus),
+            ("", Prometheus),
+            ("application/json, */*", Prometheus),
+            (
+                "text/plain;version=0.0.4, application/openmetrics-text;q=0.5",
+                Prometheus,
+            ),
+            ("application/openmetrics-text;q=0", Prometheus),
+            ("application/openmetrics-text;q=x", Prometheus),
+        ] {
+            assert_eq!(Exposition::wanted(accept), wanted, "{accept}");
+        }
+    }
+
+    #[test]
+    fn descriptions_name_the_samples() {
+        let open = "# HELP a Things.\n# TYPE a counter\na_total{x=\"# y\"} 1\n# HELP b_seconds B.\n\
+                    # TYPE b_seconds gauge\n# UNIT b_seconds seconds\nb_seconds 2.5\n\
+                    # HELP c C.\n# TYPE c info\nc_info{v=\"1\"} 1\n# EOF\n";
+        let text = "# HELP a_total Things.\n# TYPE a_total counter\na_total{x=\"# y\"} 1\n\
+                    # HELP b_seconds B.\n# TYPE b_seconds gauge\nb_seconds 2.5\n\
+                    # HELP c_info C.\n# TYPE c_info gauge\nc_info{v=\"1\"} 1\n";
+        assert_eq!(to_prometheus(open), text);
+    }
+}

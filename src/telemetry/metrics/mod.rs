@@ -1,0 +1,146 @@
+//! The server's own metrics (`protocol.md` §7.8).
+//!
+//! [`catalog`] names them all. The poll loop and the request layer have handles
+//! ([`Polls`], [`Requests`]); numbers that others keep in atomics of their own
+//! are read at a scrape through [`Metrics::read`], so that those modules know
+//! nothing of metrics.
+
+pub mod catalog;
+mod exposition;
+mod polls;
+mod process;
+mod readings;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Metric, Registry};
+
+pub use catalog::Spec;
+pub use exposition::Exposition;
+pub use polls::{InForce, Intake, Polls};
+pub use requests::{Class, Requests, UnderWay};
+
+use super::health::{Health, Probe, State};
+use readings::Readings;
+
+/// The registry and its handles. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    polls: Polls,
+    requests: Requests,
+    readings: Readings,
+}
+
+/// A registry that takes families by their catalog entries.
+struct Book(Registry);
+
+impl Book {
+    fn add(&mut self, spec: &Spec, metric: impl Metric) {
+        // The library ends the sentence.
+        self.0.register(spec.name, spec.help, metric);
+    }
+}
+
+fn histogram(buckets: &[f64]) -> Histogram {
+    Histogram::new(buckets.iter().copied())
+}
+
+/// The checks of a registry as metrics.
+#[derive(Debug)]
+struct Checks(Health);
+
+impl Collector for Checks {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let findings = self.0.examine(Probe::Ready);
+        let rows = findings.iter().map(|finding| {
+            let well = finding.state == State::Ok;
+            ([finding.name], f64::from(u8::from(well)))
+        });
+        readings::write(&mut encoder, &catalog::CHECK, rows)
+    }
+}
+
+impl Metrics {
+    /// Every counter at zero; the checks of `health` are shown.
+    #[must_use]
+    pub fn new(health: &Health) -> Self {
+        let mut book = Book(Registry::default());
+        let build = Info::new(vec![
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("revision", option_env!("GIT_COMMIT").unwrap_or("unknown")),
+        ]);
+        book.add(&catalog::BUILD, build);
+        let polls = Polls::register(&mut book);
+        let requests = Requests::register(&mut book);
+        let readings = Readings::default();
+        let collectors: [Box<dyn Collector>; 3] = [
+            Box::new(readings.clone()),
+            Box::new(Checks(health.clone())),
+            Box::new(process::Process::default()),
+        ];
+        for collector in collectors {
+            book.0.register_collector(collector);
+        }
+        Self {
+            inner: Arc::new(Inner {
+                registry: book.0,
+                polls,
+                requests,
+                readings,
+            }),
+        }
+    }
+
+    /// The counters of the poll loop.
+    #[must_use]
+    pub fn polls(&self) -> &Polls {
+        &self.inner.polls
+    }
+
+    /// The counters of requests.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.inner.requests
+    }
+
+    /// Shows a number that somebody else keeps: `read` gives it when somebody
+    /// scrapes, or nothing as long as it is not known. `spec` is a counter or a
+    /// gauge of the [`catalog`] without a handle here, `values` are those of
+    /// its labels, in their order; the same values again replace what was
+    /// there. `read` must be quick and must not block.
+    pub fn read(
+        &self,
+        spec: &Spec,
+        values: &[&str],
+        read: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) {
+        self.inner.readings.insert(spec, values, Box::new(read));
+    }
+
+    /// Writes everything.
+    ///
+    /// # Errors
+    /// When a collector fails; none of ours does.
+    pub fn render(&self, format: Exposition) -> Result<String, fmt::Error> {
+        let mut out = String::new();
+        text::encode(&mut out, &self.inner.registry)?;
+        Ok(match format {
+            Exposition::OpenMetrics => out,
+            Exposition::Prometheus => exposition::to_prometheus(&out),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Numbers that others keep and that are read when somebody scrapes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::catalog::{ALL, Kind, Spec};
+
+/// Label values, in the order of the family's labels.
+type Values = Vec<String>;
+
+type Read = Box<dyn Fn() -> Option<f64> + Send + Sync>;
+
+/// Families of numbers that are read at a scrape. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Readings {
+    families: Arc<RwLock<BTreeMap<usize, BTreeMap<Values, Read>>>>,
+}
+
+impl fmt::Debug for Readings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readings").finish_non_exhaustive()
+    }
+}
+
+impl Readings {
+    pub(super) fn insert(&self, spec: &Spec, values: &[&str], read: Read) {
+        let Some(place) = ALL.iter().position(|known| known.name == spec.name) else {
+            return;
+        };
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        let mut families = self
+            .families
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        families.entry(place).or_default().insert(values, read);
+    }
+}
+
+impl Collector for Readings {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        for (place, family) in families.iter() {
+            let rows = family
+                .iter()
+                .filter_map(|(values, read)| Some((values.as_slice(), read()?)));
+            write(&mut encoder, ALL[*place], rows)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a family of plain numbers, unless it is empty.
+pub(super) fn write<V: AsRef<str>>(
+    encoder: &mut DescriptorEncoder<'_>,
+    spec: &Spec,
+    rows: impl Iterator<Item = (impl AsRef<[V]>, f64)>,
+) -> fmt::Result {
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let kind = match spec.kind {
+        Kind::Counter => MetricType::Counter,
+        Kind::Gauge | Kind::Histogram | Kind::Info => MetricType::Gauge,
+    };
+    let help = format!("{}.", spec.help);
+    let number_of = |metric: MetricEncoder<'_>, number| match kind {
+        MetricType::Counter => ConstCounter::new(number).encode(metric),
+        _ => ConstGauge::new(number).encode(metric),
+    };
+    let mut metric = encoder.encode_descriptor(spec.name, &help, None, kind)?;
+    for (values, number) in rows {
+        if spec.labels.is_empty() {
+            return number_of(metric, number);
+        }
+        let labels: Vec<(&str, &str)> = spec
+            .labels
+            .iter()
+            .zip(values.as_ref())
+            .map(|(name, value)| (*name, value.as_ref()))
+            .collect();
+        number_of(metric.encode_family(&labels)?, number)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! What a scraper sees, checked by Prometheus' own tools.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+
+/// Metrics of which every family of the catalog has a row.
+fn busy() -> Metrics {
+    let metrics = Metrics::new(&Health::new());
+    let took = Duration::from_millis(30);
+    let intake = Intake {
+        accepted: 10,
+        invalid: 1,
+        ..Intake::default()
+    };
+    let polls = metrics.polls();
+    polls.answered("DCGM_FI_DEV_GPU_UTIL", took, 1.7e9, intake);
+    polls.failed("DCGM_FI_DEV_GPU_UTIL", "timeout", took);
+    polls.published(&InForce {
+        at: 1.7e9,
+        took,
+        series: 80,
+        held: 6,
+        unheld: 2,
+        active: Some(3.5),
+        ..InForce::default()
+    });
+    let class = Class {
+        verb: "get",
+        group: "custom.metrics.k8s.io",
+        resource: "pods".into(),
+    };
+    metrics.requests().begin().answered(&class, 200, took);
+    drop(metrics.requests().begin());
+    let before = metrics.render(Exposition::OpenMetrics).unwrap();
+    for spec in catalog::ALL {
+        if !before.contains(&format!("# TYPE {} ", spec.name)) {
+            metrics.read(spec, &vec!["x"; spec.labels.len()], || Some(3.0));
+        }
+    }
+    metrics
+}
+
+fn run(command: &mut Command, input: Option<&str>) -> (bool, String) {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is missing: apt-get install prometheus, or make prerequisites");
+    let mut stdin = child.stdin.take().unwrap();
+    if let Some(input) = input {
+        stdin.write_all(input.as_bytes()).unwrap();
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+#[test]
+fn promtool_finds_nothing_to_say_about_the_prometheus_format() {
+    let text = busy().render(Exposition::Prometheus).unwrap();
+    let (passed, said) = run(
+        Command::new("promtool").args(["check", "metrics"]),
+        Some(&text),
+    );
+    assert!(passed && said.trim().is_empty(), "{said}\n{text}");
+}
+
+#[test]
+fn prometheus_parses_the_openmetrics_format() {
+    let open = busy().render(Exposition::OpenMetrics).unwrap();
+    assert!(open.ends_with("# EOF\n"));
+    // Blocks are made of samples with their times.
+    let timed: String = open
+        .lines()
+        .map(|line| match line.starts_with('#') {
+            true => format!("{line}\n"),
+            false => format!("{line} 1700000000\n"),
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("metrics");
+    std::fs::write(&file, timed).unwrap();
+    let mut promtool = Command::new("promtool");
+    promtool
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .arg(&file)
+        .arg(folder.path().join("blocks"));
+    let (passed, said) = run(&mut promtool, None);
+    assert!(passed, "{said}\n{open}");
+}
+
+#[test]
+fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
+    let text = busy().render(Exposition::Prometheus).unwrap();
+    let mut written: Vec<(String, String)> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+        .collect();
+    let mut listed: Vec<(String, String)> = catalog::ALL
+        .iter()
+        .map(|spec| (spec.full_name(), spec.kind.name().to_owned()))
+        .collect();
+    written.sort();
+    listed.sort();
+    assert_eq!(written, listed);
+    for spec in catalog::ALL {
+        let help = format!("# HELP {} {}.\n", spec.full_name(), spec.help);
+        assert!(text.contains(&help), "{help}");
+        let end = match spec.kind {
+            catalog::Kind::Histogram => "_count",
+            _ => spec.kind.suffix(),
+        };
+        let name = format!("{}{end}", spec.name);
+        let sample = text
+            .lines()
+            .find(|line| line.starts_with(&name) && !line.starts_with('#'))
+            .unwrap();
+        for label in spec.labels {
+            assert!(sample.contains(&format!("{label}=\"")), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let metrics = Metrics::new(&Health::new());
+    metrics.read(&catalog::CERTIFICATE_EXPIRY, &["serving"], || None);
+    let known = Arc::new(std::sync::atomic::AtomicU64::new(7));
+    let reader = Arc::clone(&known);
+    metrics.read(&catalog::REVIEWS, &["token", "allowed"], move || {
+        Some(reader.load(std::sync::atomic::Ordering::Relaxed) as f64)
+    });
+    let render = || metrics.render(Exposition::Prometheus).unwrap();
+    assert!(!render().contains("certificate_expiry"));
+    let row = "gpu_metrics_apiserver_reviews_total{kind=\"token\",verdict=\"allowed\"}";
+    assert!(render().contains(&format!("{row} 7")));
+    known.store(8, std::sync::atomic::Ordering::Relaxed);
+    assert!(render().contains(&format!("{row} 8")));
+    let active = "gpu_metrics_apiserver_devices{state=\"active\"}";
+    let mut in_force = InForce {
+        active: Some(1.5),
+        ..InForce::default()
+    };
+    metrics.polls().published(&in_force);
+    assert!(render().contains(&format!("{active} 1.5")));
+    in_force.active = None;
+    metrics.polls().published(&in_force);
+    assert!(!render().contains(active));
+}
+
+#[test]
+fn a_request_that_nobody_waits_for_is_aborted() {
+    let metrics = Metrics::new(&Health::new());
+    let under_way = metrics.requests().begin();
+    let render = || metrics.render(Exposition::Prometheus).unwrap();
+    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 1\n"));
+    drop(under_way);
+    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 0\n"));
+    assert!(render().contains("\ngpu_metrics_apiserver_requests_aborted_total 1\n"));
+}
+
+#[test]
+fn the_number_of_classes_is_bounded() {
+    let metrics = Metrics::new(&Health::new());
+    for index in 0..3_000 {
+        let class = Class {
+            verb: "get",
+            group: "",
+            resource: format!("r{index}").into(),
+        };
+        let under_way = metrics.requests().begin();
+        under_way.answered(&class, 200, Duration::ZERO);
+    }
+    let text = metrics.render(Exposition::Prometheus).unwrap();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("gpu_metrics_apiserver_requests_total"))
+        .count();
+    assert_eq!(rows, 2_001);
+    assert!(text.contains("resource=\"other\",code=\"200\"} 1000"));
+}
