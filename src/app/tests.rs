@@ -59,8 +59,7 @@ async fn ask(connection: &mut TlsStream<TcpStream>, path: &str) -> u16 {
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut head = [0; 12];
     connection.read_exact(&mut head).await.unwrap();
-    let status = std::str::from_utf8(&head[9..]).unwrap().parse().unwrap();
-    status
+    std::str::from_utf8(&head[9..]).unwrap().parse().unwrap()
 }
 
 /// Reads until the server ends the connection.
