@@ -20,14 +20,19 @@ use http_body_util::Full;
 
 use crate::core::time::Timestamp;
 use crate::provider::Provider;
+use crate::security::denied::Denied;
 
 use params::Params;
 use path::{Group, PathError, Target};
 use response::Manner;
 use status::Failure;
 
+pub use access::access;
+
+mod access;
 mod buffer;
 mod custom;
+mod denied;
 mod discovery;
 mod external;
 mod json;
@@ -114,6 +119,16 @@ pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let headers = HeaderMap::new();
     let mut response = response::failure(failure, response::plain_manner(&headers));
     response::finish(&mut response, &headers);
+    response
+}
+
+/// The answer to a request that the security layers refused; `headers` are the
+/// request's.
+#[must_use]
+pub fn denied(denied: &Denied, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let failure = Failure::Denied(Box::new(denied.clone()));
+    let mut response = response::failure(failure, response::plain_manner(headers));
+    response::finish(&mut response, headers);
     response
 }
 

@@ -58,6 +58,28 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// Bytes of the text in it, which a client chose.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Resource {
+                verb,
+                group,
+                version,
+                resource,
+                subresource,
+                namespace,
+                name,
+            } => {
+                let texts = [verb, group, version, resource, subresource, namespace, name];
+                texts.into_iter().map(String::len).sum()
+            }
+            Self::NonResource { verb, path } => verb.len() + path.len(),
+        }
+    }
+}
+
 /// What a SubjectAccessReview said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessVerdict {

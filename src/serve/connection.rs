@@ -76,10 +76,7 @@ pub(super) async fn serve<S: Serve>(
 ) {
     let (_, session) = tls.get_ref();
     let builder = builder(session.alpn_protocol() == Some(b"h2"), setting.limits);
-    let peer = Peer {
-        address,
-        certificates: session.peer_certificates().unwrap_or_default().into(),
-    };
+    let peer = Peer::new(address, session.peer_certificates().unwrap_or_default());
     let activity = Arc::new(Activity::new());
     let (limits, refuse, mut stop) = (setting.limits, setting.refuse, setting.stop);
     let on_request = service_fn(|request: Request<Incoming>| {
@@ -101,6 +98,7 @@ pub(super) async fn serve<S: Serve>(
         }
         () = activity.idle_for(limits.idle) => {}
         () = tokio::time::sleep(jittered(limits.age)) => {}
+        () = peer.hung_up() => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
     // HTTP/2: GOAWAY; HTTP/1.1: no further request.

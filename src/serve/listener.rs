@@ -62,13 +62,7 @@ impl Default for Limits {
 pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
 
 /// What the TLS connection of a request showed; an extension of every request.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// The other end.
-    pub address: SocketAddr,
-    /// The client's certificates, leaf first; empty when it showed none.
-    pub certificates: Arc<[rustls::pki_types::CertificateDer<'static>]>,
-}
+pub use crate::security::peer::Peer;
 
 /// What a listener serves: requests without their bodies.
 pub trait Serve:

@@ -2,4 +2,5 @@
 
 pub(crate) mod authority;
 pub(crate) mod fake_prometheus;
+pub(crate) mod fake_reviewer;
 pub(crate) mod test_server;
