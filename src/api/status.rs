@@ -259,7 +259,6 @@ impl Status {
                     group: details.group.as_deref().map(str::to_owned),
                     kind: details.kind.clone(),
                     retry_after_seconds: details.retry_after,
-                    ..messages::StatusDetails::default()
                 }),
             code: Some(i32::from(self.code)),
         }

