@@ -85,7 +85,8 @@ impl Access {
 pub enum AccessVerdict {
     /// Allowed.
     Allowed,
-    /// Not allowed (denied, or nobody had an opinion); kube-apiserver's reason.
+    /// Not allowed: denied, also where it is said to be allowed as well, or
+    /// nobody had an opinion (`protocol.md` §5.2); kube-apiserver's reason.
     Refused(String),
 }
 

@@ -1,6 +1,7 @@
 //! Who gets in and how far, over real TLS connections and with a reviewer that
 //! remembers what it was asked.
 
+mod attributes;
 mod authorization;
 mod certificates;
 mod headers;
