@@ -5,13 +5,13 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test lint bench prerequisites cargo-deny
+.PHONY: all test lint bench prerequisites controlplane cargo-deny
 
 all: lint test
 
 # Everything: unit, property, API tests over TLS, and those against a real
-# Prometheus and kubectl.
-test: prerequisites
+# Prometheus, kubectl and control plane.
+test: prerequisites controlplane
 	$(CARGO) test --locked --all-targets
 	$(CARGO) test --locked --doc
 
@@ -38,6 +38,11 @@ prerequisites:
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 	@prometheus --version 2>&1 | head -n 1
+
+# kube-apiserver, etcd and what goes with them, from Go modules: about ten
+# minutes, once, into a folder that checkouts share.
+controlplane:
+	@e2e/controlplane/build.sh
 
 cargo-deny:
 	@command -v cargo-deny >/dev/null || { \

@@ -26,6 +26,7 @@
 pub mod api;
 pub mod app;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod core;
 pub mod dcgm;

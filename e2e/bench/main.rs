@@ -7,7 +7,9 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod answer;
+mod cluster;
 mod fleet;
+mod narrow;
 mod poll;
 mod resident;
 
@@ -21,6 +23,13 @@ fn main() {
         .find_map(|argument| argument.strip_prefix("--resident="))
     {
         resident::child(gpus.parse().expect("a number of GPUs"));
+        return;
+    }
+    if let Some(argument) = arguments
+        .iter()
+        .find_map(|argument| argument.strip_prefix("--cluster="))
+    {
+        cluster::child(argument);
         return;
     }
     let wanted = |name: &str| {
@@ -40,8 +49,14 @@ fn main() {
     if wanted("answer") {
         answer::run();
     }
+    if wanted("narrow") {
+        narrow::run();
+    }
     if wanted("resident") {
         resident::run();
+    }
+    if wanted("cluster") {
+        cluster::run();
     }
 }
 

@@ -198,9 +198,9 @@ impl<'a> Comparison<'a> {
                 formula: Some(formula),
                 window: Some(window),
                 one_pod: kind == "pods",
-                rows: None,
             };
-            let value = self.snapshot.evaluate(group.members, &question);
+            let group_alone = std::iter::once(group.members);
+            let value = self.snapshot.evaluate(group_alone, &question)[0];
             if foreseen {
                 assert_eq!(
                     value, group.foreseen,

@@ -1,6 +1,6 @@
 //! Custom metrics: from the path to the provider's question, and back.
 
-use crate::provider::{CustomQuery, Objects};
+use crate::provider::{CustomQuery, Effort, Objects};
 
 use super::list::{List, Question};
 use super::negotiate::Format;
@@ -15,6 +15,7 @@ pub(crate) fn answer(
     target: &CustomTarget<'_>,
     params: &Params,
     format: Format,
+    effort: Effort,
 ) -> Result<Document, Failure> {
     let label_selector = selector(params.label_selector.as_deref()).map_err(Failure::Malformed)?;
     let metric_selector =
@@ -43,6 +44,7 @@ pub(crate) fn answer(
         metric: &target.metric,
         metric_selector: &metric_selector,
         now,
+        effort,
     };
     let question = Question {
         group: Group::Custom,

@@ -1,6 +1,6 @@
 //! External metrics: from the path to the provider's question, and back.
 
-use crate::provider::ExternalQuery;
+use crate::provider::{Effort, ExternalQuery};
 
 use super::list::{List, Question};
 use super::negotiate::Format;
@@ -17,6 +17,7 @@ pub(crate) fn answer(
     metric: &str,
     params: &Params,
     format: Format,
+    effort: Effort,
 ) -> Result<Document, Failure> {
     let selector = selector(params.label_selector.as_deref()).map_err(Failure::Malformed)?;
     params
@@ -34,6 +35,7 @@ pub(crate) fn answer(
         metric,
         selector: &selector,
         now,
+        effort,
     };
     let question = Question {
         group: Group::External,

@@ -1,13 +1,13 @@
 //! The metrics APIs on the wire: paths, parameters, encodings, `Status`.
 //!
-//! [`Api`] is synchronous: every answer comes from memory. One request runs
+//! Every answer comes from memory; those that take some computing are made
+//! beside the threads that serve connections (`lane`). One request runs
 //! through [`path`] (what is asked), `params` and `negotiate` (how), a handler
 //! (`discovery`, `custom`, `external`), an encoder (`json`, `proto`) and
 //! `response`; whatever fails on the way ends in the one table of `status`.
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::{Ready, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,10 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
-use crate::provider::Provider;
+use crate::provider::{self, Effort, Provider};
 use crate::security::denied::Denied;
 
+use negotiate::Format;
 use params::Params;
 use path::{Group, PathError, Target};
 use response::Manner;
@@ -36,6 +37,7 @@ mod denied;
 mod discovery;
 mod external;
 mod json;
+mod lane;
 mod list;
 mod negotiate;
 mod params;
@@ -63,6 +65,7 @@ struct Inner {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     ready: Arc<AtomicBool>,
     pool: buffer::Pool,
+    lane: lane::Lane,
 }
 
 impl fmt::Debug for Api {
@@ -88,22 +91,30 @@ impl Api {
                 clock: Box::new(clock),
                 ready,
                 pool: buffer::Pool::default(),
+                lane: lane::Lane::default(),
             }),
         }
     }
 
-    /// Answers a request; its body plays no part.
+    /// Answers a request, however long it takes; its body plays no part.
     #[must_use]
     pub fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
+        self.attempt(request, Effort::Full)
+            .unwrap_or_else(|| lane::refusal(&request.headers))
+    }
+
+    /// Answers a request; `None` when that takes more than `effort`.
+    fn attempt(&self, request: &Parts, effort: Effort) -> Option<Response<Full<Bytes>>> {
         // One request that meets a fault of ours must not take down the
         // connection, which carries every user of an aggregator.
-        let mut response = catch_unwind(AssertUnwindSafe(|| self.inner.respond(request)))
-            .unwrap_or_else(|_| {
-                tracing::error!("a request made the server panic");
-                response::failure(Failure::Internal, response::plain_manner(&request.headers))
-            });
+        let answer = AssertUnwindSafe(|| self.inner.respond(request, effort));
+        let mut response = catch_unwind(answer).unwrap_or_else(|_| {
+            tracing::error!("a request made the server panic");
+            let manner = response::plain_manner(&request.headers);
+            Some(response::failure(Failure::Internal, manner))
+        })?;
         response::finish(&mut response, &request.headers);
-        response
+        Some(response)
     }
 }
 
@@ -133,25 +144,27 @@ pub fn denied(denied: &Denied, headers: &HeaderMap) -> Response<Full<Bytes>> {
 }
 
 impl Inner {
-    fn respond(&self, request: &Parts) -> Response<Full<Bytes>> {
+    /// `None` when the answer takes more than `effort`.
+    fn respond(&self, request: &Parts, effort: Effort) -> Option<Response<Full<Bytes>>> {
         let mut manner = response::plain_manner(&request.headers);
         let target = match path::parse(request.uri.path()) {
             Ok(target) => target,
-            Err(error) => return response::failure(error.into(), manner),
+            Err(error) => return Some(response::failure(error.into(), manner)),
         };
         if let Target::Health { ready } = target {
-            return self.health(ready, &request.method, manner);
+            return Some(self.health(ready, &request.method, manner));
         }
         let params = match Params::parse(request.uri.query()) {
             Ok(params) => params,
-            Err(reason) => return response::failure(Failure::Malformed(reason), manner),
+            Err(reason) => return Some(response::failure(Failure::Malformed(reason), manner)),
         };
         if let Some(pretty) = params.pretty() {
             manner.pretty = pretty;
         }
-        match self.answer(request, &target, &params, manner) {
-            Ok((buffer, start)) => response::success(self.pool.seal(buffer, start), manner),
-            Err(failure) => response::failure(failure, manner),
+        match self.answer(request, &target, &params, (manner.format, effort)) {
+            Ok((buffer, start)) => Some(response::success(self.pool.seal(buffer, start), manner)),
+            Err(Failure::Provider(provider::Error::TakesWork, _)) => None,
+            Err(failure) => Some(response::failure(failure, manner)),
         }
     }
 
@@ -160,7 +173,7 @@ impl Inner {
         request: &Parts,
         target: &Target<'_>,
         params: &Params,
-        manner: Manner,
+        (format, effort): (Format, Effort),
     ) -> Result<Document, Failure> {
         if group_of(target).is_some_and(|group| !discovery::is_served(&*self.provider, group)) {
             return Err(Failure::NoSuchPath);
@@ -170,7 +183,6 @@ impl Inner {
         }
         negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
         params.check_timeout().map_err(Failure::Malformed)?;
-        let format = manner.format;
         let provider = &*self.provider;
         match target {
             Target::Health { .. } => Err(Failure::NoSuchPath),
@@ -180,9 +192,9 @@ impl Inner {
                 let document = discovery::resources(provider, *group, *version, format);
                 Ok((document, 0))
             }
-            Target::Custom(target) => custom::answer(self, target, params, format),
+            Target::Custom(target) => custom::answer(self, target, params, format, effort),
             Target::External { namespace, metric } => {
-                external::answer(self, namespace, metric, params, format)
+                external::answer(self, namespace, metric, params, format, effort)
             }
         }
     }
@@ -220,7 +232,7 @@ impl From<PathError> for Failure {
 impl<B> tower::Service<Request<B>> for Api {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
+    type Future = lane::Answering;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -228,6 +240,6 @@ impl<B> tower::Service<Request<B>> for Api {
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (parts, _) = request.into_parts();
-        ready(Ok(self.handle(&parts)))
+        lane::answer(self, parts)
     }
 }

@@ -66,9 +66,9 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     );
     let body = dress(status.encode(manner.format).into(), manner);
     let mut response = typed(status.code(), manner.format.media_type(), body);
-    if let Some(seconds) = status.retry_after() {
+    if response.status() == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     if not_allowed {
         let headers = response.headers_mut();

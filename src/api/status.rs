@@ -194,6 +194,15 @@ fn provider_row(error: Error, asked: &Asked) -> Row {
             (404, "NotFound", message, None)
         }
         Error::BadSelector { reason } => (400, "BadRequest", reason, None),
+        Error::TakesWork => (
+            429,
+            "TooManyRequests",
+            "too many questions with selectors at once: try again later".to_owned(),
+            Some(Details {
+                retry_after: Some(1),
+                ..Details::default()
+            }),
+        ),
         Error::NotReady => (
             503,
             "ServiceUnavailable",
@@ -227,11 +236,6 @@ impl Status {
 
     pub(crate) fn reason(&self) -> &'static str {
         self.reason
-    }
-
-    /// Seconds after which to come again, if that helps.
-    pub(crate) fn retry_after(&self) -> Option<i32> {
-        self.details.as_ref()?.retry_after
     }
 
     pub(crate) fn message(&self) -> &str {

@@ -131,7 +131,7 @@ impl Engine {
             // Windows that were emptied to be filled again, and then were not,
             // must not replace what is known: the last snapshot stands, and ages
             // by its own times.
-            let emptied = round == Round::Aborted && !self.pipeline.is_filled();
+            let emptied = self.pipeline.is_refilling(clock::now());
             if !emptied || self.provider.snapshot().is_none() {
                 self.publish();
             }
@@ -191,7 +191,7 @@ impl Engine {
                 return round;
             }
         }
-        Round::Complete
+        Round::Partial
     }
 
     /// Asks for one signal. The error says whether the others need not be
@@ -214,6 +214,9 @@ impl Engine {
             }
             Err(error) => {
                 let fatal = is_fatal(&error);
+                if is_refusal(&error) {
+                    self.pipeline.refused(spec.id);
+                }
                 if let Some(event) = self.journal.failed(spec.id, &error, clock::now()) {
                     self.log(&event);
                 }
@@ -286,5 +289,14 @@ fn is_fatal(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew
+    )
+}
+
+/// Whether a shorter range may be answered where this one was not: limits on
+/// samples, bytes and time.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Timeout | ErrorKind::Rejected | ErrorKind::Query | ErrorKind::TooLarge
     )
 }

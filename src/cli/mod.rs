@@ -2,8 +2,11 @@
 
 pub mod demo;
 
+use std::fmt::Display;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 
@@ -19,6 +22,23 @@ struct Cli {
 enum Command {
     /// The whole thing on a laptop: a simulated GPU fleet, served over TLS.
     Demo(demo::DemoArgs),
+}
+
+/// A parser of numbers that says which ones may be written.
+fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            format!(
+                "write a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
+    }
 }
 
 /// How a command failed.

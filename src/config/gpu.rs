@@ -1,25 +1,35 @@
 //! `gpu`: how readings become values.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_saphyr::Spanned;
 
 use super::problem::Problem;
 use super::raw;
-use super::value::{auto_duration, choice, count, duration};
+use super::value::{auto_duration, choice, count, duration, within};
 use crate::core::duration::format_duration;
 use crate::core::policy::{
     Activity, Condition, DeviceValue, Formula, Idle, MigWeight, Policy, Shared,
 };
 use crate::core::signal::SignalId;
 
+/// Shorter is no scrape interval; a longer one leaves no window.
+const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// A window is kept in memory as a whole.
+const WINDOW_MAX: Duration = Duration::from_secs(86_400);
+
+/// Longer, and a GPU would be held by pods of yesterday.
+const HOLD_MAX: Duration = Duration::from_secs(3600);
+
 /// The policy the section asks for; what it leaves out keeps its default.
 pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     let mut policy = Policy {
-        step: auto_duration("gpu.step", raw.step.as_ref())?,
-        freshness: auto_duration("gpu.freshness", raw.freshness.as_ref())?,
-        scrape_interval: auto_duration("gpu.scrapeInterval", raw.scrape_interval.as_ref())?,
-        exporter_interval: auto_duration("gpu.exporterInterval", raw.exporter_interval.as_ref())?,
+        step: interval("gpu.step", raw.step.as_ref())?,
+        freshness: interval("gpu.freshness", raw.freshness.as_ref())?,
+        scrape_interval: interval("gpu.scrapeInterval", raw.scrape_interval.as_ref())?,
+        exporter_interval: interval("gpu.exporterInterval", raw.exporter_interval.as_ref())?,
         ..Policy::default()
     };
     windows(raw, &mut policy)?;
@@ -35,7 +45,9 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
         policy.idle = choice("gpu.idle", text, &choices)?;
     }
     if let Some(text) = &raw.hold {
-        policy.hold = duration("gpu.hold", text)?;
+        let hold = Some(duration("gpu.hold", text)?);
+        let hold = within("gpu.hold", Some(text), hold, Duration::ZERO..=HOLD_MAX)?;
+        policy.hold = hold.unwrap_or_default();
     }
     if let Some(text) = &raw.min_coverage {
         policy.min_coverage = share("gpu.minCoverage", text)?;
@@ -59,6 +71,11 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
         policy.shared = choice("gpu.shared", text, &choices)?;
     }
     Ok(policy)
+}
+
+/// Between two scrapes, readings or instants, and how long one is believed.
+fn interval(key: &str, text: Option<&raw::Text>) -> Result<Option<Duration>, Problem> {
+    within(key, text, auto_duration(key, text)?, INTERVAL)
 }
 
 /// The default and the longest window. A default beyond the default longest
@@ -85,6 +102,7 @@ fn windows(raw: &raw::Gpu, policy: &mut Policy) -> Result<(), Problem> {
 /// A window: whole seconds, because `windowSeconds` is what clients are told.
 fn window(key: &str, text: Option<&raw::Text>) -> Result<Option<Duration>, Problem> {
     let window = auto_duration(key, text)?;
+    let window = within(key, text, window, Duration::from_secs(1)..=WINDOW_MAX)?;
     match (text, window) {
         (Some(text), Some(window)) if window.subsec_nanos() != 0 => {
             let message = format!(

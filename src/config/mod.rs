@@ -13,9 +13,11 @@ mod raw;
 mod tests;
 mod value;
 
-use std::path::Path;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::HeaderMap;
 use url::Url;
 
 use crate::core::policy::{MetricSpec, Policy};
@@ -28,14 +30,49 @@ pub use prometheus::{
     Auth, ClientFiles, InvalidUrl, Password, PrometheusSettings, Secret, Tls, Verb, parse_url,
 };
 
-/// Each poll is one query a DCGM field; no scrape interval in use needs more.
-const POLL_MIN: Duration = Duration::from_millis(500);
+/// Each poll is one query a DCGM field: more of them would flood Prometheus,
+/// fewer would serve nothing fresh.
+const POLL: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(600);
 
 /// What the command line may set over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--prometheus-url`.
     pub prometheus_url: Option<Url>,
+    /// `--prometheus-token-file`.
+    pub bearer_token_file: Option<PathBuf>,
+    /// `--prometheus-ca-file`.
+    pub ca_file: Option<PathBuf>,
+    /// `--prometheus-client-tls-cert-file` and `-key-file`.
+    pub client: Option<ClientFiles>,
+    /// `--prometheus-header`; each replaces the file's of the same name.
+    pub headers: HeaderMap,
+    /// `--prometheus-verb`.
+    pub verb: Option<Verb>,
+}
+
+impl Flags {
+    /// Puts what was given over what the file says.
+    fn apply(&self, settings: &mut PrometheusSettings) {
+        if let Some(file) = &self.bearer_token_file {
+            settings.auth = Auth::BearerTokenFile(file.clone());
+        }
+        if let Some(file) = &self.ca_file {
+            settings.tls.ca_file = Some(file.clone());
+        }
+        if let Some(client) = &self.client {
+            settings.tls.client = Some(client.clone());
+        }
+        for name in self.headers.keys() {
+            settings.headers.remove(name);
+        }
+        for (name, value) in &self.headers {
+            settings.headers.append(name, value.clone());
+        }
+        if let Some(verb) = self.verb {
+            settings.verb = verb;
+        }
+    }
 }
 
 /// The whole configuration, resolved.
@@ -63,7 +100,11 @@ impl Config {
     #[must_use]
     pub fn built_in(flags: &Flags) -> Self {
         Self {
-            prometheus: flags.prometheus_url.clone().map(PrometheusSettings::new),
+            prometheus: flags.prometheus_url.clone().map(|url| {
+                let mut settings = PrometheusSettings::new(url);
+                flags.apply(&mut settings);
+                settings
+            }),
             policy: Policy::default(),
             poll: None,
             exporters: ExporterIdentity::default(),
@@ -105,18 +146,13 @@ impl Config {
         let mut config = Self::built_in(flags);
         config.warnings = warnings(&raw);
         config.prometheus = prometheus::resolve(raw.prometheus, flags.prometheus_url.as_ref())?;
+        if let Some(settings) = &mut config.prometheus {
+            flags.apply(settings);
+        }
         let gpu = raw.gpu.unwrap_or_default();
         config.policy = gpu::policy(&gpu)?;
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
-        if let (Some(poll), Some(text)) = (config.poll, gpu.poll.as_ref())
-            && poll < POLL_MIN
-        {
-            let message = format!(
-                "{:?} would flood Prometheus: write 500ms or more",
-                text.value
-            );
-            return Err(problem::Problem::at("gpu.poll", text, message));
-        }
+        config.poll = value::within("gpu.poll", gpu.poll.as_ref(), config.poll, POLL)?;
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);

@@ -103,6 +103,7 @@ fn every_setting_of_prometheus_arrives() {
 fn a_flag_wins_over_the_file_and_keeps_its_other_settings() {
     let flags = Flags {
         prometheus_url: Some(parse_url("http://flag:9090").unwrap()),
+        ..Flags::default()
     };
     let text = "prometheus: {url: http://file:9090, timeout: 3s}";
     let settings = Config::from_yaml("f", text, &flags)
@@ -450,7 +451,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_poll_that_floods_and_a_name_that_is_taken_are_refused() {
+fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
     let refused = |text: &str| {
         let error = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_err();
         error.to_string()
@@ -460,9 +461,42 @@ fn a_poll_that_floods_and_a_name_that_is_taken_are_refused() {
         flood.contains("gpu.poll") && flood.contains("500ms"),
         "{flood}"
     );
+    for (key, value) in [
+        ("scrapeInterval", "200000000y"),
+        ("step", "1ms"),
+        ("hold", "3d"),
+        ("maxWindow", "52w"),
+        ("window", "10y"),
+    ] {
+        let text = refused(&format!("gpu: {{{key}: {value}}}"));
+        let named = text.contains(&format!("gpu.{key}"));
+        assert!(named && text.contains("write a duration"), "{text}");
+    }
     let taken = refused("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
     assert!(
         taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
         "{taken}"
     );
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-scope-orgid", "b".parse().unwrap());
+    let flags = Flags {
+        bearer_token_file: Some("/token".into()),
+        ca_file: Some("/ca".into()),
+        headers,
+        verb: Some(Verb::Post),
+        ..Flags::default()
+    };
+    let text = "prometheus: {url: \"http://p:9090\", headers: {X-Scope-OrgID: a, X-Other: c}, \
+                auth: {basic: {username: u, passwordFile: /p}}}";
+    let config = Config::from_yaml("config.yaml", text, &flags).unwrap();
+    let settings = config.prometheus.unwrap();
+    assert_eq!(settings.auth, Auth::BearerTokenFile("/token".into()));
+    assert_eq!(settings.headers["x-scope-orgid"], "b");
+    assert_eq!(settings.headers["x-other"], "c");
+    assert_eq!(settings.verb, Verb::Post);
+    assert_eq!(settings.tls.ca_file, Some("/ca".into()));
 }

@@ -1,10 +1,11 @@
 //! Scalars: from the text in the file to a typed value, or a sentence.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::problem::Problem;
 use super::raw::Text;
-use crate::core::duration::parse_duration;
+use crate::core::duration::{format_duration, parse_duration};
 
 /// A duration above zero.
 pub(super) fn positive_duration(key: &str, text: &Text) -> Result<Duration, Problem> {
@@ -27,6 +28,27 @@ pub(super) fn auto_duration(key: &str, text: Option<&Text>) -> Result<Option<Dur
         None => Ok(None),
         Some(text) if text.value == "auto" => Ok(None),
         Some(text) => positive_duration(key, text).map(Some),
+    }
+}
+
+/// Refuses a duration outside of what makes sense.
+pub(super) fn within(
+    key: &str,
+    text: Option<&Text>,
+    duration: Option<Duration>,
+    range: RangeInclusive<Duration>,
+) -> Result<Option<Duration>, Problem> {
+    match (text, duration) {
+        (Some(text), Some(duration)) if !range.contains(&duration) => {
+            let message = format!(
+                "{:?} makes no sense here: write a duration from {} to {}",
+                text.value,
+                format_duration(*range.start()),
+                format_duration(*range.end()),
+            );
+            Err(Problem::at(key, text, message))
+        }
+        _ => Ok(duration),
     }
 }
 

@@ -15,12 +15,28 @@ pub const STEP_MS: i64 = 5_000;
 const MICRO: f64 = 1e6;
 
 /// Sum and count of the non-zero readings at one instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     sum_micro: i64,
     count: u32,
     /// Readings of any value.
     answered: u32,
+    /// The newest sample among them.
+    newest: Timestamp,
+    /// Until when the last of them is fresh.
+    fresh_until: Timestamp,
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self {
+            sum_micro: 0,
+            count: 0,
+            answered: 0,
+            newest: Timestamp::MIN,
+            fresh_until: Timestamp::MIN,
+        }
+    }
 }
 
 impl Cell {
@@ -43,17 +59,47 @@ impl Cell {
 pub struct Original {
     first: i64,
     cells: VecDeque<Cell>,
-    newest: Option<Timestamp>,
-    fresh_until: Timestamp,
+}
+
+/// The rolling mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// The value, in the unit of the series.
+    pub value: f64,
+    /// How many instants it was taken over.
+    pub instants: i64,
+    /// The newest sample used.
+    pub at: Timestamp,
+    /// Until when the last of them is fresh.
+    pub fresh_until: Timestamp,
+}
+
+/// One series' reading at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contribution {
+    /// The value, in the unit of the series.
+    pub value: f64,
+    /// The sample's time.
+    pub at: Timestamp,
+    /// Until when it is fresh.
+    pub fresh_until: Timestamp,
 }
 
 impl Original {
-    /// Replaces one series' contribution at instant `index`: the reading it
-    /// had before by the one it has now.
-    pub fn exchange(&mut self, index: i64, before: Option<f64>, after: Option<f64>) {
-        if before == after {
-            return;
+    /// Adds another part of the fleet, its values multiplied.
+    pub fn add(&mut self, other: &Self, factor: i64) {
+        for (index, cell) in (other.first..).zip(&other.cells) {
+            let sum = self.cell(index);
+            sum.sum_micro += cell.sum_micro * factor;
+            sum.count += cell.count;
+            sum.answered += cell.answered;
+            sum.newest = sum.newest.max(cell.newest);
+            sum.fresh_until = sum.fresh_until.max(cell.fresh_until);
         }
+    }
+
+    /// The cell of an instant; made if need be.
+    fn cell(&mut self, index: i64) -> &mut Cell {
         if self.cells.is_empty() {
             self.first = index;
         }
@@ -65,22 +111,35 @@ impl Original {
         if position >= self.cells.len() {
             self.cells.resize(position + 1, Cell::default());
         }
-        let cell = &mut self.cells[position];
+        &mut self.cells[position]
+    }
+
+    /// Replaces one series' contribution at instant `index`: the reading it
+    /// had before by the one it has now.
+    pub fn exchange(
+        &mut self,
+        index: i64,
+        before: Option<Contribution>,
+        after: Option<Contribution>,
+    ) {
+        if before == after {
+            return;
+        }
+        let cell = self.cell(index);
         for (reading, sign) in [(before, -1), (after, 1)] {
-            if reading.is_some() {
-                cell.answered = cell.answered.saturating_add_signed(sign as i32);
-            }
-            if let Some(value) = reading.filter(|value| *value != 0.0) {
+            let Some(Contribution { value, .. }) = reading else {
+                continue;
+            };
+            cell.answered = cell.answered.saturating_add_signed(sign as i32);
+            if value != 0.0 {
                 cell.sum_micro += sign * (value * MICRO).round() as i64;
                 cell.count = cell.count.saturating_add_signed(sign as i32);
             }
         }
-    }
-
-    /// Notes that a sample of time `at` was used and stays fresh until then.
-    pub fn saw(&mut self, at: Timestamp, fresh_until: Timestamp) {
-        self.newest = self.newest.max(Some(at));
-        self.fresh_until = self.fresh_until.max(fresh_until);
+        if let Some(after) = after {
+            cell.newest = cell.newest.max(after.at);
+            cell.fresh_until = cell.fresh_until.max(after.fresh_until);
+        }
     }
 
     /// Drops instants before `from`.
@@ -91,18 +150,12 @@ impl Original {
         }
     }
 
-    /// The newest sample used and until when it is fresh.
-    #[must_use]
-    pub fn freshness(&self) -> Option<(Timestamp, Timestamp)> {
-        self.newest.map(|at| (at, self.fresh_until))
-    }
-
     /// The mean over the instants in `(now - window, now]`, and how many there
     /// were. Instants without any reading count 0, as the original's
     /// `or vector(0)`, but not those before the first reading in the window:
     /// what was before is not known, and unknown is not zero.
     #[must_use]
-    pub fn mean(&self, now: Timestamp, window_ms: i64) -> Option<(f64, i64)> {
+    pub fn mean(&self, now: Timestamp, window_ms: i64) -> Option<Mean> {
         let last = now.millis().div_euclid(STEP_MS);
         let start = (now.millis() - window_ms).div_euclid(STEP_MS) + 1;
         let cell = |index: i64| {
@@ -114,6 +167,15 @@ impl Original {
         let means = (first..=last).map(|index| cell(index).map_or(0.0, |cell| cell.mean()));
         let sum: f64 = means.sum();
         let instants = last - first + 1;
-        Some((sum / instants as f64, instants))
+        let used = (first..=last).filter_map(cell);
+        let (at, fresh_until) = used
+            .map(|cell| (cell.newest, cell.fresh_until))
+            .reduce(|one, other| (one.0.max(other.0), one.1.max(other.1)))?;
+        Some(Mean {
+            value: sum / instants as f64,
+            instants,
+            at,
+            fresh_until,
+        })
     }
 }

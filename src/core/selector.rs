@@ -10,6 +10,9 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+/// Bytes of a label's name (without its prefix) or value, at most.
+pub const MAX_NAME: usize = parse::MAX_NAME;
+
 /// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
@@ -99,14 +102,21 @@ impl Requirement {
         match &self.operator {
             Operator::Equals(wanted) => value == Some(wanted.as_str()),
             Operator::NotEquals(unwanted) => value != Some(unwanted.as_str()),
-            Operator::In(wanted) => value.is_some_and(|v| wanted.iter().any(|w| w == v)),
-            Operator::NotIn(unwanted) => value.is_none_or(|v| unwanted.iter().all(|u| u != v)),
+            Operator::In(wanted) => value.is_some_and(|value| is_one_of(value, wanted)),
+            Operator::NotIn(unwanted) => value.is_none_or(|value| !is_one_of(value, unwanted)),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
             Operator::GreaterThan(bound) => integer(value).is_some_and(|v| v > *bound),
             Operator::LessThan(bound) => integer(value).is_some_and(|v| v < *bound),
         }
     }
+}
+
+/// Whether a value is one of these, which are sorted.
+fn is_one_of(value: &str, values: &[String]) -> bool {
+    values
+        .binary_search_by(|candidate| candidate.as_str().cmp(value))
+        .is_ok()
 }
 
 impl fmt::Display for Selector {

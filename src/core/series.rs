@@ -79,6 +79,15 @@ pub struct Owner {
     pub container: Option<Arc<str>>,
 }
 
+/// A name that a series gives for the node its device sits on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeName {
+    /// How good the label is that gives it; 0 is the best (`dcgm.md` §2.6).
+    pub rank: u8,
+    /// The name.
+    pub name: Arc<str>,
+}
+
 /// A series with its labels read.
 #[derive(Clone, Debug)]
 pub struct SeriesInfo {
@@ -98,7 +107,7 @@ pub struct SeriesInfo {
     /// Whether the labels alone make the owner look like the exporter itself.
     pub suspect: bool,
     /// Candidates for the node's name, best first.
-    pub nodes: Vec<Arc<str>>,
+    pub nodes: Vec<NodeName>,
     /// The scrape job: intervals and units are judged per job.
     pub job: Arc<str>,
     /// All labels but the name.

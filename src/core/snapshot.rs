@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::aggregate::{Ask, Evaluator, Lens};
 use super::frame::Frame;
 use super::grid::RowId;
-use super::layout::{Layout, RowFacts};
+use super::layout::Layout;
 use super::metric::Value;
 use super::original;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
@@ -90,7 +90,7 @@ impl Snapshot {
         cluster: &mut [Option<Value>],
     ) {
         let evaluator = self.evaluator();
-        let asks = |one_pod| -> Vec<Ask<'_>> {
+        let asks = |one_pod| -> Vec<Ask> {
             let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
             metrics
                 .map(|metric| self.default_ask(metric, one_pod))
@@ -125,13 +125,12 @@ impl Snapshot {
         }
     }
 
-    fn default_ask(&self, metric: &MetricSpec, one_pod: bool) -> Ask<'static> {
+    fn default_ask(&self, metric: &MetricSpec, one_pod: bool) -> Ask {
         Ask {
             measure: metric.measure,
             formula: formula_for(&metric.measure, self.policy.formula),
             window_ms: millis(self.window),
             one_pod,
-            rows: None,
         }
     }
 
@@ -193,9 +192,13 @@ impl Snapshot {
     }
 
     /// Computes what was not foreseen: another window or formula, or only some
-    /// rows.
+    /// of an object's rows. One value for each group.
     #[must_use]
-    pub fn evaluate(&self, members: &[RowId], question: &Question<'_>) -> Option<Value> {
+    pub fn evaluate<'g>(
+        &self,
+        groups: impl Iterator<Item = &'g [RowId]> + Clone,
+        question: &Question,
+    ) -> Vec<Option<Value>> {
         let ask = Ask {
             measure: question.measure,
             formula: formula_for(
@@ -204,33 +207,23 @@ impl Snapshot {
             ),
             window_ms: millis(question.window.unwrap_or(self.window)),
             one_pod: question.one_pod,
-            rows: question.rows,
         };
-        self.evaluator().value(members, &ask)
+        let asks = std::slice::from_ref(&ask);
+        self.evaluator().values(groups, asks, None)
     }
 }
 
 /// A question beside the foreseen ones.
-#[derive(Clone, Copy)]
-pub struct Question<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
     /// What to measure.
     pub measure: Measure,
     /// Another formula than the default.
     pub formula: Option<Formula>,
     /// Another window than the default.
     pub window: Option<Duration>,
-    /// Whether the group is a single pod.
+    /// Whether each group is a single pod.
     pub one_pod: bool,
-    /// Which rows to take.
-    pub rows: Option<&'a dyn Fn(&RowFacts) -> bool>,
-}
-
-impl std::fmt::Debug for Question<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Question")
-            .field("measure", &self.measure)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Formulas other than the default speak of the active devices' mean; sums,

@@ -13,6 +13,9 @@ impl Timestamp {
     /// The earliest representable time: older than any sample.
     pub const MIN: Self = Self(i64::MIN / 4);
 
+    /// Later than every sample.
+    pub const MAX: Self = Self(i64::MAX / 4);
+
     /// From milliseconds since the epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {

@@ -12,7 +12,6 @@ use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::store::{Applied, SeriesId, Store};
 use crate::core::time::Timestamp;
-use crate::core::timing::ScrapeGaps;
 
 /// No fleet has more: five hundred thousand GPUs with eight signals. A source
 /// that invents series must not take the memory of the node.
@@ -65,6 +64,14 @@ impl Hasher for KeyIsHash {
     }
 }
 
+/// The key of a series as the answer for a signal. Label texts without a name
+/// (a recording, a proxy that drops it) may be the same for two signals.
+fn of_signal(key: SeriesKey, signal: SignalId) -> SeriesKey {
+    /// 2^128 divided by the golden ratio: spreads small numbers over all bits.
+    const SPREAD: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+    SeriesKey(key.0 ^ (signal.index() as u128 + 1).wrapping_mul(SPREAD))
+}
+
 /// Turns batches into readings.
 #[derive(Debug)]
 pub struct Intake {
@@ -73,9 +80,7 @@ pub struct Intake {
     /// Signals of whole GPUs that are kept although they serve MIG only.
     needed_whole: HashSet<SignalId>,
     known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
-    exporters: HashSet<(Arc<str>, Arc<str>)>,
     texts: HashSet<Arc<str>>,
-    gaps: HashMap<usize, ScrapeGaps>,
     poll: u64,
 }
 
@@ -94,17 +99,9 @@ impl Intake {
             exporter,
             needed_whole,
             known: HashMap::default(),
-            exporters: HashSet::new(),
             texts: HashSet::new(),
-            gaps: HashMap::new(),
             poll: 0,
         }
-    }
-
-    /// Pods known to be exporters.
-    #[must_use]
-    pub fn exporters(&self) -> &HashSet<(Arc<str>, Arc<str>)> {
-        &self.exporters
     }
 
     /// Applies a batch.
@@ -112,27 +109,18 @@ impl Intake {
         let mut report = Report::default();
         self.poll += 1;
         for series in batch.iter() {
-            let id = match self.known.get_mut(&series.key) {
+            let key = of_signal(series.key, batch.signal);
+            let id = match self.known.get_mut(&key) {
                 Some(Known::Stored(id)) => *id,
                 Some(Known::Ignored { seen }) => {
                     *seen = self.poll;
                     continue;
                 }
-                None => {
-                    match self.learn(series.key, series.labels, batch.signal, store, &mut report) {
-                        Some(id) => id,
-                        None => continue,
-                    }
-                }
+                None => match self.learn(key, series.labels, batch.signal, store, &mut report) {
+                    Some(id) => id,
+                    None => continue,
+                },
             };
-            if let Some(job) = store.job_of(id)
-                && batch.signal != SignalId::POWER_USAGE
-            {
-                let gaps = self.gaps.entry(job).or_default();
-                if !gaps.is_full() {
-                    gaps.observe(series.samples);
-                }
-            }
             report.applied += store.apply(id, series.samples, now);
         }
         report
@@ -181,9 +169,6 @@ impl Intake {
         let unit = spec.unit;
         let device = schemes::device(labels)?;
         let claim = schemes::claim(labels, &self.exporter);
-        if let Some(exporter) = claim.exporter {
-            self.exporters.insert(exporter);
-        }
         let kept = labels
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");
@@ -217,11 +202,6 @@ impl Intake {
         }
         self.texts.insert(Arc::clone(&text));
         text
-    }
-
-    /// The scrape interval a job's samples showed since the last call.
-    pub fn scrape_ms(&mut self, job: usize) -> Option<i64> {
-        self.gaps.remove(&job).and_then(|mut gaps| gaps.scrape_ms())
     }
 
     /// Forgets what the store forgot, and ignored series that ended.

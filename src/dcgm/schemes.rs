@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::core::labels::Labels;
-use crate::core::series::{Device, Owner, Scheme};
+use crate::core::series::{Device, NodeName, Owner, Scheme};
 
 /// Spellings of the GPU's UUID (`dcgm.md` §1.2), compared without case.
 const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
@@ -76,9 +76,6 @@ pub struct Claim {
     pub suspect: bool,
     /// Whether the labels prove that a pod holds the device.
     pub proven: bool,
-    /// The exporter's own pod, where the labels show that it is one: the bare
-    /// `namespace` and `pod` beside an `exported_pod`.
-    pub exporter: Option<(Arc<str>, Arc<str>)>,
 }
 
 /// A label's value, case of the name ignored, empty values absent.
@@ -103,12 +100,10 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
     if let Some(pod) = get("exported_pod") {
         let container = get("exported_container").or_else(|| get("container"));
         let namespace = get("exported_namespace").or_else(|| get("namespace"));
-        let own = get("namespace").zip(get("pod"));
         return Claim {
             owner: owner(namespace, pod, container).map(|owner| (owner, Scheme::Exported)),
             suspect: false,
             proven,
-            exporter: own.map(|(namespace, pod)| (namespace.into(), pod.into())),
         };
     }
     if let (Some(namespace), Some(pod)) = (get("pod_namespace"), get("pod_name")) {
@@ -132,7 +127,6 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
             && owner.as_ref().is_some_and(|owner| exporter.matches(owner)),
         owner: owner.map(|owner| (owner, scheme)),
         proven,
-        exporter: None,
     }
 }
 
@@ -154,21 +148,21 @@ pub fn device(labels: &Labels) -> Option<Device> {
     })
 }
 
-/// Candidates for the node's name, best first.
+/// Candidates for the node's name, best first; each name once, by its best
+/// label.
 #[must_use]
-pub fn nodes(labels: &Labels) -> Vec<Arc<str>> {
+pub fn nodes(labels: &Labels) -> Vec<NodeName> {
     let host = value(labels, "instance").map(|instance| {
         let port = instance.rfind(':').unwrap_or(instance.len());
         &instance[..port]
     });
-    let mut nodes: Vec<Arc<str>> = Vec::new();
-    for name in NODE
-        .iter()
-        .filter_map(|name| value(labels, name))
-        .chain(host)
-    {
-        if !nodes.iter().any(|known| known.as_ref() == name) {
-            nodes.push(name.into());
+    let named = NODE.iter().map(|name| value(labels, name)).chain([host]);
+    let mut nodes: Vec<NodeName> = Vec::new();
+    for (rank, name) in (0..).zip(named) {
+        let Some(name) = name else { continue };
+        if !nodes.iter().any(|known| known.name.as_ref() == name) {
+            let name = name.into();
+            nodes.push(NodeName { rank, name });
         }
     }
     nodes
@@ -240,15 +234,6 @@ mod tests {
     }
 
     #[test]
-    fn a_series_with_an_exported_pod_gives_the_exporter_away() {
-        let mut exported = EXPORTER.to_vec();
-        exported.extend([("exported_namespace", "team-a"), ("exported_pod", "w1")]);
-        let claim = claim(&labels(&exported), &ExporterIdentity::default());
-        let exporter = ("gpu-operator".into(), "nvidia-dcgm-exporter-9xk2f".into());
-        assert_eq!(claim.exporter, Some(exporter));
-    }
-
-    #[test]
     fn devices_are_known_by_uuid_in_every_spelling() {
         for name in ["UUID", "uuid", "gpu_uuid", "Uuid"] {
             let device = device(&labels(&[(name, "GPU-1")])).unwrap();
@@ -271,7 +256,7 @@ mod tests {
     fn the_node_is_the_hostname_before_the_target() {
         let all = labels(&[("hostname", "gpu-node-1"), ("instance", "10.0.0.1:9400")]);
         let found = nodes(&all);
-        let found: Vec<&str> = found.iter().map(AsRef::as_ref).collect();
-        assert_eq!(found, ["gpu-node-1", "10.0.0.1"]);
+        let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();
+        assert_eq!(found, [(0, "gpu-node-1"), (8, "10.0.0.1")]);
     }
 }

@@ -4,6 +4,7 @@
 //! wiring asks [`Pipeline::range`] how far back to query, hands over what came,
 //! lets the pipeline judge intervals ([`Pipeline::settle`]) and publishes.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec,
 use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
-use crate::core::store::{Store, StoreSettings};
+use crate::core::store::{Job, Store, StoreSettings};
 use crate::core::time::{Timestamp, millis};
 use crate::core::timing::{ASSUMED, Overrides, Timing};
 use crate::dcgm::intake::{Intake, Report};
@@ -25,9 +26,9 @@ use crate::dcgm::schemes::ExporterIdentity;
 /// The default window, unless the data are too sparse for it.
 const DEFAULT_WINDOW_MS: i64 = 60_000;
 
-/// A changed interval is believed after this many rounds in a row: a restart
-/// of Prometheus or one late scrape must not move the grid.
-const DISSENT_NEEDED: u32 = 6;
+/// Once the windows were filled, the grid changes no more often than this: each
+/// change asks Prometheus for the whole window again.
+const REFILL_PAUSE_MS: i64 = 60_000;
 
 /// The finest grid that is taken by itself: a window of five minutes then holds
 /// 300 instants, which bounds memory whatever the data show.
@@ -52,15 +53,6 @@ pub struct Settings {
     pub exporter: ExporterIdentity,
 }
 
-/// What is thought of a job's intervals.
-#[derive(Clone, Copy, Debug)]
-struct Judgement {
-    timing: Timing,
-    settled: bool,
-    /// Rounds in a row that showed something else.
-    dissent: u32,
-}
-
 /// Whether the window has to be filled again from history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
@@ -68,6 +60,17 @@ pub struct Settled {
     pub refill: bool,
     /// Sentences for the log.
     pub notices: Vec<String>,
+}
+
+/// How much of the past is known of a signal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Coverage {
+    /// Until when its samples are known; `None`: the window is empty.
+    until: Option<Timestamp>,
+    /// Whether they were known before the windows were emptied.
+    lost: bool,
+    /// How often in a row the whole window was refused.
+    refusals: u32,
 }
 
 /// Batches in, snapshots out.
@@ -78,11 +81,14 @@ pub struct Pipeline {
     overrides: Overrides,
     intake: Intake,
     store: Store,
-    judgements: Vec<Judgement>,
     /// The signals polled.
     signals: Vec<SignalId>,
-    /// Until when each signal's samples are known, by signal number.
-    covered: Vec<Option<Timestamp>>,
+    /// How far each signal's samples are known, by signal number.
+    coverage: Vec<Coverage>,
+    /// When the windows were last emptied, to be filled again.
+    emptied: Timestamp,
+    /// Whether the windows have been full once.
+    filled_once: bool,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
     swept: Timestamp,
@@ -111,9 +117,10 @@ impl Pipeline {
             fresh_ms: policy.freshness.map(millis),
             percent_as_ratio: policy.percent_as_ratio,
             signals,
+            overrides,
         });
         let set_step = policy.step.map(millis).filter(|step| *step > 0);
-        store.regrid(set_step.unwrap_or(overrides.apply(ASSUMED).step_ms()), &[]);
+        store.regrid(set_step.unwrap_or(overrides.apply(ASSUMED).step_ms()));
         let needed = needed_of_whole_gpus(&policy, &settings.metrics);
         Self {
             overrides,
@@ -122,8 +129,9 @@ impl Pipeline {
             signals: settings.signals.iter().map(|spec| spec.id).collect(),
             intake: Intake::new(settings.signals, settings.exporter, needed),
             store,
-            judgements: Vec::new(),
-            covered: vec![None; signals],
+            coverage: vec![Coverage::default(); signals],
+            emptied: Timestamp::MIN,
+            filled_once: false,
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
@@ -134,148 +142,120 @@ impl Pipeline {
 
     /// How far back from `now` the next query of a signal must reach: the whole
     /// retained window at first, then what is new and what may still come late.
+    /// A window that Prometheus refused to give is asked for in half.
     #[must_use]
     pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
         let fresh_ms = self.longest_fresh_ms();
         let all = self.retain_ms + fresh_ms;
-        let wanted = match self.covered.get(signal.index()).copied().flatten() {
+        let coverage = self.coverage.get(signal.index());
+        let coverage = coverage.copied().unwrap_or_default();
+        let wanted = match coverage.until {
             Some(until) => (now.millis() - until.millis()).max(0) + fresh_ms,
-            None => all,
+            None => all >> coverage.refusals.min(16),
         };
         // A clock that went back must not shrink the range to nothing.
         Duration::from_millis(u64::try_from(wanted.clamp(fresh_ms.min(all), all)).unwrap_or(0))
     }
 
     fn longest_fresh_ms(&self) -> i64 {
-        let detected = self
-            .judgements
-            .iter()
-            .map(|judgement| judgement.timing.fresh_ms())
-            .max();
+        let live = self.store.jobs().iter().filter(|job| job.series > 0);
+        let detected = live.map(|job| job.timing.fresh_ms()).max();
         let set = self.policy.freshness.map(millis);
-        set.or(detected).unwrap_or(ASSUMED.fresh_ms())
+        set.or(detected)
+            .unwrap_or(self.overrides.apply(ASSUMED).fresh_ms())
     }
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
         if now.millis() + BACK_MS < self.latest.millis() {
-            self.start_over(self.store.step_ms());
+            self.start_over(self.store.step_ms(), now);
             self.swept = Timestamp::MIN;
         }
         self.latest = now;
         self.store.advance(now);
         let report = self.intake.take(batch, &mut self.store, now);
-        if let Some(covered) = self.covered.get_mut(batch.signal.index()) {
-            *covered = Some(now);
+        if let Some(coverage) = self.coverage.get_mut(batch.signal.index()) {
+            coverage.until = Some(now);
+            coverage.refusals = 0;
         }
         report
     }
 
-    /// Judges intervals after a round of all signals.
+    /// Notes that Prometheus answered a query over [`Pipeline::range`] with a
+    /// refusal: too many samples, too slow.
+    pub fn refused(&mut self, signal: SignalId) {
+        if let Some(coverage) = self.coverage.get_mut(signal.index())
+            && coverage.until.is_none()
+        {
+            coverage.refusals = coverage.refusals.saturating_add(1);
+        }
+    }
+
+    /// Judges intervals after signals were answered. A job's own intervals
+    /// change what is believed of its samples from now on; windows are filled
+    /// again when the grid changes, and while they are first filled.
     pub fn settle(&mut self, now: Timestamp) -> Settled {
-        let mut changed = false;
         let mut notices = Vec::new();
+        let mut retimed = false;
         for job in 0..self.store.jobs().len() {
-            if job >= self.judgements.len() {
-                self.judgements.push(Judgement {
-                    timing: self.overrides.apply(ASSUMED),
-                    settled: false,
-                    dissent: 0,
-                });
-            }
-            if self.judge(job, now) {
-                changed = true;
+            let before = self.store.jobs()[job].timing;
+            if self.store.judge(job, now) {
                 notices.push(self.describe(job));
+                retimed |= self.store.jobs()[job].timing != before;
             }
         }
         let step_ms = self.wanted_step_ms();
-        let stored: Vec<Timing> = self.store.jobs().iter().map(|job| job.timing).collect();
-        let timings: Vec<Timing> = self
-            .judgements
-            .iter()
-            .map(|judgement| judgement.timing)
-            .collect();
-        let refill = (changed && stored != timings) || step_ms != self.store.step_ms();
+        let pausing = self.filled_once && now.millis() - self.emptied.millis() < REFILL_PAUSE_MS;
+        let another_grid = step_ms != self.store.step_ms() && !pausing;
+        let refill = another_grid || (retimed && !self.filled_once);
         if refill {
             self.retain_ms = retention_ms(&self.policy, self.dominant());
             self.store.retain_for(self.retain_ms);
-            self.start_over(step_ms);
+            self.start_over(step_ms, now);
         }
-        if changed {
+        if !notices.is_empty() {
             notices.extend(self.describe_window());
         }
+        self.filled_once |= self.is_filled();
         Settled { refill, notices }
     }
 
     /// Drops all readings; the windows are to be filled again from history.
-    fn start_over(&mut self, step_ms: i64) {
-        let timings: Vec<Timing> = self
-            .judgements
-            .iter()
-            .map(|judgement| judgement.timing)
-            .collect();
-        self.store.regrid(step_ms, &timings);
-        self.covered.fill(None);
+    fn start_over(&mut self, step_ms: i64, now: Timestamp) {
+        self.store.regrid(step_ms);
+        self.emptied = now;
+        for coverage in &mut self.coverage {
+            *coverage = Coverage {
+                lost: coverage.until.is_some() || coverage.lost,
+                ..Coverage::default()
+            };
+        }
     }
 
     /// Whether every signal was answered since the windows began to be filled.
-    #[must_use]
-    pub fn is_filled(&self) -> bool {
-        self.signals
-            .iter()
-            .all(|id| self.covered.get(id.index()).copied().flatten().is_some())
+    fn is_filled(&self) -> bool {
+        let coverage = |id: &SignalId| self.coverage.get(id.index()).copied();
+        let mut all = self.signals.iter().filter_map(coverage);
+        all.all(|coverage| coverage.until.is_some())
     }
 
-    /// Whether a job's intervals turned out different from what was thought
-    /// (or became known at all).
-    fn judge(&mut self, job: usize, now: Timestamp) -> bool {
-        let seen_scrape = self.intake.scrape_ms(job);
-        let seen_exporter = self.store.exporter_ms(job, now);
-        let judgement = &mut self.judgements[job];
-        let current = judgement.timing;
-        let scrape_ms = seen_scrape.unwrap_or(current.scrape_ms);
-        let known = if judgement.settled {
-            current.exporter_ms
-        } else {
-            scrape_ms
-        };
-        let exporter_ms = seen_exporter.unwrap_or(known).max(scrape_ms);
-        let seen = self.overrides.apply(Timing {
-            scrape_ms,
-            exporter_ms,
-        });
-        if !judgement.settled {
-            judgement.settled = seen_scrape.is_some() || self.overrides.scrape_interval.is_some();
-            let news = judgement.settled || seen != current;
-            judgement.timing = seen;
-            return news;
-        }
-        if seen == current {
-            judgement.dissent = 0;
-            return false;
-        }
-        judgement.dissent += 1;
-        if judgement.dissent < DISSENT_NEEDED {
-            return false;
-        }
-        judgement.dissent = 0;
-        judgement.timing = seen;
-        true
+    /// Whether what was published before is better than what is known now:
+    /// windows were emptied, and a signal that was known is not there again.
+    /// No longer than the old values would be believed anyway.
+    #[must_use]
+    pub fn is_refilling(&self, now: Timestamp) -> bool {
+        let waited = now.millis() - self.emptied.millis();
+        let awaited = |coverage: &Coverage| coverage.lost && coverage.until.is_none();
+        (0..self.longest_fresh_ms()).contains(&waited) && self.coverage.iter().any(awaited)
     }
 
     /// The job with most series sets the grid; of equals the quicker.
     fn dominant(&self) -> Timing {
-        let jobs = self.store.jobs().iter().zip(&self.judgements);
-        let largest = jobs.max_by_key(|(job, judgement)| {
-            (
-                job.series,
-                -judgement.timing.step_ms(),
-                std::cmp::Reverse(Arc::clone(&job.name)),
-            )
-        });
-        largest.map_or(self.overrides.apply(ASSUMED), |(_, judgement)| {
-            judgement.timing
-        })
+        let known = |job: &&Job| job.series > 0 && job.is_settled();
+        let jobs = self.store.jobs().iter().filter(known);
+        let largest =
+            jobs.max_by_key(|job| (job.series, Reverse((job.timing.step_ms(), &job.name))));
+        largest.map_or(self.overrides.apply(ASSUMED), |job| job.timing)
     }
 
     fn wanted_step_ms(&self) -> i64 {
@@ -293,7 +273,7 @@ impl Pipeline {
         let Some(job) = self.store.jobs().get(index) else {
             return String::new();
         };
-        let timing = self.judgements[index].timing;
+        let timing = job.timing;
         let text = |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
         let schemes: Vec<&str> = self
             .store
@@ -359,7 +339,6 @@ impl Pipeline {
             .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
         if !current {
             let settings = LayoutSettings {
-                exporters: self.intake.exporters(),
                 mig_weight: self.policy.mig_weight,
             };
             self.layout = Arc::new(Layout::build(

@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
-use super::narrow::Narrowed;
+use super::lookup::{Asked, Lookup};
+use super::memo::Memo;
+use super::narrow::cost_of;
 use super::{
     CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
 };
-use crate::core::grid::RowId;
-use crate::core::inventory::{Authority, ObjectKind};
-use crate::core::labels::Labels;
-use crate::core::layout::{KindTable, RowFacts};
+use crate::core::inventory::ObjectKind;
+use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
 use crate::core::selector::Selector;
-use crate::core::snapshot::{Question, Snapshot};
-use crate::core::time::Timestamp;
+use crate::core::snapshot::Snapshot;
 
 /// Prefix of external metrics that look at the whole cluster.
 const CLUSTER_PREFIX: &str = "cluster_";
@@ -54,7 +53,14 @@ pub struct GpuProvider {
     custom: Arc<[CustomMetric]>,
     external: Arc<[Arc<str>]>,
     kinds: Vec<ObjectKind>,
-    snapshot: ArcSwapOption<Snapshot>,
+    current: ArcSwapOption<Current>,
+}
+
+/// A snapshot and what was asked of it.
+#[derive(Debug)]
+struct Current {
+    snapshot: Arc<Snapshot>,
+    memo: Memo,
 }
 
 impl GpuProvider {
@@ -89,19 +95,24 @@ impl GpuProvider {
             custom: custom.into(),
             external: external.into(),
             kinds,
-            snapshot: ArcSwapOption::empty(),
+            current: ArcSwapOption::empty(),
         }
     }
 
     /// Puts a new snapshot in force.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
-        self.snapshot.store(Some(snapshot));
+        let memo = Memo::default();
+        self.current
+            .store(Some(Arc::new(Current { snapshot, memo })));
     }
 
     /// The snapshot in force.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.snapshot.load_full()
+        let current = self.current.load();
+        current
+            .as_ref()
+            .map(|current| Arc::clone(&current.snapshot))
     }
 
     fn metric(&self, matches: impl Fn(&str) -> bool) -> Option<(usize, &MetricSpec)> {
@@ -116,104 +127,6 @@ impl GpuProvider {
 /// namespaces only, so that an Object metric can name it.
 fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
     *measure != Measure::OriginalAverage || kind.resource.as_ref() == "namespaces"
-}
-
-/// A question with everything looked up.
-struct Lookup<'a> {
-    snapshot: &'a Snapshot,
-    metric: usize,
-    spec: &'a MetricSpec,
-    narrowed: Narrowed,
-    now: Timestamp,
-}
-
-impl<'a> Lookup<'a> {
-    fn new(
-        snapshot: &'a Snapshot,
-        (metric, spec): (usize, &'a MetricSpec),
-        selector: &Selector,
-        now: Timestamp,
-    ) -> Result<Self, Error> {
-        let longest = snapshot.policy().max_window.max(snapshot.window());
-        let shortest = snapshot.shortest_window(&spec.measure).min(longest);
-        Ok(Self {
-            snapshot,
-            metric,
-            spec,
-            narrowed: Narrowed::read(selector, &spec.measure, shortest..=longest)?,
-            now,
-        })
-    }
-
-    fn fresh(&self, value: Option<Value>) -> Option<Value> {
-        value.filter(|value| value.fresh_until > self.now && value.value.is_finite())
-    }
-
-    /// The value of a group that has no foreseen answer.
-    fn evaluate(&self, members: &[RowId], one_pod: bool) -> Option<Value> {
-        let admits = |facts: &RowFacts| self.narrowed.admits(facts);
-        let rows: Option<&dyn Fn(&RowFacts) -> bool> = if self.narrowed.has_labels() {
-            Some(&admits)
-        } else {
-            None
-        };
-        let question = Question {
-            measure: self.spec.measure,
-            formula: self.narrowed.formula,
-            window: self.narrowed.window,
-            one_pod,
-            rows,
-        };
-        self.fresh(self.snapshot.evaluate(members, &question))
-    }
-
-    /// The value of the `index`th object of a kind.
-    fn of_object(&self, kind: usize, table: &KindTable, index: usize) -> Option<Value> {
-        if self.narrowed.is_default() {
-            let values = self.snapshot.values(kind, self.metric);
-            return self.fresh(values.get(index).copied().flatten());
-        }
-        let one_pod = table.kind.resource.as_ref() == "pods";
-        self.evaluate(&table.objects.get(index)?.members, one_pod)
-    }
-
-    /// The value over the whole cluster.
-    fn of_cluster(&self) -> Option<Value> {
-        if self.narrowed.is_default() {
-            return self.fresh(self.snapshot.cluster_value(self.metric));
-        }
-        self.evaluate(self.snapshot.layout().cluster(), false)
-    }
-
-    fn no_value(&self, of: &str) -> Error {
-        let metric = &self.spec.name;
-        let reason = if self.narrowed.has_labels() {
-            format!("no GPU of {of} with fresh samples for {metric} matches the metric selector")
-        } else {
-            format!(
-                "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
-                 that dcgm-exporter is up and that its series reach Prometheus with pod labels"
-            )
-        };
-        Error::NoValue { reason }
-    }
-
-    /// The same for objects, where the question may need what only a cluster
-    /// knows.
-    fn no_object(&self, of: &str, query: &CustomQuery<'_>) -> Error {
-        let by_labels =
-            matches!(query.objects, Objects::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&query.resource);
-        let alone = self.snapshot.layout().inventory().authority == Authority::Series;
-        if alone && (by_labels || by_owner) {
-            return Error::NoValue {
-                reason: "no cluster is connected, so labels and owners of pods are not known: \
-                         ask for pods by name, for all pods, namespaces or nodes"
-                    .to_owned(),
-            };
-        }
-        self.no_value(of)
-    }
 }
 
 impl Provider for GpuProvider {
@@ -233,10 +146,10 @@ impl Provider for GpuProvider {
         let (metric, spec) = self
             .metric(|name| name == query.metric)
             .ok_or(Error::NoSuchMetric)?;
-        let loaded = self.snapshot.load();
+        let loaded = self.current.load();
         let table = loaded
             .as_ref()
-            .and_then(|snapshot| snapshot.layout().table(query.resource));
+            .and_then(|current| current.snapshot.layout().table(query.resource));
         let known = self
             .kinds
             .iter()
@@ -251,17 +164,26 @@ impl Provider for GpuProvider {
         if kind.namespaced != query.namespace.is_some() {
             return Err(Error::WrongScope);
         }
-        let snapshot = loaded.as_ref().ok_or(Error::NotReady)?;
-        let lookup = Lookup::new(snapshot, (metric, spec), query.metric_selector, query.now)?;
+        let current = loaded.as_ref().ok_or(Error::NotReady)?;
+        let asked = Asked {
+            selector: query.metric_selector,
+            now: query.now,
+            effort: query.effort,
+        };
+        let lookup = current.lookup((metric, spec), asked)?;
         if spec.measure == Measure::OriginalAverage {
             return original_of_namespaces(&lookup, kind, query, sink);
         }
         match query.objects {
             Objects::Named(name) => {
-                let value = table.and_then(|(kind, table)| {
+                let found = table.and_then(|(kind, table)| {
                     let index = table.find(query.namespace, name)?;
-                    lookup.of_object(kind, table, index)
+                    Some((kind, table, index))
                 });
+                let value = match found {
+                    Some((kind, table, index)) => lookup.of_object(kind, table, index)?,
+                    None => None,
+                };
                 let value = value.ok_or_else(|| {
                     lookup.no_object(&format!("{} {name}", query.resource), query)
                 })?;
@@ -273,15 +195,11 @@ impl Provider for GpuProvider {
                 });
                 Ok(())
             }
-            Objects::Matching(selector) => {
-                let matches =
-                    |labels: &Labels| selector.is_everything() || selector.matches(labels);
-                list(&lookup, table, query.namespace, &matches, sink)
-                    .then_some(())
-                    .ok_or_else(|| {
-                        lookup.no_object(&format!("the {} selected", query.resource), query)
-                    })
-            }
+            Objects::Matching(selector) => list(&lookup, table, query.namespace, selector, sink)?
+                .then_some(())
+                .ok_or_else(|| {
+                    lookup.no_object(&format!("the {} selected", query.resource), query)
+                }),
         }
     }
 
@@ -305,19 +223,18 @@ impl Provider for GpuProvider {
             .or_else(|| wide().filter(|(_, spec)| spec.measure != Measure::OriginalAverage))
             .ok_or(Error::NoSuchMetric)?;
         let clusterwide = own.is_none() || spec.measure == Measure::OriginalAverage;
-        let loaded = self.snapshot.load();
-        let snapshot = loaded.as_ref().ok_or(Error::NotReady)?;
-        let lookup = Lookup::new(snapshot, (metric, spec), query.selector, query.now)?;
+        let loaded = self.current.load();
+        let current = loaded.as_ref().ok_or(Error::NotReady)?;
+        let asked = Asked {
+            selector: query.selector,
+            now: query.now,
+            effort: query.effort,
+        };
+        let lookup = current.lookup((metric, spec), asked)?;
         let value = if clusterwide {
-            lookup.of_cluster()
+            lookup.of_cluster()?
         } else {
-            snapshot
-                .layout()
-                .table("namespaces")
-                .and_then(|(kind, table)| {
-                    let index = table.find(None, query.namespace)?;
-                    lookup.of_object(kind, table, index)
-                })
+            lookup.of_namespace(query.namespace)?
         };
         let of = if clusterwide {
             "the cluster".to_owned()
@@ -349,30 +266,35 @@ impl Provider for GpuProvider {
     }
 }
 
+impl Current {
+    fn lookup<'a>(
+        &'a self,
+        metric: (usize, &'a MetricSpec),
+        asked: Asked<'_>,
+    ) -> Result<Lookup<'a>, Error> {
+        Lookup::new(&self.snapshot, &self.memo, metric, asked)
+    }
+}
+
 /// Hands out the values of the matching objects; whether there was one.
 fn list(
     lookup: &Lookup<'_>,
     table: Option<(usize, &KindTable)>,
     namespace: Option<&str>,
-    matches: &dyn Fn(&Labels) -> bool,
+    selector: &Selector,
     sink: &mut dyn FnMut(CustomItem<'_>),
-) -> bool {
+) -> Result<bool, Error> {
     let Some((kind, table)) = table else {
-        return false;
+        return Ok(false);
     };
     let (start, objects) = table.within(namespace);
+    lookup.allow(objects.len() as u64 * cost_of(selector.requirements()))?;
+    let everything = selector.is_everything();
+    let chosen = (start..)
+        .zip(objects)
+        .filter(|(_, object)| everything || selector.matches(&object.labels));
     let mut any = false;
-    let default = lookup.narrowed.is_default();
-    let values = lookup.snapshot.values(kind, lookup.metric);
-    for (index, object) in (start..).zip(objects) {
-        if !matches(&object.labels) {
-            continue;
-        }
-        let value = if default {
-            lookup.fresh(values.get(index).copied().flatten())
-        } else {
-            lookup.of_object(kind, table, index)
-        };
+    let mut item = |object: &Object, value: Option<Value>| {
         if let Some(value) = value {
             any = true;
             sink(CustomItem {
@@ -382,8 +304,19 @@ fn list(
                 value,
             });
         }
+    };
+    if let Some(values) = lookup.foreseen(kind) {
+        for (index, object) in chosen {
+            item(object, lookup.fresh(values.get(index).copied().flatten()));
+        }
+    } else {
+        let chosen: Vec<(usize, &Object)> = chosen.collect();
+        let values = lookup.of_objects(kind, table, &chosen)?;
+        for ((_, object), value) in chosen.into_iter().zip(values) {
+            item(object, value);
+        }
     }
-    any
+    Ok(any)
 }
 
 /// The original's number, the same on every namespace.
@@ -394,7 +327,7 @@ fn original_of_namespaces(
     sink: &mut dyn FnMut(CustomItem<'_>),
 ) -> Result<(), Error> {
     let value = lookup
-        .of_cluster()
+        .of_cluster()?
         .ok_or_else(|| lookup.no_value("the cluster"))?;
     let mut item = |name: &str| {
         sink(CustomItem {

@@ -5,7 +5,11 @@
 //! encoder can write them without a copy in between.
 
 pub mod gpu;
+mod lookup;
+mod memo;
 pub mod narrow;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -34,6 +38,17 @@ pub enum Objects<'a> {
     Matching(&'a Selector),
 }
 
+/// How much work an answer may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// Some hundred microseconds: for threads that serve others too. What
+    /// takes longer is [`Error::TakesWork`].
+    AtHand,
+    /// As much as it takes.
+    #[default]
+    Full,
+}
+
 /// A question for a custom metric.
 #[derive(Clone, Copy, Debug)]
 pub struct CustomQuery<'a> {
@@ -50,6 +65,8 @@ pub struct CustomQuery<'a> {
     /// The time of the request: values that went stale since they were
     /// computed are left out.
     pub now: Timestamp,
+    /// How much work it may cost.
+    pub effort: Effort,
 }
 
 /// A question for an external metric.
@@ -63,6 +80,8 @@ pub struct ExternalQuery<'a> {
     pub selector: &'a Selector,
     /// The time of the request.
     pub now: Timestamp,
+    /// How much work it may cost.
+    pub effort: Effort,
 }
 
 /// One value of a custom metric.
@@ -113,6 +132,9 @@ pub enum Error {
         /// For the client.
         reason: String,
     },
+    /// The answer takes more work than [`Effort::AtHand`] allows.
+    #[error("the answer takes more work than is allowed here")]
+    TakesWork,
     /// Nothing was computed yet: the first poll is still under way.
     #[error("no data yet")]
     NotReady,

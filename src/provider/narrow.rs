@@ -8,7 +8,7 @@ use crate::core::duration::{format_duration, parse_duration};
 use crate::core::labels::Labels;
 use crate::core::layout::RowFacts;
 use crate::core::policy::{Formula, Measure};
-use crate::core::selector::{Operator, Requirement, Selector};
+use crate::core::selector::{MAX_NAME, Operator, Requirement, Selector};
 use crate::core::snapshot::takes_formula;
 
 /// Keys that are settings, not labels (`design.md` §4.2).
@@ -21,7 +21,7 @@ const CONTAINER: &str = "container";
 const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
 
 /// A metric selector, understood.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Narrowed {
     /// Another window than the default.
     pub window: Option<Duration>,
@@ -72,6 +72,11 @@ impl Narrowed {
         !self.labels.is_empty()
     }
 
+    /// Looks that judging one row takes.
+    pub(super) fn cost(&self) -> u64 {
+        cost_of(&self.labels)
+    }
+
     /// Whether a row satisfies the labels asked for.
     #[must_use]
     pub fn admits(&self, facts: &RowFacts) -> bool {
@@ -118,33 +123,57 @@ impl Narrowed {
     }
 }
 
+/// Looks at a label set that a selector takes: one for each requirement. A
+/// list of values is sorted, so that its length hardly counts.
+pub(super) fn cost_of(requirements: &[Requirement]) -> u64 {
+    requirements.len() as u64
+}
+
 /// Whether a label value satisfies a requirement. A selector's values know no
 /// spaces, GPU models do (`NVIDIA H100 80GB HBM3`), so a value also counts in
 /// the form that node labels have it, with `-` or `_` in place of whatever a
 /// selector cannot say.
 fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
-    let spelled = |replacement: char| {
-        value.map(|value| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            value
-                .chars()
-                .map(|c| if plain(c) { c } else { replacement })
-                .collect::<String>()
-        })
-    };
-    let forms = [spelled('-'), spelled('_')];
-    let mut verdicts = std::iter::once(requirement.holds(value))
-        .chain(forms.iter().map(|form| requirement.holds(form.as_deref())));
-    match requirement.operator {
-        Operator::NotEquals(_) | Operator::NotIn(_) | Operator::DoesNotExist => {
-            verdicts.all(|holds| holds)
-        }
-        Operator::Equals(_)
-        | Operator::In(_)
-        | Operator::Exists
+    let reads_as_one_of =
+        |wanted: &[String]| value.is_some_and(|value| reads_as_one_of(value, wanted));
+    match &requirement.operator {
+        Operator::Equals(wanted) => reads_as_one_of(std::slice::from_ref(wanted)),
+        Operator::NotEquals(unwanted) => !reads_as_one_of(std::slice::from_ref(unwanted)),
+        Operator::In(wanted) => reads_as_one_of(wanted),
+        Operator::NotIn(unwanted) => !reads_as_one_of(unwanted),
+        Operator::Exists
+        | Operator::DoesNotExist
         | Operator::GreaterThan(_)
-        | Operator::LessThan(_) => verdicts.any(|holds| holds),
+        | Operator::LessThan(_) => requirement.holds(value),
     }
+}
+
+/// Whether a value is one of these (sorted) in any of its forms.
+fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
+    let is_wanted = |form: &[u8]| {
+        wanted
+            .binary_search_by(|wanted| wanted.as_bytes().cmp(form))
+            .is_ok()
+    };
+    is_wanted(value.as_bytes())
+        || [b'-', b'_'].into_iter().any(|stand_in| {
+            let mut form = [0; MAX_NAME];
+            spell(value, stand_in, &mut form).is_some_and(is_wanted)
+        })
+}
+
+/// A value with `stand_in` for each letter that no selector can say; `None`
+/// when it needs no other form or is longer than any value of a selector.
+fn spell<'f>(value: &str, stand_in: u8, form: &'f mut [u8; MAX_NAME]) -> Option<&'f [u8]> {
+    let (mut length, mut differs) = (0, false);
+    for letter in value.chars() {
+        let plain = letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        differs |= !plain;
+        let byte = u8::try_from(letter).ok().filter(|_| plain);
+        *form.get_mut(length)? = byte.unwrap_or(stand_in);
+        length += 1;
+    }
+    form.get(..length).filter(|_| differs)
 }
 
 /// The one value of a reserved key.
@@ -200,4 +229,53 @@ fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula,
         ));
     }
     Ok(formula)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admits(text: &str, value: Option<&str>) -> bool {
+        let selector = Selector::parse(text).unwrap();
+        holds(&selector.requirements()[0], value)
+    }
+
+    #[test]
+    fn a_value_counts_in_each_form_a_selector_can_say() {
+        let h100 = Some("NVIDIA H100 80GB HBM3");
+        for wanted in ["NVIDIA-H100-80GB-HBM3", "NVIDIA_H100_80GB_HBM3"] {
+            assert!(admits(&format!("model={wanted}"), h100));
+            assert!(admits(&format!("model in (A100,{wanted},Z)"), h100));
+            assert!(!admits(&format!("model!={wanted}"), h100));
+            assert!(!admits(&format!("model notin (A100,{wanted},Z)"), h100));
+        }
+        assert!(!admits("model=NVIDIA-H100_80GB-HBM3", h100));
+        assert!(!admits("model=NVIDIA-H100", h100));
+        assert!(admits("model!=NVIDIA-H100", h100));
+        assert!(admits("model=caf-s", Some("cafés")));
+        assert!(admits("model=a-b_c.d", Some("a-b_c.d")));
+    }
+
+    #[test]
+    fn what_is_absent_is_in_no_list() {
+        assert!(!admits("model=x", None));
+        assert!(!admits("model in (x,y)", None));
+        assert!(admits("model!=x", None));
+        assert!(admits("model notin (x)", None));
+        assert!(admits("!model", None));
+        assert!(!admits("model", None));
+    }
+
+    #[test]
+    fn a_sign_that_a_form_makes_up_is_no_number() {
+        assert!(!admits("gpu<0", Some("+5")));
+        assert!(admits("gpu>4", Some("5")));
+    }
+
+    #[test]
+    fn values_longer_than_any_selectors_are_in_no_list() {
+        let long = "a b".repeat(100);
+        assert!(!admits("model=x", Some(&long)));
+        assert!(admits("model!=x", Some(&long)));
+    }
 }

@@ -9,12 +9,12 @@ use std::time::SystemTime;
 
 use http::{HeaderMap, Request, Version};
 
-use super::audit::{AccessOf, trail};
+use super::audit::{AccessOf, Trail, trail};
 use super::denied::{Answer, Denied, Refusals};
 use super::front_proxy;
 use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
-use super::peer::{Origin, Peer};
+use super::peer::{Origin, Peer, Trusted};
 use super::tokens::{self, TokenFailure, Tokens};
 use super::trust::{Trust, TrustStore};
 
@@ -118,16 +118,26 @@ impl Step for Authenticate {
         {
             peer.hang_up();
         }
-        let identity = match identified {
-            Ok(identity) => Arc::new(identity),
-            Err(denied) => return self.refusals.answer(denied, &trail),
+        let admitted = identified.and_then(|who| admit(who, &trail, &mut request));
+        let mut answer = match admitted {
+            Ok(()) => pass(inner, request).await,
+            Err(denied) => self.refusals.answer(denied, &trail),
         };
-        trail.identify(identity.clone());
-        let mut names = request.headers().keys();
-        if names.any(|name| name.as_str().starts_with(IMPERSONATE)) {
-            return self.refusals.answer(Denied::Impersonation, &trail);
+        if matches!(*origin, Origin::FrontProxy { .. }) {
+            answer.extensions_mut().insert(Trusted);
         }
-        request.extensions_mut().insert(identity);
-        pass(inner, request).await
+        answer
     }
+}
+
+/// Writes down who asks, for the layers and the handler further in.
+fn admit(identity: Identity, trail: &Trail, request: &mut Request<()>) -> Result<(), Denied> {
+    let identity = Arc::new(identity);
+    trail.identify(identity.clone());
+    let mut names = request.headers().keys();
+    if names.any(|name| name.as_str().starts_with(IMPERSONATE)) {
+        return Err(Denied::Impersonation);
+    }
+    request.extensions_mut().insert(identity);
+    Ok(())
 }

@@ -109,7 +109,7 @@ impl Authorize {
             Ok(AccessVerdict::Allowed) => Ok(()),
             Ok(AccessVerdict::Refused(reason)) => Err(Denied::Forbidden {
                 user: who.user.clone(),
-                what: what.clone(),
+                what: Box::new(what.clone()),
                 reason,
             }),
             Err(error) => Err(Denied::ReviewFailed {

@@ -28,7 +28,7 @@ pub enum Denied {
         /// The user's name.
         user: String,
         /// What was asked for.
-        what: Access,
+        what: Box<Access>,
         /// What kube-apiserver said, may be empty.
         reason: String,
     },

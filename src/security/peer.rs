@@ -99,6 +99,12 @@ pub enum Origin {
     Unverified(String),
 }
 
+/// Put into a response's extensions, it says that the client is a verified
+/// one, such as the aggregator: its connection is the last to end when
+/// connections run out. Nothing of it goes on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusted;
+
 /// One TLS connection; an extension of every request on it. Clones are the
 /// same connection.
 #[derive(Clone, Debug)]

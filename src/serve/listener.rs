@@ -14,24 +14,29 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 use super::connection;
+use super::places::Places;
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time; more wait in the kernel's queue.
+    /// Connections at a time. When they run out the longest idle one ends.
     pub connections: u32,
-    /// Of them those that have not yet shown a complete handshake.
+    /// Of them those that were not served yet: in their handshake, before
+    /// their first request, or refused. When they run out the oldest ends,
+    /// silent ones before others.
     pub handshakes: u32,
-    /// For a handshake.
+    /// For a handshake, from the connection on.
     pub handshake: Duration,
-    /// For the head of a request, and for its body.
+    /// For the head of a connection's first request, and for any body.
     pub read: Duration,
-    /// Without a request, then the connection ends.
+    /// Without a request, for a client that was served: longer than the 90 s
+    /// after which Go closes (`net/http` `DefaultTransport`), so that no
+    /// request meets our end.
     pub idle: Duration,
     /// A connection's age, give or take a tenth: an aggregator keeps one
     /// connection for good and would never find another replica.
@@ -46,10 +51,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1024,
-            handshakes: 256,
-            handshake: Duration::from_secs(10),
+            handshakes: 512,
+            handshake: Duration::from_secs(3),
             read: Duration::from_secs(10),
-            idle: Duration::from_secs(90),
+            idle: Duration::from_secs(120),
             age: Duration::from_secs(600),
             drain: Duration::from_secs(5),
             body: 64 * 1024,
@@ -61,8 +66,9 @@ impl Default for Limits {
 /// framing, 408 for a slow body, 413 for a large one.
 pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
 
-/// What the TLS connection of a request showed; an extension of every request.
-pub use crate::security::peer::Peer;
+/// What the TLS connection of a request showed, an extension of every request,
+/// and what an answer may say of the client, an extension of that.
+pub use crate::security::peer::{Peer, Trusted};
 
 /// What a listener serves: requests without their bodies.
 pub trait Serve:
@@ -122,70 +128,52 @@ impl Listener {
     /// goodbye on every connection and waits for requests under way, for
     /// [`Limits::drain`] at most.
     pub async fn run<S: Serve>(self, service: S, stop: watch::Receiver<bool>) {
-        let connections = Arc::new(Semaphore::new(self.limits.connections as usize));
-        let handshakes = Arc::new(Semaphore::new(self.limits.handshakes as usize));
+        let places = Arc::new(Places::new(&self.limits));
         let mut stopped = stop.clone();
         loop {
-            let accepted = async {
-                let places = places(&connections, &handshakes).await?;
-                Some((places, self.accept().await))
-            };
-            let (places, (stream, address)) = tokio::select! {
+            let (stream, address) = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stop| *stop) => break,
-                accepted = accepted => match accepted {
-                    Some(accepted) => accepted,
-                    None => break,
-                },
+                accepted = self.accept(&places) => accepted,
             };
-            let acceptor = TlsAcceptor::from(self.tls.load_full());
-            let setting = connection::Setting {
+            let visit = connection::Visit {
+                stream,
+                address,
+                acceptor: TlsAcceptor::from(self.tls.load_full()),
+                place: Arc::new(places.enter()),
                 limits: self.limits,
                 refuse: self.refuse,
                 stop: stop.clone(),
             };
-            let service = service.clone();
-            tokio::spawn(async move {
-                let (connection, handshake) = places;
-                let tls = connection::handshake(acceptor, stream, address, setting.limits).await;
-                drop(handshake);
-                if let Some(tls) = tls {
-                    connection::serve(tls, address, service, setting).await;
-                }
-                drop(connection);
-            });
+            tokio::spawn(visit.run(service.clone()));
         }
         drop(self.tcp);
         // Every connection has the same limit; the second is for scheduling.
         let grace = self.limits.drain + Duration::from_secs(1);
-        let all_done = connections.acquire_many(self.limits.connections);
-        if tokio::time::timeout(grace, all_done).await.is_err() {
+        if tokio::time::timeout(grace, places.emptied()).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
     }
 
     /// The next connection. Running out of descriptors passes when some are
-    /// closed: sleep and try again, never give up.
-    async fn accept(&self) -> (TcpStream, SocketAddr) {
+    /// closed: end one and try again, never give up.
+    async fn accept(&self, places: &Places) -> (TcpStream, SocketAddr) {
+        let mut failures = 0_u32;
         loop {
             match self.tcp.accept().await {
                 Ok(accepted) => return accepted,
                 Err(error) if is_the_clients(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "cannot accept connections");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    if failures.is_multiple_of(50) {
+                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
+                    }
+                    failures = failures.wrapping_add(1);
+                    places.make_room();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
         }
     }
-}
-
-type Places = (OwnedSemaphorePermit, OwnedSemaphorePermit);
-
-async fn places(connections: &Arc<Semaphore>, handshakes: &Arc<Semaphore>) -> Option<Places> {
-    let connection = connections.clone().acquire_owned().await.ok()?;
-    let handshake = handshakes.clone().acquire_owned().await.ok()?;
-    Some((connection, handshake))
 }
 
 /// Whether an accept error concerns one connection that came and went.

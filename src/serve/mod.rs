@@ -6,6 +6,7 @@
 pub mod certs;
 mod connection;
 pub mod listener;
+mod places;
 #[cfg(test)]
 mod tests;
 pub mod tls;

@@ -12,8 +12,10 @@ use rustls::RootCertStore;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+mod crowd;
+
 use super::certs::Authority;
-use super::listener::{Limits, Peer, Serve};
+use super::listener::{self, Limits, Peer, Serve};
 use super::tls::{self, ClientAuth};
 use crate::testing::test_server::{TestServer, read_answer, validity};
 
@@ -168,24 +170,6 @@ async fn idle_and_old_connections_end() {
         // Reads to the end of the connection, which only the server can bring.
         assert_eq!(read_answer(&mut stream).await.status, 200);
     }
-}
-
-#[tokio::test]
-async fn connections_over_the_cap_wait_for_a_place() {
-    let limits = Limits {
-        connections: 2,
-        handshakes: 1,
-        ..Limits::default()
-    };
-    let (server, _) = start(limits, Duration::ZERO).await;
-    let first = server.connect().await;
-    let _second = server.connect().await;
-    let third = server.raw(GET);
-    tokio::pin!(third);
-    let waits = tokio::time::timeout(Duration::from_millis(300), &mut third).await;
-    assert!(waits.is_err());
-    drop(first);
-    assert_eq!(third.await.status, 200);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 mod discovery;
 mod fixture;
+mod lane;
 mod negotiation;
 mod parameters;
 mod paths;

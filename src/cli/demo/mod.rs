@@ -8,11 +8,8 @@ mod files;
 mod fleet;
 mod show;
 
-use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -24,7 +21,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use url::Url;
 
-use super::Failure;
+use super::{Failure, number};
 use crate::api::{self, Api};
 use crate::app::{Engine, EngineSettings, clock};
 use crate::config::{self, Config, Flags};
@@ -62,23 +59,6 @@ pub struct DemoArgs {
     /// A configuration file
     #[arg(long)]
     config: Option<PathBuf>,
-}
-
-/// A parser of numbers that says which ones may be written.
-fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
-where
-    N: FromStr + PartialOrd + Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| {
-            format!(
-                "write a whole number from {} to {}",
-                range.start(),
-                range.end()
-            )
-        })
-    }
 }
 
 /// Runs the demonstration until Ctrl-C.
@@ -140,6 +120,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
 fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     let flags = Flags {
         prometheus_url: args.prometheus_url.clone(),
+        ..Flags::default()
     };
     let Some(path) = &args.config else {
         return Ok(Config::built_in(&flags));

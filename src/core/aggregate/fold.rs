@@ -89,7 +89,7 @@ impl Fold {
     }
 
     /// One number out of the instants.
-    pub(super) fn value(&self, ask: &Ask<'_>, idle: Idle) -> Option<f64> {
+    pub(super) fn value(&self, ask: &Ask, idle: Idle) -> Option<f64> {
         let over_active = matches!(
             ask.measure,
             Measure::Devices {

@@ -11,7 +11,7 @@ mod moment;
 
 use super::frame::Frame;
 use super::grid::RowId;
-use super::layout::{Layout, RowFacts};
+use super::layout::Layout;
 use super::metric::Value;
 use super::original;
 use super::policy::{DeviceValue, Formula, Measure, MigWeight, Over, Policy, Reducer, Shared};
@@ -21,8 +21,8 @@ use fold::{Fold, Tally, pick};
 use moment::Moment;
 
 /// What is asked of a group.
-#[derive(Clone, Copy)]
-pub struct Ask<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
     /// What to measure.
     pub measure: Measure,
     /// How readings become a number.
@@ -31,18 +31,6 @@ pub struct Ask<'a> {
     pub window_ms: i64,
     /// Whether the group is a single pod.
     pub one_pod: bool,
-    /// Which rows to take; `None`: all.
-    pub rows: Option<&'a dyn Fn(&RowFacts) -> bool>,
-}
-
-impl std::fmt::Debug for Ask<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ask")
-            .field("measure", &self.measure)
-            .field("formula", &self.formula)
-            .field("window_ms", &self.window_ms)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Evaluates measures over a frame.
@@ -68,7 +56,7 @@ impl<'a> Evaluator<'a> {
     pub fn values<'g>(
         &self,
         groups: impl Iterator<Item = &'g [RowId]> + Clone,
-        asks: &[Ask<'_>],
+        asks: &[Ask],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
         let Some(first) = asks.first() else {
@@ -79,7 +67,7 @@ impl<'a> Evaluator<'a> {
             return groups.flat_map(|_| asks.iter().map(|_| value)).collect();
         }
         // A row's share of a device differs with the group that asks.
-        let whole = first.rows.is_none() && !(first.one_pod && self.policy.shared == Shared::Split);
+        let whole = !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
         let folds = groups
             .clone()
@@ -106,17 +94,9 @@ impl<'a> Evaluator<'a> {
             .collect()
     }
 
-    /// The value of one group.
-    #[must_use]
-    pub fn value(&self, members: &[RowId], ask: &Ask<'_>) -> Option<Value> {
-        let asks = std::slice::from_ref(ask);
-        let values = self.values(std::iter::once(members), asks, None);
-        values.into_iter().next().flatten()
-    }
-
     /// Reads every row once for all groups that will ask.
     #[must_use]
-    pub fn sight(&self, ask: &Ask<'_>) -> Sight {
+    pub fn sight(&self, ask: &Ask) -> Sight {
         let instants = self.frame.instants(ask.window_ms);
         let first = *instants.start();
         let see = |instant| {
@@ -139,7 +119,7 @@ impl<'a> Evaluator<'a> {
             .collect()
     }
 
-    fn finish(&self, fold: &Fold, members: &[RowId], ask: &Ask<'_>) -> Option<Value> {
+    fn finish(&self, fold: &Fold, members: &[RowId], ask: &Ask) -> Option<Value> {
         let last = *self.frame.instants(ask.window_ms).end();
         let instants = fold.instants_until(last)?;
         let enough = f64::from(fold.defined) >= self.policy.min_coverage * instants as f64
@@ -170,21 +150,19 @@ impl<'a> Evaluator<'a> {
     }
 
     fn original(&self, window_ms: i64) -> Option<Value> {
-        let of_fleet = self.frame.original();
-        let (at, fresh_until) = of_fleet.freshness()?;
-        let (value, instants) = of_fleet.mean(self.frame.now(), window_ms)?;
-        let enough = instants >= i64::from(self.policy.min_samples.max(1));
-        let covered_ms = (instants * original::STEP_MS).min(window_ms);
-        (enough && fresh_until > self.frame.now()).then(|| Value {
-            value,
-            at,
-            fresh_until,
+        let mean = self.frame.original().mean(self.frame.now(), window_ms)?;
+        let enough = mean.instants >= i64::from(self.policy.min_samples.max(1));
+        let covered_ms = (mean.instants * original::STEP_MS).min(window_ms);
+        (enough && mean.fresh_until > self.frame.now()).then(|| Value {
+            value: mean.value,
+            at: mean.at,
+            fresh_until: mean.fresh_until,
             window_secs: u32::try_from(covered_ms / 1000).unwrap_or(u32::MAX),
         })
     }
 
     /// `plain`: the mean over devices of each device's mean over time.
-    fn mean_of_device_means(&self, members: &[RowId], ask: &Ask<'_>) -> Option<f64> {
+    fn mean_of_device_means(&self, members: &[RowId], ask: &Ask) -> Option<f64> {
         let Measure::Devices { value, .. } = ask.measure else {
             return None;
         };
@@ -239,7 +217,7 @@ impl<'a> Evaluator<'a> {
         &self,
         (moments, seen): (&[Moment<'_>], &[Seen]),
         members: &[RowId],
-        asks: &[Ask<'_>],
+        asks: &[Ask],
         tallies: &mut [(Tally, Vec<f64>)],
         folds: &mut [Fold],
     ) {
@@ -284,7 +262,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn add(&self, now: &Moment<'_>, tally: &mut Tally, ask: &Ask<'_>, seen: &Seen) {
+    fn add(&self, now: &Moment<'_>, tally: &mut Tally, ask: &Ask, seen: &Seen) {
         let Measure::Devices { value, .. } = ask.measure else {
             tally.sum += 1.0;
             return;

@@ -38,16 +38,13 @@ impl<'a> Moment<'a> {
         &self,
         rows: &[RowId],
         value: DeviceValue,
-        ask: &Ask<'_>,
+        ask: &Ask,
     ) -> Option<(Reading, &'a RowFacts)> {
         let mut best: Option<(Reading, &RowFacts)> = None;
         for row in rows {
             let Some(facts) = self.of.layout.fact(*row) else {
                 continue;
             };
-            if ask.rows.is_some_and(|wanted| !wanted(facts)) {
-                continue;
-            }
             let Some(mut reading) = self.reading(facts, value) else {
                 continue;
             };
@@ -87,14 +84,13 @@ impl<'a> Moment<'a> {
     /// Whether a live pod holds the device: one of its lines of that time
     /// names it. Exporters in sharing mode print a line without a pod beside
     /// those of the processes, which must not pass for a free device.
-    fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp, ask: &Ask<'_>) -> bool {
+    fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp) -> bool {
         // A single row has spoken for itself.
         if rows.len() == 1 {
             return false;
         }
         let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
         rows.filter(|facts| facts.standing == Standing::Held)
-            .filter(|facts| ask.rows.is_none_or(|wanted| wanted(facts)))
             .any(|facts| {
                 self.reading(facts, value)
                     .is_some_and(|reading| reading.at == at)
@@ -189,12 +185,12 @@ impl<'a> Moment<'a> {
 }
 
 /// What one row shows for a measure at the first of the moments.
-pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask<'_>) -> Seen {
+pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask) -> Seen {
     see_device(moments, &[facts.id], ask).unwrap_or(Seen::NOTHING)
 }
 
 /// What the rows of one device show for a measure at the first of the moments.
-pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask<'_>) -> Option<Seen> {
+pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> Option<Seen> {
     let now = moments.first()?;
     let Lens(shown_by) = Lens::of(&ask.measure);
     let mut shown_by = shown_by.iter().flatten();
@@ -206,7 +202,7 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask<'_>) 
         fresh_ms: u32::try_from(facts.fresh_ms).unwrap_or(u32::MAX),
         row: facts.id,
         active: is_active(moments, rows, value, reading, facts),
-        held: facts.standing == Standing::Held || now.is_held(rows, value, reading.at, ask),
+        held: facts.standing == Standing::Held || now.is_held(rows, value, reading.at),
     })
 }
 

@@ -1,26 +1,24 @@
 //! Whose device it is: a row's claim against what the cluster says.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::super::inventory::{Authority, Inventory, Pod};
 use super::super::series::Scheme;
 use super::super::store::Row;
 use super::Standing;
+use super::exporters::Exporters;
 
 /// Judges a row's claim to an owner (`dcgm.md` §2.6).
 pub(super) fn standing<'a>(
     row: &Row,
     inventory: &'a Inventory,
-    exporters: &HashSet<(Arc<str>, Arc<str>)>,
+    exporters: &Exporters<'_>,
 ) -> (Standing, Option<&'a Pod>) {
     let Some(owner) = &row.owner else {
         return (Standing::Nobody, None);
     };
     let bare = row.scheme == Some(Scheme::Bare);
-    let known_exporter =
-        exporters.contains(&(Arc::clone(&owner.namespace), Arc::clone(&owner.pod)));
-    let looks_like_exporter = bare && (row.suspect || known_exporter);
+    let looks_like_exporter = bare && (row.suspect || exporters.is_behind(row, &owner.pod));
     if inventory.authority == Authority::Series {
         let standing = if looks_like_exporter {
             Standing::Nobody
@@ -57,7 +55,8 @@ pub(super) fn standing<'a>(
 
 /// The first candidate that is the name of a node.
 fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
-    row.nodes.iter().find(|name| {
+    let mut names = row.nodes.iter().map(|node| &node.name);
+    names.find(|name| {
         inventory
             .nodes
             .binary_search_by(|node| node.name.as_ref().cmp(name.as_ref()))
@@ -71,13 +70,14 @@ pub(super) fn node_of(
     row: &Row,
     pod: Option<&Pod>,
     inventory: &Inventory,
-    exporters: &HashSet<(Arc<str>, Arc<str>)>,
+    exporters: &Exporters<'_>,
 ) -> Option<Arc<str>> {
     if inventory.authority == Authority::Cluster {
         let node = known_node(row, inventory).or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         return node.cloned();
     }
     // Old exporters print their own pod's name as the host's.
-    let is_exporter = |name: &Arc<str>| exporters.iter().any(|(_, pod)| pod == name);
-    row.nodes.iter().find(|name| !is_exporter(name)).cloned()
+    let is_exporter = |name: &&Arc<str>| exporters.is_behind(row, name);
+    let mut names = row.nodes.iter().map(|node| &node.name);
+    names.find(|name| !is_exporter(name)).cloned()
 }

@@ -1,6 +1,6 @@
 //! Objects under construction.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::grid::RowId;
@@ -8,6 +8,7 @@ use super::super::inventory::{ClusterObject, Inventory, ObjectKind, Pod};
 use super::super::labels::Labels;
 use super::super::series::Owner;
 use super::claim::node_of;
+use super::exporters::Exporters;
 use super::{KindTable, Object, RowFacts, Standing};
 
 type ObjectKey = (Option<Arc<str>>, Arc<str>);
@@ -71,7 +72,7 @@ impl<'a> Building<'a> {
         id: RowId,
         facts: &RowFacts,
         pod: Option<&Pod>,
-        exporters: &HashSet<(Arc<str>, Arc<str>)>,
+        exporters: &Exporters<'_>,
     ) {
         let inventory = self.inventory;
         if matches!(facts.standing, Standing::Held | Standing::Nobody)

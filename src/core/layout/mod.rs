@@ -6,9 +6,10 @@
 //! replica.
 
 mod claim;
+mod exporters;
 mod gather;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
@@ -18,6 +19,7 @@ use super::policy::MigWeight;
 use super::store::Row;
 use super::time::Timestamp;
 use claim::standing;
+use exporters::Exporters;
 use gather::Building;
 
 /// What became of a row's claim to an owner.
@@ -103,9 +105,7 @@ impl KindTable {
 
 /// What the layout needs besides rows and inventory.
 #[derive(Clone, Copy, Debug)]
-pub struct LayoutSettings<'a> {
-    /// Pods that are known to be exporters: namespace and name.
-    pub exporters: &'a HashSet<(Arc<str>, Arc<str>)>,
+pub struct LayoutSettings {
     /// Weight of MIG instances.
     pub mig_weight: MigWeight,
 }
@@ -133,15 +133,16 @@ impl Layout {
     pub fn build<'a>(
         rows: impl Iterator<Item = (RowId, &'a Arc<Row>)>,
         inventory: Arc<Inventory>,
-        settings: LayoutSettings<'_>,
+        settings: LayoutSettings,
     ) -> Self {
         let mut sorted: Vec<(RowId, &Arc<Row>)> = rows.collect();
         sorted.sort_by(|(_, a), (_, b)| (&a.device, &a.owner).cmp(&(&b.device, &b.owner)));
+        let exporters = Exporters::among(sorted.iter().map(|(_, row)| *row));
         let mut building = Building::new(&inventory);
         let mut layout = Self::default();
         for (id, row) in sorted {
             let device = layout.rank(row);
-            let (standing, pod) = standing(row, &inventory, settings.exporters);
+            let (standing, pod) = standing(row, &inventory, &exporters);
             let facts = RowFacts {
                 id,
                 row: Arc::clone(row),
@@ -155,7 +156,7 @@ impl Layout {
                     MigWeight::Slices => f64::from(row.device.slices()),
                 },
             };
-            building.place(id, &facts, pod, settings.exporters);
+            building.place(id, &facts, pod, &exporters);
             layout.keep(id, facts);
         }
         layout.tables = building.finish();

@@ -10,7 +10,7 @@ const MAX_REQUIREMENTS: usize = 64;
 /// The most values of all requirements together.
 const MAX_VALUES: usize = 256;
 /// The longest name or value of a label.
-const MAX_NAME: usize = 63;
+pub(super) const MAX_NAME: usize = 63;
 /// The longest DNS prefix of a label's name.
 const MAX_PREFIX: usize = 253;
 
@@ -82,7 +82,9 @@ struct Parser<'t> {
 
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
     if text.len() > MAX_BYTES {
-        return Err(invalid(format!("longer than {MAX_BYTES} bytes")));
+        return Err(invalid(format!(
+            "longer than {MAX_BYTES} bytes: ask with fewer requirements"
+        )));
     }
     let mut parser = Parser {
         text,
@@ -100,7 +102,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
         }
         if requirements.len() == MAX_REQUIREMENTS {
             return Err(invalid(format!(
-                "more than {MAX_REQUIREMENTS} requirements"
+                "more than {MAX_REQUIREMENTS} requirements: ask with fewer"
             )));
         }
         requirements.push(parser.requirement()?);
@@ -252,7 +254,9 @@ impl<'t> Parser<'t> {
     fn value(&mut self, value: &'t str) -> Result<&'t str, InvalidSelector> {
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(invalid(format!("more than {MAX_VALUES} values")));
+            return Err(invalid(format!(
+                "more than {MAX_VALUES} values: ask with fewer"
+            )));
         }
         if value.is_empty() || is_name(value) {
             Ok(value)

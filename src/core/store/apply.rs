@@ -1,14 +1,16 @@
 //! Samples into instants.
 
+use std::collections::HashSet;
+
 use super::super::batch::Sample;
 use super::super::grid::{Reading, RowId};
-use super::super::original::STEP_MS as ORIGINAL_STEP_MS;
+use super::super::original::{Contribution, STEP_MS as ORIGINAL_STEP_MS};
 use super::super::ring;
 use super::super::signal::{SignalId, Unit};
 use super::super::time::Timestamp;
 use super::super::timing::ASSUMED;
 use super::super::validity;
-use super::{Applied, SeriesId, Store};
+use super::{Applied, Series, SeriesId, Store};
 
 /// A sample this far ahead of our clock is no skew but a mistake.
 const FUTURE_MS: i64 = 120_000;
@@ -25,6 +27,7 @@ impl Store {
         let Some(first) = self.merge(id, samples, floor, now, &mut applied) else {
             return applied;
         };
+        self.observe_rhythm(id, first);
         self.observe_percent(id, first);
         self.write_instants(id, first, fresh_ms, floor);
         self.write_original(id, first, fresh_ms);
@@ -32,6 +35,7 @@ impl Store {
         let scratch = std::mem::take(&mut self.scratch);
         if let Some(series) = self.series[id.0 as usize].as_mut() {
             series.ring.replace(&scratch, capacity);
+            series.written_fresh_ms = fresh_ms;
         }
         self.scratch = scratch;
         applied
@@ -95,6 +99,17 @@ impl Store {
         first
     }
 
+    /// Hands what the samples show of the job's intervals to its judge.
+    /// Framebuffer readings rarely change and would only tell of long ones.
+    fn observe_rhythm(&mut self, id: SeriesId, first: Timestamp) {
+        if let Some(series) = self.series[id.0 as usize].as_ref()
+            && series.unit != Unit::Mebibytes
+        {
+            let job = &mut self.jobs[usize::from(series.job)];
+            job.rhythm.observe(&self.scratch, first);
+        }
+    }
+
     /// Judges whether the job's percent fields are ratios; a changed verdict
     /// rescales what was already written.
     fn observe_percent(&mut self, id: SeriesId, first: Timestamp) {
@@ -120,14 +135,17 @@ impl Store {
         }
         job.percent_as_ratio = verdict;
         let factor = if verdict { 100.0 } else { 0.01 };
-        let rows = &self.rows;
-        let of_job = |row: RowId| {
-            let row = rows.get(row.0 as usize).and_then(Option::as_ref);
-            row.is_some_and(|row| row.job == job_id)
-        };
         for signal in [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL] {
+            let fed = |series: &&Series| series.job == job_id && series.signal == signal;
+            let rows: HashSet<RowId> = self
+                .series
+                .iter()
+                .flatten()
+                .filter(fed)
+                .map(|series| series.row)
+                .collect();
             if let Some(columns) = self.signals.get_mut(signal.index()) {
-                columns.scale(factor, of_job);
+                columns.scale(factor, |row| rows.contains(&row));
             }
         }
     }
@@ -199,9 +217,7 @@ impl Store {
             .get(signal.index())
             .and_then(|columns| columns.get(row_id, index, step));
         // Our own older reading must not outlive an invalid newer sample.
-        let overtaken = own.is_none()
-            && written
-                .is_some_and(|written| self.scratch.iter().any(|sample| sample.at == written.at));
+        let overtaken = own.is_none() && written.is_some_and(|written| self.wrote(id, written));
         if !overtaken {
             consider(written);
         }
@@ -227,7 +243,21 @@ impl Store {
         best
     }
 
-    /// Keeps the original exporter's number in step.
+    /// Whether a reading is one of the series whose samples are at hand. A
+    /// sibling's of the same time and value is found in the sibling's ring.
+    fn wrote(&self, id: SeriesId, written: Reading) -> bool {
+        let Some(series) = self.series[id.0 as usize].as_ref() else {
+            return false;
+        };
+        let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
+        self.scratch.iter().any(|sample| {
+            sample.at == written.at
+                && validity::reading(series.unit, sample.value, ratio) == Some(written.value)
+        })
+    }
+
+    /// Keeps the original exporter's number in step. It is kept in the unit of
+    /// the series: whether that is percent may turn out later.
     fn write_original(&mut self, id: SeriesId, first: Timestamp, fresh_ms: i64) {
         let Some(series) = self.series[id.0 as usize].as_ref() else {
             return;
@@ -238,20 +268,27 @@ impl Store {
         if series.signal != SignalId::MEM_COPY_UTIL {
             return;
         }
-        let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
+        let job = &mut self.jobs[usize::from(series.job)];
+        let limit = if job.percent_as_ratio { 1.0 } else { 100.0 };
         let step = ORIGINAL_STEP_MS;
         let start = (first.millis() - 1).div_euclid(step) + 1;
         let end = (last.at.millis() + fresh_ms - 1).div_euclid(step);
-        let valid = |sample: Option<Sample>| {
-            sample.and_then(|sample| validity::reading(series.unit, sample.value, ratio))
+        let valid = |sample: Option<Sample>, fresh_ms: i64| {
+            let sample = sample?;
+            let value = validity::reading(series.unit, sample.value, false)?;
+            Some(Contribution {
+                value: value.min(limit),
+                at: sample.at,
+                fresh_until: Timestamp::from_millis(sample.at.millis() + fresh_ms),
+            })
         };
         for index in start..=end {
             let instant = Timestamp::from_millis(index * step);
-            let before = valid(series.ring.reading(instant, fresh_ms));
-            let after = valid(ring::reading(self.scratch.iter().rev(), instant, fresh_ms));
-            self.original.exchange(index, before, after);
+            let written = series.written_fresh_ms;
+            let before = valid(series.ring.reading(instant, written), written);
+            let reading = ring::reading(self.scratch.iter().rev(), instant, fresh_ms);
+            let after = valid(reading, fresh_ms);
+            job.original.exchange(index, before, after);
         }
-        self.original
-            .saw(last.at, Timestamp::from_millis(last.at.millis() + fresh_ms));
     }
 }

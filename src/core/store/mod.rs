@@ -20,14 +20,18 @@ use super::batch::Sample;
 use super::grid::{Columns, RowId};
 use super::labels::Labels;
 use super::original::Original;
+use super::rhythm::Rhythm;
 use super::ring::Ring;
-use super::series::{Device, Owner, Scheme, SeriesInfo};
+use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
-use super::timing::{ASSUMED, Timing};
+use super::timing::{ASSUMED, Overrides, Timing};
 use super::validity::PercentEvidence;
 
 mod apply;
+mod told;
 mod upkeep;
+
+use told::Told;
 
 /// Index of a series in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,10 +43,6 @@ type JobId = u16;
 /// More jobs than this share one judgement: intervals are judged job by job,
 /// and a cluster has a handful that scrape GPUs.
 const MOST_JOBS: usize = 256;
-
-/// Rows remembered of each job for judging its exporter's rhythm: a thousand
-/// lively devices tell as much as a hundred thousand.
-const RHYTHM_ROWS: usize = 2048;
 
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
@@ -57,34 +57,13 @@ pub struct Row {
     pub proven: bool,
     /// Whether the labels alone make the owner look like the exporter itself.
     pub suspect: bool,
-    /// Candidates for the node.
-    pub nodes: Vec<Arc<str>>,
+    /// Candidates for the node, best first.
+    pub nodes: Vec<NodeName>,
     /// The labels of its series; where they differ the smaller value.
-    pub labels: Labels,
-    /// F of its job, milliseconds.
+    pub labels: Arc<Labels>,
+    /// F, milliseconds: the shortest of the jobs that feed it.
     pub fresh_ms: i64,
     series: Vec<SeriesId>,
-    job: JobId,
-}
-
-impl Row {
-    /// Takes in another series of the same row; whether that told anything
-    /// new. The outcome does not depend on the order of the series.
-    fn join(&mut self, info: &SeriesInfo) -> bool {
-        let before = (self.nodes.len(), self.proven, self.suspect, self.scheme);
-        let labels = self.labels.merged(&info.labels);
-        let changed = labels != self.labels;
-        self.labels = labels;
-        self.proven |= info.proven;
-        self.suspect |= info.suspect;
-        self.scheme = self.scheme.min(info.scheme).or(info.scheme);
-        if self.nodes != info.nodes {
-            self.nodes.extend(info.nodes.iter().cloned());
-            self.nodes.sort();
-            self.nodes.dedup();
-        }
-        changed || before != (self.nodes.len(), self.proven, self.suspect, self.scheme)
-    }
 }
 
 #[derive(Debug)]
@@ -93,9 +72,12 @@ struct Series {
     unit: Unit,
     row: RowId,
     job: JobId,
+    told: Arc<Told>,
     /// Whether no other series feeds the same row with the same signal.
     alone: bool,
     ring: Ring,
+    /// F as it was when its samples were last written, milliseconds.
+    written_fresh_ms: i64,
 }
 
 /// A scrape job and what was found out about it.
@@ -103,15 +85,37 @@ struct Series {
 pub struct Job {
     /// Its name.
     pub name: Arc<str>,
-    /// Its intervals.
+    /// Its intervals, as believed now.
     pub timing: Timing,
+    rhythm: Rhythm,
     /// Whether its percent fields arrive as 0–1.
     pub percent_as_ratio: bool,
     evidence: PercentEvidence,
-    /// How many series it has.
+    /// The original exporter's number, its part.
+    original: Original,
+    /// How many series it has; without any it is forgotten.
     pub series: usize,
-    /// Some of its rows.
-    sample: Vec<RowId>,
+}
+
+impl Job {
+    fn new(name: Arc<str>, overrides: Overrides, percent_as_ratio: Option<bool>) -> Self {
+        let rhythm = Rhythm::new(overrides);
+        Self {
+            name,
+            timing: rhythm.timing(),
+            rhythm,
+            percent_as_ratio: percent_as_ratio.unwrap_or(false),
+            evidence: PercentEvidence::default(),
+            original: Original::default(),
+            series: 0,
+        }
+    }
+
+    /// Whether its intervals are known.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.rhythm.is_settled()
+    }
 }
 
 /// What became of the samples handed over.
@@ -153,7 +157,7 @@ pub struct Store {
     free_series: Vec<SeriesId>,
     jobs: Vec<Job>,
     signals: Vec<Columns>,
-    original: Original,
+    overrides: Overrides,
     /// Counts changes of the set of rows.
     generation: u64,
     scratch: Vec<Sample>,
@@ -170,6 +174,8 @@ pub struct StoreSettings {
     pub percent_as_ratio: Option<bool>,
     /// How many signals are polled.
     pub signals: usize,
+    /// Intervals that are set.
+    pub overrides: Overrides,
 }
 
 impl Store {
@@ -188,7 +194,7 @@ impl Store {
             free_series: Vec::new(),
             jobs: Vec::new(),
             signals: vec![Columns::default(); settings.signals],
-            original: Original::default(),
+            overrides: settings.overrides,
             generation: 0,
             scratch: Vec::new(),
         }
@@ -198,14 +204,17 @@ impl Store {
     /// the id returned.
     pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(&info.job);
-        let row = self.row(info, job);
+        let told = self.told(info);
+        let row = self.row(info, &told, job);
         let series = Series {
             signal: info.signal,
             unit: info.unit,
             row,
             job,
+            told,
             alone: true,
             ring: Ring::default(),
+            written_fresh_ms: 0,
         };
         self.jobs[usize::from(job)].series += 1;
         let id = if let Some(id) = self.free_series.pop() {
@@ -219,6 +228,7 @@ impl Store {
             Arc::make_mut(row).series.push(id);
         }
         self.count_siblings(row);
+        self.refresh(row);
         id
     }
 
@@ -240,30 +250,53 @@ impl Store {
         }
     }
 
+    /// The job of that name; a forgotten one's place is taken first.
     fn job(&mut self, name: &Arc<str>) -> JobId {
-        let found = self.jobs.iter().position(|job| job.name == *name);
-        let index = found.unwrap_or_else(|| {
-            if self.jobs.len() < MOST_JOBS {
-                self.jobs.push(Job {
-                    name: Arc::clone(name),
-                    timing: ASSUMED,
-                    percent_as_ratio: self.percent_as_ratio.unwrap_or(false),
-                    evidence: PercentEvidence::default(),
-                    series: 0,
-                    sample: Vec::new(),
-                });
+        let live = |job: &Job| job.series > 0 && job.name == *name;
+        let known = self.jobs.iter().position(live);
+        let index = known.unwrap_or_else(|| {
+            let job = Job::new(Arc::clone(name), self.overrides, self.percent_as_ratio);
+            let vacant = self.jobs.iter().position(|job| job.series == 0);
+            match vacant {
+                Some(index) => {
+                    self.jobs[index] = job;
+                    index
+                }
+                None if self.jobs.len() < MOST_JOBS => {
+                    self.jobs.push(job);
+                    self.jobs.len() - 1
+                }
+                None => MOST_JOBS - 1,
             }
-            self.jobs.len() - 1
         });
         JobId::try_from(index).unwrap_or(JobId::MAX)
     }
 
-    fn row(&mut self, info: &SeriesInfo, job: JobId) -> RowId {
+    /// Puts a row's F right: the shortest of the jobs that feed it, so that
+    /// nothing is believed longer than any of them allows.
+    fn refresh(&mut self, id: RowId) {
+        let Some(row) = self.rows[id.0 as usize].as_ref() else {
+            return;
+        };
+        let jobs = row
+            .series
+            .iter()
+            .filter_map(|id| Some(self.series[id.0 as usize].as_ref()?.job));
+        let shortest = jobs.map(|job| self.fresh_ms(job)).min();
+        if let (Some(fresh_ms), Some(row)) = (shortest, self.rows[id.0 as usize].as_mut())
+            && row.fresh_ms != fresh_ms
+        {
+            Arc::make_mut(row).fresh_ms = fresh_ms;
+            self.generation += 1;
+        }
+    }
+
+    fn row(&mut self, info: &SeriesInfo, told: &Told, job: JobId) -> RowId {
         let key = (info.device.clone(), info.owner.clone());
         if let Some(id) = self.row_ids.get(&key) {
             let id = *id;
             if let Some(row) = self.rows[id.0 as usize].as_mut()
-                && Arc::make_mut(row).join(info)
+                && Arc::make_mut(row).join(told)
             {
                 self.generation += 1;
             }
@@ -277,10 +310,9 @@ impl Store {
             proven: info.proven,
             suspect: info.suspect,
             nodes: info.nodes.clone(),
-            labels: info.labels.clone(),
+            labels: Arc::clone(&told.labels),
             fresh_ms: self.fresh_ms(job),
             series: Vec::new(),
-            job,
         });
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
@@ -290,11 +322,6 @@ impl Store {
             RowId(index32(self.rows.len() - 1))
         };
         self.row_ids.insert(key, id);
-        let sample = &mut self.jobs[usize::from(job)].sample;
-        if sample.len() >= RHYTHM_ROWS {
-            sample.remove(0);
-        }
-        sample.push(id);
         id
     }
 

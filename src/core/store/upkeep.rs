@@ -7,10 +7,8 @@ use std::sync::Arc;
 use super::super::frame::Frame;
 use super::super::grid::RowId;
 use super::super::series::Scheme;
-use super::super::signal::SignalId;
 use super::super::time::Timestamp;
-use super::super::timing::{ExporterRhythm, Timing};
-use super::{Job, Row, SeriesId, Store};
+use super::{Job, Row, SeriesId, Store, told};
 
 impl Store {
     /// The scrape jobs, in the order they were first seen.
@@ -60,7 +58,9 @@ impl Store {
         for columns in &mut self.signals {
             columns.retain_from(index);
         }
-        self.original.retain_from(Timestamp::from_millis(from));
+        for job in &mut self.jobs {
+            job.original.retain_from(Timestamp::from_millis(from));
+        }
     }
 
     /// Forgets series whose newest sample is older than anything retained, and
@@ -103,67 +103,49 @@ impl Store {
                 self.free_rows.push(RowId(index));
                 *slot = None;
                 self.generation += 1;
+            } else if row.retell(told::of(&row.series.clone(), &self.series)) {
+                self.generation += 1;
             }
         }
         for row in bereft {
             self.count_siblings(row);
+            self.refresh(row);
         }
         gone
     }
 
-    /// Puts the grid on another step and the jobs on other intervals. All
-    /// readings are dropped: the caller refills the window from history.
-    pub fn regrid(&mut self, step_ms: i64, timings: &[Timing]) {
+    /// Puts the grid on another step. All readings are dropped: the caller
+    /// refills the window from history.
+    pub fn regrid(&mut self, step_ms: i64) {
         self.step_ms = step_ms.max(1);
-        for (job, timing) in self.jobs.iter_mut().zip(timings) {
-            job.timing = *timing;
-        }
         for columns in &mut self.signals {
             *columns = super::Columns::default();
         }
-        self.original = super::Original::default();
+        for job in &mut self.jobs {
+            job.original = super::Original::default();
+            job.rhythm.restart();
+        }
         for series in self.series.iter_mut().flatten() {
             series.ring = super::Ring::default();
-        }
-        for index in 0..self.rows.len() {
-            let Some(job) = self.rows[index].as_ref().map(|row| row.job) else {
-                continue;
-            };
-            let fresh_ms = self.fresh_ms(job);
-            if let Some(row) = self.rows[index].as_mut()
-                && row.fresh_ms != fresh_ms
-            {
-                Arc::make_mut(row).fresh_ms = fresh_ms;
-            }
         }
         self.generation += 1;
     }
 
-    /// The exporter interval that a job's readings show, if they change often
-    /// enough to show one and the grid is fine enough to tell.
-    #[must_use]
-    pub fn exporter_ms(&self, job: usize, now: Timestamp) -> Option<i64> {
-        if self.jobs.get(job)?.timing.scrape_ms != self.step_ms {
-            return None;
+    /// Weighs what a job's samples showed of its intervals; whether something
+    /// new is believed from now on. Instants written before keep the F they
+    /// were written with.
+    pub fn judge(&mut self, job: usize, now: Timestamp) -> bool {
+        let Some(known) = self.jobs.get_mut(job) else {
+            return false;
+        };
+        if known.series == 0 || !known.rhythm.judge(now) {
+            return false;
         }
-        let last = now.millis().div_euclid(self.step_ms);
-        let first = (now.millis() - self.retain_ms).div_euclid(self.step_ms) + 1;
-        let mut rhythm = ExporterRhythm::default();
-        for signal in [
-            SignalId::MEM_COPY_UTIL,
-            SignalId::DRAM_ACTIVE,
-            SignalId::GPU_UTIL,
-        ] {
-            let Some(columns) = self.signals.get(signal.index()) else {
-                continue;
-            };
-            for row in self.sample(job) {
-                let readings =
-                    (first..=last).filter_map(|index| columns.get(row, index, self.step_ms));
-                rhythm.observe(readings.map(|reading| reading.value));
-            }
+        known.timing = known.rhythm.timing();
+        for index in 0..self.rows.len() {
+            self.refresh(RowId(super::index32(index)));
         }
-        rhythm.exporter_ms(self.step_ms)
+        true
     }
 
     /// Keeps readings for another length of time from now on.
@@ -174,28 +156,25 @@ impl Store {
     /// How owners are named in a job's series: each scheme once.
     #[must_use]
     pub fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
-        let rows = self.sample(job);
-        rows.filter_map(|row| self.rows[row.0 as usize].as_ref()?.scheme)
+        let of_job = self.series.iter().flatten();
+        let rows = of_job.filter(|series| usize::from(series.job) == job);
+        rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.scheme)
             .collect()
     }
 
-    /// Some rows of a job.
-    fn sample(&self, job: usize) -> impl Iterator<Item = RowId> {
-        let rows = self.jobs.get(job).map_or(&[][..], |job| &job.sample);
-        rows.iter().copied().filter(move |row| {
-            let row = self.rows.get(row.0 as usize).and_then(Option::as_ref);
-            row.is_some_and(|row| usize::from(row.job) == job)
-        })
+    /// The original exporter's number over all jobs, in percent.
+    fn original(&self) -> super::Original {
+        let mut whole = super::Original::default();
+        for job in &self.jobs {
+            let factor = if job.percent_as_ratio { 100 } else { 1 };
+            whole.add(&job.original, factor);
+        }
+        whole
     }
 
     /// An immutable view of all readings.
     #[must_use]
     pub fn frame(&self, now: Timestamp) -> Frame {
-        Frame::new(
-            now,
-            self.step_ms,
-            self.signals.clone(),
-            self.original.clone(),
-        )
+        Frame::new(now, self.step_ms, self.signals.clone(), self.original())
     }
 }

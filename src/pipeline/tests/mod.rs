@@ -1,6 +1,7 @@
 //! The arithmetic of the reference, row by row, through the whole pipeline.
 
 mod averages;
+mod intervals;
 mod properties;
 mod rows;
 mod scene;

@@ -20,7 +20,7 @@ use crate::dcgm::schemes::ExporterIdentity;
 use crate::dcgm::{fields, metrics};
 use crate::pipeline::{Pipeline, Settings};
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{CustomQuery, Error, ExternalQuery, Objects, Provider};
+use crate::provider::{CustomQuery, Effort, Error, ExternalQuery, Objects, Provider};
 
 /// Time zero of all scenes: a multiple of every step in use.
 pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
@@ -217,6 +217,7 @@ impl Answers {
             metric,
             metric_selector: selector,
             now: self.now,
+            effort: Effort::Full,
         };
         let mut found = None;
         self.provider
@@ -240,6 +241,7 @@ impl Answers {
             metric,
             selector: &Selector::everything(),
             now: self.now,
+            effort: Effort::Full,
         };
         let mut found = None;
         let asked = self

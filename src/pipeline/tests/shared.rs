@@ -31,3 +31,25 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
     close(answers.of("nodes node-1", "gpu_memory_used"), 100.0);
     close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
+
+/// `dcgm.md` §2.6, rule c: of the same target only.
+#[test]
+fn a_series_declares_no_other_targets_workload_an_exporter() {
+    let mut scene = Scene::new(policy(60))
+        .mcu(
+            "UUID=A job=d instance=a namespace=n pod=exp exported_namespace=n exported_pod=p",
+            "50 50",
+        )
+        .mcu("UUID=B job=d instance=a namespace=n pod=exp", "0 0")
+        .mcu("UUID=C job=d instance=c namespace=n pod=exp", "70 70")
+        .mcu(
+            "UUID=D job=d instance=e namespace=n pod=q exported_namespace=n exported_pod=r",
+            "0 0",
+        );
+    scene = scene.mcu("UUID=E job=d instance=f namespace=n pod=q", "30 30");
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p"), 50.0);
+    // The idle GPU B of the exporter's target is nobody's; C and E are held.
+    close(answers.flagship("pods n/exp"), 70.0);
+    close(answers.flagship("pods n/q"), 30.0);
+}

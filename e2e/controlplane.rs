@@ -1,0 +1,265 @@
+//! A real control plane for a test: etcd and kube-apiserver, and where wanted
+//! the controllers, the scheduler and a KWOK node that runs any pod.
+//!
+//! What stands in for what: authorities and identities are made by the test
+//! ([`authority`]), the programs come from `make controlplane` ([`parts`]),
+//! each runs as a child with its log in a folder of its own ([`process`]), and
+//! a watchman ends them where the test itself is ended without warning.
+
+mod authority;
+mod kubectl;
+mod parts;
+mod process;
+mod programs;
+mod registration;
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+pub(crate) use authority::{Authority, Identity};
+pub(crate) use registration::Registration;
+
+use authority::Authorities;
+use process::{Part, Watchman};
+
+/// How long a part may take until it does what it is there for. A machine with
+/// two cores needs 5 s when it has nothing else to do.
+const READY: Duration = Duration::from_secs(180);
+
+/// How often that is looked for. Each look is a kubectl.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often a part is started anew when somebody was faster at its port.
+const PORT_TRIES: u32 = 3;
+
+/// What runs beside kube-apiserver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extent {
+    /// Nothing: objects are stored and nobody acts on them.
+    Api,
+    /// The controllers, the scheduler and a KWOK node: pods get scheduled and
+    /// ready, autoscalers scale.
+    Cluster {
+        /// How often an autoscaler looks. The real default is 15 s; with 2 s
+        /// `desiredReplicas > currentReplicas` is over before a test sees it.
+        autoscaler_sync: Duration,
+    },
+}
+
+/// A running control plane, ended with the value.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    /// In the order of their start.
+    etcd: Part,
+    apiserver: Option<Part>,
+    others: Vec<Part>,
+    etcd_port: u16,
+    port: u16,
+    authorities: Authorities,
+    kubeconfig: PathBuf,
+    credentials: AtomicU32,
+    /// The last two, in this order, after all of the above.
+    watchman: Watchman,
+    dir: TempDir,
+}
+
+impl ControlPlane {
+    /// Starts one and waits until it serves.
+    pub(crate) fn start(extent: Extent) -> Self {
+        Self::try_start(extent).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The control plane that tests of this process share: a cluster whose
+    /// autoscalers look every 2 s. It is ended with the process. A test keeps
+    /// to namespaces and cluster-wide names of its own.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+        let extent = Extent::Cluster {
+            autoscaler_sync: Duration::from_secs(2),
+        };
+        let shared = SHARED.get_or_init(|| Self::try_start(extent));
+        shared.as_ref().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_start(extent: Extent) -> Result<Self, String> {
+        let begun = Instant::now();
+        let dir = tempfile::Builder::new().prefix("controlplane-").tempdir();
+        let dir = dir.map_err(|error| format!("a temporary directory: {error}"))?;
+        let watchman = Watchman::post(dir.path())?;
+        let authorities = Authorities::write(&dir.path().join("pki"));
+        let (etcd, etcd_port) = programs::etcd(dir.path())?;
+        let (apiserver, port) = programs::apiserver(dir.path(), &authorities, etcd_port, None)?;
+        let admin = authorities.client("admin", Some("system:masters"));
+        let mut plane = Self {
+            etcd,
+            apiserver: Some(apiserver),
+            others: Vec::new(),
+            etcd_port,
+            port,
+            authorities,
+            kubeconfig: dir.path().join("admin.kubeconfig"),
+            credentials: AtomicU32::new(0),
+            watchman,
+            dir,
+        };
+        plane.write_kubeconfig(&plane.kubeconfig, &kubectl::Proof::Certificate(&admin));
+        plane.await_api()?;
+        if let Extent::Cluster { autoscaler_sync } = extent {
+            plane.populate(autoscaler_sync)?;
+        }
+        println!("{extent:?}: ready {:?} after its start", begun.elapsed());
+        Ok(plane)
+    }
+
+    /// Starts everything that acts on objects.
+    fn populate(&mut self, autoscaler_sync: Duration) -> Result<(), String> {
+        let identity = |name: &str| {
+            let user = format!("system:{name}");
+            self.user_kubeconfig(&user, &[])
+        };
+        let controllers = identity("kube-controller-manager");
+        let scheduler = identity("kube-scheduler");
+        let dir = self.dir.path();
+        let controllers =
+            programs::controllers(dir, &self.authorities, &controllers, autoscaler_sync)?;
+        self.others.push(controllers);
+        let dir = self.dir.path();
+        self.others.push(programs::scheduler(dir, &scheduler)?);
+        self.others.push(programs::kwok(dir, &self.kubeconfig)?);
+        self.add_node("gpu-node-0")?;
+        let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+        self.await_words(
+            "a node",
+            &["get", "node", "gpu-node-0", "-o", ready],
+            "True",
+        )?;
+        // Made by a controller.
+        let account = ["get", "serviceaccount", "default", "-o", "name"];
+        self.await_words("the controllers", &account, "serviceaccount/default")
+    }
+
+    /// Waits until kube-apiserver serves what everybody takes for granted: the
+    /// namespace `default`, and the authorities of the front proxy, which it
+    /// publishes some moments after it calls itself ready.
+    fn await_api(&mut self) -> Result<(), String> {
+        self.await_words("kube-apiserver", &["get", "--raw", "/readyz"], "ok")?;
+        let namespace = ["get", "namespace", "default", "-o", "name"];
+        self.await_words("kube-apiserver", &namespace, "namespace/default")?;
+        let authority = std::fs::read_to_string(self.front_proxy_ca())
+            .map_err(|error| format!("the front proxy's authority: {error}"))?;
+        self.await_words("kube-apiserver", kubectl::PUBLISHED, authority.trim())
+    }
+
+    /// Waits until kubectl says some words.
+    fn await_words(&mut self, what: &str, command: &[&str], words: &str) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            let said = self.kubectl_as(&self.kubeconfig, command);
+            if said.as_ref().is_ok_and(|said| said.contains(words)) {
+                return Ok(());
+            }
+            let apiserver = self.apiserver.iter_mut();
+            let parts = std::iter::once(&mut self.etcd).chain(apiserver);
+            let ended = parts.chain(&mut self.others).find_map(Part::ended);
+            if ended.is_none() && begun.elapsed() < READY {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            let why = ended.unwrap_or_else(|| format!("nothing after {READY:?}"));
+            return Err(format!(
+                "{what} does not get ready: {why}\nkubectl: {said:?}\n{}",
+                self.logs()
+            ));
+        }
+    }
+
+    /// Ends kube-apiserver without warning. Clients see refused connections.
+    pub(crate) fn stop_apiserver(&mut self) {
+        self.apiserver = None;
+    }
+
+    /// Starts kube-apiserver again at the same address, over the same objects.
+    pub(crate) fn start_apiserver(&mut self) {
+        let dir = self.dir.path();
+        let started = programs::apiserver(dir, &self.authorities, self.etcd_port, Some(self.port));
+        let started = started.and_then(|(part, _)| {
+            self.apiserver = Some(part);
+            self.await_api()
+        });
+        started.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Both: an upgrade of kube-apiserver, as its clients see it.
+    pub(crate) fn restart_apiserver(&mut self) {
+        self.stop_apiserver();
+        self.start_apiserver();
+    }
+
+    /// Gives the front proxy a new authority and a certificate of it, and
+    /// restarts kube-apiserver with them. The ConfigMap
+    /// `kube-system/extension-apiserver-authentication` then holds the new
+    /// authority beside the old one: kube-apiserver adds and takes away only
+    /// what has expired (k8s.io/kubernetes,
+    /// pkg/controlplane/controller/clusterauthenticationtrust).
+    pub(crate) fn rotate_front_proxy(&mut self) {
+        self.stop_apiserver();
+        self.authorities.rotate_front_proxy();
+        self.start_apiserver();
+    }
+
+    /// The kubeconfig of an administrator.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The certificate of the authority that signed kube-apiserver's and its
+    /// clients' certificates.
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.authorities.path("ca.crt")
+    }
+
+    /// The certificate of the authority that signed the aggregator's client
+    /// certificate.
+    pub(crate) fn front_proxy_ca(&self) -> PathBuf {
+        self.authorities.path("front-proxy-ca.crt")
+    }
+
+    /// The aggregator's client certificate and its key: who holds them may
+    /// name any user.
+    pub(crate) fn front_proxy_client(&self) -> (PathBuf, PathBuf) {
+        let path = |name| self.authorities.path(name);
+        (
+            path("front-proxy-client.crt"),
+            path("front-proxy-client.key"),
+        )
+    }
+
+    /// A folder for a test's own files, which goes with the control plane.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The last lines of every log.
+    pub(crate) fn logs(&self) -> String {
+        let parts = std::iter::once(&self.etcd).chain(&self.apiserver);
+        parts.chain(&self.others).map(Part::tail).collect()
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+        // Whoever talks to a part ends before it.
+        while self.others.pop().is_some() {}
+        self.apiserver = None;
+        self.etcd.end();
+        self.watchman.dismiss();
+    }
+}

@@ -1,0 +1,163 @@
+//! kubectl against a control plane, and the identities it is called with.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+
+use super::{ControlPlane, Identity, parts};
+
+/// The authorities that kube-apiserver publishes for the front proxy.
+pub(crate) const PUBLISHED: &[&str] = &[
+    "get",
+    "configmap",
+    "extension-apiserver-authentication",
+    "--namespace=kube-system",
+    r"--output=jsonpath={.data.requestheader-client-ca-file}",
+];
+
+/// How somebody proves who they are.
+#[derive(Debug)]
+pub(super) enum Proof<'a> {
+    /// By a client certificate.
+    Certificate(&'a Identity),
+    /// By a ServiceAccount's token.
+    Token(&'a str),
+    /// The administrator speaks in somebody's name.
+    Impersonation {
+        user: &'a str,
+        groups: &'a [&'a str],
+    },
+}
+
+impl ControlPlane {
+    /// Runs kubectl as the administrator; what it says.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        self.kubectl_as(&self.kubeconfig, arguments)
+            .unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
+    }
+
+    /// Runs kubectl with a kubeconfig; what it says, or its complaint.
+    pub(crate) fn kubectl_as(
+        &self,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<String, String> {
+        self.tell(kubeconfig, arguments, "")
+    }
+
+    /// Applies an object, or a list of them, as the administrator.
+    pub(crate) fn apply(&self, object: &Value) {
+        let arguments = ["apply", "--filename=-"];
+        self.tell(&self.kubeconfig, &arguments, &object.to_string())
+            .unwrap_or_else(|said| panic!("kubectl apply {object}: {said}"));
+    }
+
+    /// Creates an object with the state it comes with.
+    pub(super) fn create(&self, object: &Value) -> Result<(), String> {
+        let arguments = ["create", "--filename=-"];
+        self.tell(&self.kubeconfig, &arguments, &object.to_string())
+            .map(drop)
+            .map_err(|said| format!("kubectl create {object}: {said}"))
+    }
+
+    fn tell(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String, String> {
+        let error = |error| format!("kubectl: {error}");
+        let mut kubectl = Command::new(parts::find("kubectl")?)
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .arg("--request-timeout=30s")
+            .args(arguments)
+            // Its caches are this control plane's.
+            .env("HOME", self.dir.path())
+            .env_remove("KUBECACHEDIR")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(error)?;
+        if let Some(mut stdin) = kubectl.stdin.take() {
+            // One that does not read complains itself.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let output = kubectl.wait_with_output().map_err(error)?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        Err(text(&output.stderr))
+    }
+
+    /// The kubeconfig of a user with a client certificate. Nobody has given the
+    /// user rights yet. A certificate names one group; with more the
+    /// administrator's is used to speak in the user's name, which is the same
+    /// to everyone behind kube-apiserver.
+    pub(crate) fn user_kubeconfig(&self, user: &str, groups: &[&str]) -> PathBuf {
+        let path = self.next_kubeconfig();
+        if groups.len() > 1 {
+            self.write_kubeconfig(&path, &Proof::Impersonation { user, groups });
+        } else {
+            let identity = self.authorities.client(user, groups.first().copied());
+            self.write_kubeconfig(&path, &Proof::Certificate(&identity));
+        }
+        path
+    }
+
+    /// The kubeconfig of a ServiceAccount, which is made if it is missing, with
+    /// a token of one hour. The namespace is there already.
+    pub(crate) fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> PathBuf {
+        self.apply(&json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": namespace},
+        }));
+        let namespace = format!("--namespace={namespace}");
+        let token = self.kubectl(&["create", "token", name, &namespace]);
+        let path = self.next_kubeconfig();
+        self.write_kubeconfig(&path, &Proof::Token(token.trim()));
+        path
+    }
+
+    fn next_kubeconfig(&self) -> PathBuf {
+        let number = self.credentials.fetch_add(1, Ordering::Relaxed);
+        self.dir.path().join(format!("user-{number}.kubeconfig"))
+    }
+
+    /// Writes a kubeconfig with everything in it: it may be copied elsewhere.
+    pub(super) fn write_kubeconfig(&self, path: &Path, proof: &Proof<'_>) {
+        let data = |pem: &str| json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()));
+        let certificate = |identity: &Identity| {
+            json!({
+                "client-certificate-data": data(&identity.certificate),
+                "client-key-data": data(&identity.key),
+            })
+        };
+        let user = match proof {
+            Proof::Certificate(identity) => certificate(identity),
+            Proof::Token(token) => json!({"token": token}),
+            Proof::Impersonation { user, groups } => {
+                let admin = self.authorities.client("admin", Some("system:masters"));
+                let mut admin = certificate(&admin);
+                admin["as"] = json!(user);
+                admin["as-groups"] = json!(groups);
+                admin
+            }
+        };
+        let authority = std::fs::read_to_string(self.ca()).unwrap();
+        let cluster = json!({
+            "server": format!("https://127.0.0.1:{}", self.port),
+            "certificate-authority-data": data(&authority),
+        });
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        });
+        std::fs::write(path, config.to_string()).unwrap();
+    }
+}

@@ -1,0 +1,157 @@
+//! The control plane's programs as child processes, and the watchman who ends
+//! them when the test cannot.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// How much of a log's end is shown.
+const TAIL_BYTES: u64 = 16 << 10;
+const TAIL_LINES: usize = 30;
+
+/// Writes its own process id into a file and becomes the program, so that the
+/// watchman knows of every program that runs.
+const LAUNCH: &str = r#"echo $$ >"$0" && exec "$@""#;
+
+/// Waits until its standard input ends, which is when the test has ended, and
+/// ends by their ids the programs that are left: those that still name the
+/// folder in their command lines. What interrupts the test does not interrupt
+/// it.
+const WATCH: &str = r#"
+trap '' HUP INT TERM
+read -r _
+for file in "$1"/pids/*; do
+    pid=$(cat "$file" 2>/dev/null) || continue
+    grep -qF "$1" "/proc/$pid/cmdline" 2>/dev/null || continue
+    kill -9 "$pid"
+done
+rm -rf "$1"
+"#;
+
+/// A running program, ended with the value.
+#[derive(Debug)]
+pub(crate) struct Part {
+    name: &'static str,
+    process: Child,
+    log: PathBuf,
+    pid: PathBuf,
+}
+
+impl Part {
+    /// Starts a program whose command line names `dir`. Its log goes on in the
+    /// same file when it is started again.
+    pub(crate) fn start(
+        dir: &Path,
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+    ) -> Result<Self, String> {
+        let error = |error| format!("{name} cannot be started: {error}");
+        let log = dir.join(format!("{name}.log"));
+        let out = File::options().create(true).append(true).open(&log);
+        let out = out.map_err(error)?;
+        let pid = dir.join("pids").join(name);
+        let process = Command::new("sh")
+            .args(["-c", LAUNCH])
+            .args([&pid, program])
+            .args(arguments)
+            // Nobody's configuration is read, nothing is left at home.
+            .env("HOME", dir)
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().map_err(error)?)
+            .stderr(out)
+            .spawn()
+            .map_err(error)?;
+        Ok(Self {
+            name,
+            process,
+            log,
+            pid,
+        })
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        match self.process.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(format!("{} ended ({status})", self.name)),
+            Err(error) => Some(format!("{}: {error}", self.name)),
+        }
+    }
+
+    /// Ends it without warning, and waits for that.
+    pub(crate) fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.pid);
+    }
+
+    /// The last lines of its log under its name.
+    pub(crate) fn tail(&self) -> String {
+        let text = end_of(&self.log).unwrap_or_else(|error| error.to_string());
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.len().saturating_sub(TAIL_LINES);
+        format!("--- {}\n{}\n", self.name, lines[last..].join("\n"))
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn end_of(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Ends what was started in a folder, and removes the folder, once this process
+/// or the value has ended: a value in a `static` is never dropped, and no
+/// process that is killed drops anything.
+#[derive(Debug)]
+pub(crate) struct Watchman {
+    process: Child,
+    /// Ends with this process, whatever ends it.
+    alive: Option<ChildStdin>,
+}
+
+impl Watchman {
+    /// Sets one over a folder that has no processes yet.
+    pub(crate) fn post(dir: &Path) -> Result<Self, String> {
+        let error = |error| format!("no watchman over {}: {error}", dir.display());
+        std::fs::create_dir(dir.join("pids")).map_err(error)?;
+        let mut process = Command::new("sh")
+            .args(["-c", WATCH, "sh"])
+            .arg(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(error)?;
+        let alive = process.stdin.take();
+        Ok(Self { process, alive })
+    }
+
+    /// Has it do its work now, and waits for that.
+    pub(crate) fn dismiss(&mut self) {
+        self.alive = None;
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Watchman {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}

@@ -1,0 +1,151 @@
+//! The flags that each program is started with.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::authority::{Authorities, FRONT_PROXY_CLIENT};
+use super::process::Part;
+use super::{PORT_TRIES, parts};
+use crate::prometheus::free_port;
+
+/// A program that cannot have its port says so within this time.
+const PORT_LOOK: Duration = Duration::from_millis(500);
+
+/// etcd and the port of its clients. Without TLS: it listens on the loopback
+/// interface only, and holds nothing.
+pub(crate) fn etcd(dir: &Path) -> Result<(Part, u16), String> {
+    on_a_free_port(|port| {
+        let clients = format!("http://127.0.0.1:{port}");
+        let peers = format!("http://127.0.0.1:{}", free_port());
+        let arguments = [
+            format!("--data-dir={}", dir.join("etcd").display()),
+            format!("--listen-client-urls={clients}"),
+            format!("--advertise-client-urls={clients}"),
+            format!("--listen-peer-urls={peers}"),
+            format!("--initial-advertise-peer-urls={peers}"),
+            format!("--initial-cluster=default={peers}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+        ];
+        start(dir, "etcd", &arguments)
+    })
+}
+
+/// kube-apiserver and its port: the given one, or a free one.
+pub(crate) fn apiserver(
+    dir: &Path,
+    authorities: &Authorities,
+    etcd: u16,
+    port: Option<u16>,
+) -> Result<(Part, u16), String> {
+    let file = |flag: &str, name: &str| format!("--{flag}={}", authorities.path(name).display());
+    let fixed = [
+        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        file("client-ca-file", "ca.crt"),
+        file("tls-cert-file", "apiserver.crt"),
+        file("tls-private-key-file", "apiserver.key"),
+        file("requestheader-client-ca-file", "front-proxy-ca.crt"),
+        format!("--requestheader-allowed-names={FRONT_PROXY_CLIENT}"),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        file("proxy-client-cert-file", "front-proxy-client.crt"),
+        file("proxy-client-key-file", "front-proxy-client.key"),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        file("service-account-key-file", "service-account.pub"),
+        file("service-account-signing-key-file", "service-account.key"),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        // No Endpoints of its own: they may not name the loopback interface.
+        "--endpoint-reconciler-type=none".to_owned(),
+        // Pods need no token: nobody runs them.
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+    ];
+    let start = |port| {
+        let mut arguments = fixed.to_vec();
+        arguments.push(format!("--secure-port={port}"));
+        start(dir, "kube-apiserver", &arguments)
+    };
+    match port {
+        Some(port) => Ok((start(port)?, port)),
+        None => on_a_free_port(start),
+    }
+}
+
+/// kube-controller-manager.
+pub(crate) fn controllers(
+    dir: &Path,
+    authorities: &Authorities,
+    kubeconfig: &Path,
+    autoscaler_sync: Duration,
+) -> Result<Part, String> {
+    let path = |name| authorities.path(name);
+    let sync = autoscaler_sync.as_millis();
+    let arguments = [
+        format!("--kubeconfig={}", kubeconfig.display()),
+        // Without it the controllers have no right to make anything.
+        "--use-service-account-credentials=true".to_owned(),
+        format!(
+            "--service-account-private-key-file={}",
+            path("service-account.key").display()
+        ),
+        format!("--root-ca-file={}", path("ca.crt").display()),
+        format!("--horizontal-pod-autoscaler-sync-period={sync}ms"),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+    ];
+    start(dir, "kube-controller-manager", &arguments)
+}
+
+/// kube-scheduler.
+pub(crate) fn scheduler(dir: &Path, kubeconfig: &Path) -> Result<Part, String> {
+    let kubeconfig = kubeconfig.display();
+    let arguments = [
+        format!("--kubeconfig={kubeconfig}"),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+    ];
+    start(dir, "kube-scheduler", &arguments)
+}
+
+/// KWOK, the kubelet of every node.
+pub(crate) fn kwok(dir: &Path, kubeconfig: &Path) -> Result<Part, String> {
+    let arguments = [
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--manage-all-nodes=true".to_owned(),
+        // Without leases the node is NotReady after about 50 s.
+        "--node-lease-duration-seconds=40".to_owned(),
+    ];
+    start(dir, "kwok", &arguments)
+}
+
+fn start(dir: &Path, name: &'static str, arguments: &[String]) -> Result<Part, String> {
+    Part::start(dir, name, &parts::find(name)?, arguments)
+}
+
+/// Starts a program on a free port; on another one when somebody was faster.
+fn on_a_free_port(start: impl Fn(u16) -> Result<Part, String>) -> Result<(Part, u16), String> {
+    let mut tries = 1;
+    loop {
+        let port = free_port();
+        let mut part = start(port)?;
+        let begun = Instant::now();
+        let ended = loop {
+            match part.ended() {
+                Some(ended) => break Some(ended),
+                None if begun.elapsed() > PORT_LOOK => break None,
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let Some(ended) = ended else {
+            return Ok((part, port));
+        };
+        let log = part.tail();
+        if tries == PORT_TRIES || !log.contains("address already in use") {
+            return Err(format!("{ended}\n{log}"));
+        }
+        tries += 1;
+    }
+}

@@ -1,0 +1,328 @@
+//! Flags of `serve`: prometheus-adapter's names, with our additions.
+//!
+//! Names and defaults of the adapter and of the libraries it is built from:
+//! `peers.md` §1.1. What the adapter takes and this server has no use for is
+//! accepted and said to be without effect, so that a Deployment works with only
+//! its image changed.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use http::{HeaderName, HeaderValue};
+use url::Url;
+
+use crate::cli::number;
+use crate::config;
+use crate::core::duration::parse_duration;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(super) listening: Listening,
+    #[command(flatten)]
+    pub(super) cluster: Cluster,
+    #[command(flatten)]
+    pub(super) prometheus: PrometheusFlags,
+    #[command(flatten)]
+    pub(super) logging: Logging,
+    #[command(flatten)]
+    pub(super) retired: Retired,
+}
+
+/// Where to listen, and with which certificate.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Serving")]
+pub(super) struct Listening {
+    /// Address to listen on
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub(super) bind_address: IpAddr,
+    /// Port of the API; 0 takes a free one
+    #[arg(long, default_value_t = 6443, value_parser = number(0..=u16::MAX))]
+    pub(super) secure_port: u16,
+    /// Serving certificate with its chain; read again as it changes
+    #[arg(long, requires = "tls_private_key_file")]
+    pub(super) tls_cert_file: Option<PathBuf>,
+    /// Private key of the serving certificate
+    #[arg(long, requires = "tls_cert_file")]
+    pub(super) tls_private_key_file: Option<PathBuf>,
+    /// Directory with tls.crt and tls.key (or apiserver.crt and apiserver.key);
+    /// where it has neither, a self-signed pair is made there
+    #[arg(long, conflicts_with = "tls_cert_file")]
+    pub(super) cert_dir: Option<PathBuf>,
+    /// Secret in which the server keeps its own authority and certificate,
+    /// unless --tls-cert-file or --cert-dir is given
+    #[arg(long, default_value = "gpu-metrics-apiserver-tls")]
+    pub(super) certificate_secret: String,
+    /// Service through which kube-apiserver reaches this server
+    #[arg(long, default_value = "gpu-metrics-apiserver")]
+    pub(super) service_name: String,
+    /// Namespace of that Service and Secret [default: the pod's own]
+    #[arg(long, env = "POD_NAMESPACE")]
+    pub(super) namespace: Option<String>,
+    /// Take over APIServices that name another server
+    #[arg(long)]
+    pub(super) take_over: bool,
+    /// Serve HTTP/1.1 only
+    #[arg(long)]
+    pub(super) disable_http2: bool,
+    /// Requests answered at a time; more get 429
+    #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
+    pub(super) max_requests_inflight: usize,
+    /// How long to go on serving after being told to stop
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub(super) shutdown_delay_duration: Duration,
+    /// A second, unencrypted address (127.0.0.1:8080) for /metrics, /livez and
+    /// /readyz, without authorization
+    #[arg(long)]
+    pub(super) metrics_bind_address: Option<std::net::SocketAddr>,
+}
+
+/// The Kubernetes API, and whom to believe.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Kubernetes")]
+pub(super) struct Cluster {
+    /// kubeconfig for pods, owners and registration [default: the pod's
+    /// service account]
+    #[arg(long)]
+    pub(super) lister_kubeconfig: Option<PathBuf>,
+    /// kubeconfig for TokenReviews and the authentication ConfigMap [default:
+    /// the pod's service account]
+    #[arg(long)]
+    pub(super) authentication_kubeconfig: Option<PathBuf>,
+    /// kubeconfig for SubjectAccessReviews [default: the pod's service account]
+    #[arg(long)]
+    pub(super) authorization_kubeconfig: Option<PathBuf>,
+    /// Do not read kube-system/extension-apiserver-authentication: believe
+    /// nobody but token holders
+    #[arg(long)]
+    pub(super) authentication_skip_lookup: bool,
+    /// Become ready although that ConfigMap cannot be read
+    #[arg(long)]
+    pub(super) authentication_tolerate_lookup_failure: bool,
+    /// How long a TokenReview's answer is kept
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(super) authentication_token_webhook_cache_ttl: Duration,
+    /// How long a permission is kept
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(super) authorization_webhook_cache_authorized_ttl: Duration,
+    /// How long a refusal is kept
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
+}
+
+/// Prometheus; each wins over the configuration file.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
+pub(super) struct PrometheusFlags {
+    /// A configuration file
+    #[arg(long)]
+    pub(super) config: Option<PathBuf>,
+    /// Address of Prometheus, with a path prefix where there is one
+    #[arg(long, value_parser = config::parse_url)]
+    pub(super) prometheus_url: Option<Url>,
+    /// The only authorities to trust for Prometheus
+    #[arg(long)]
+    pub(super) prometheus_ca_file: Option<PathBuf>,
+    /// Client certificate for Prometheus
+    #[arg(long, requires = "prometheus_client_tls_key_file")]
+    pub(super) prometheus_client_tls_cert_file: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, requires = "prometheus_client_tls_cert_file")]
+    pub(super) prometheus_client_tls_key_file: Option<PathBuf>,
+    /// Bearer token for Prometheus; read again as it changes
+    #[arg(long)]
+    pub(super) prometheus_token_file: Option<PathBuf>,
+    /// Use the pod's service account for Prometheus
+    #[arg(long, conflicts_with = "prometheus_token_file")]
+    pub(super) prometheus_auth_incluster: bool,
+    /// Header sent with each query, NAME=VALUE; may be repeated
+    #[arg(long, value_parser = header)]
+    pub(super) prometheus_header: Vec<(HeaderName, HeaderValue)>,
+    /// GET or POST
+    #[arg(long, value_parser = ["GET", "POST"], ignore_case = true)]
+    pub(super) prometheus_verb: Option<String>,
+}
+
+/// What is logged.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Logging")]
+pub(super) struct Logging {
+    /// How much is logged: 0 to 3 what an operator acts on, 4 more, 6 all
+    #[arg(short, long, default_value_t = 0, value_parser = number(0..=100_u8))]
+    pub(super) v: u8,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) logging_format: LogFormat,
+}
+
+/// Flags of prometheus-adapter without effect here.
+#[derive(Debug, Args)]
+pub(super) struct Retired {
+    #[arg(long, hide = true, value_name = "DURATION")]
+    metrics_relist_interval: Option<String>,
+    #[arg(long, hide = true, value_name = "DURATION")]
+    metrics_max_age: Option<String>,
+    #[arg(long, hide = true, value_name = "DURATION")]
+    discovery_interval: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    client_qps: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    client_burst: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    profiling: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    logtostderr: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    alsologtostderr: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    add_dir_header: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    one_output: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_headers: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_log_headers: Option<String>,
+    #[arg(long, hide = true)]
+    log_backtrace_at: Option<String>,
+    #[arg(long, hide = true)]
+    log_dir: Option<String>,
+    #[arg(long, hide = true)]
+    log_file: Option<String>,
+    #[arg(long, hide = true)]
+    log_file_max_size: Option<String>,
+    #[arg(long, hide = true)]
+    log_flush_frequency: Option<String>,
+    #[arg(long, hide = true)]
+    stderrthreshold: Option<String>,
+    #[arg(long, hide = true)]
+    vmodule: Option<String>,
+}
+
+impl Retired {
+    /// A sentence for each that was given.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let klog = "klog's flags are gone: see --v and --logging-format";
+        let rules = "metrics are read as they arrive, nothing is listed";
+        let client = "requests to kube-apiserver are few and not throttled";
+        let all: [(&str, &Option<String>, &str); 19] = [
+            ("metrics-relist-interval", &self.metrics_relist_interval, rules),
+            ("metrics-max-age", &self.metrics_max_age, rules),
+            (
+                "discovery-interval",
+                &self.discovery_interval,
+                "kinds are looked up when they are first met",
+            ),
+            ("client-qps", &self.client_qps, client),
+            ("client-burst", &self.client_burst, client),
+            ("profiling", &self.profiling, "there is no profiling endpoint"),
+            ("logtostderr", &self.logtostderr, klog),
+            ("alsologtostderr", &self.alsologtostderr, klog),
+            ("add-dir-header", &self.add_dir_header, klog),
+            ("one-output", &self.one_output, klog),
+            ("skip-headers", &self.skip_headers, klog),
+            ("skip-log-headers", &self.skip_log_headers, klog),
+            ("log-backtrace-at", &self.log_backtrace_at, klog),
+            ("log-dir", &self.log_dir, klog),
+            ("log-file", &self.log_file, klog),
+            ("log-file-max-size", &self.log_file_max_size, klog),
+            ("log-flush-frequency", &self.log_flush_frequency, klog),
+            ("stderrthreshold", &self.stderrthreshold, klog),
+            ("vmodule", &self.vmodule, klog),
+        ];
+        all.into_iter()
+            .filter(|(_, value, _)| value.is_some())
+            .map(|(name, _, why)| format!("--{name} has no effect: {why}"))
+            .collect()
+    }
+}
+
+/// A duration as Prometheus and Go write it: `10s`, `1m30s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// `NAME=VALUE`, split at the first `=`; without one the value is empty
+/// (prometheus-adapter `cmd/adapter/adapter.go`).
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let name = name
+        .parse()
+        .map_err(|_| "write NAME=VALUE with a header's name such as X-Scope-OrgID".to_owned())?;
+    let mut value: HeaderValue = value
+        .parse()
+        .map_err(|_| "the value must be one line without control characters".to_owned())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    fn parse(flags: &[&str]) -> Result<ServeArgs, String> {
+        let all = std::iter::once("x").chain(flags.iter().copied());
+        Command::try_parse_from(all)
+            .map(|command| command.serve)
+            .map_err(|error| error.to_string())
+    }
+
+    /// The arguments of the adapter's own manifest
+    /// (`kubernetes-sigs/prometheus-adapter` `deploy/manifests/deployment.yaml`).
+    #[test]
+    fn the_adapters_own_arguments_are_taken() {
+        let args = parse(&[
+            "--cert-dir=/var/run/serving-cert",
+            "--config=/etc/adapter/config.yaml",
+            "--metrics-relist-interval=1m",
+            "--prometheus-url=https://prometheus.monitoring.svc:9090/",
+            "--secure-port=6443",
+            "--logtostderr=true",
+            "--v=6",
+        ])
+        .unwrap();
+        assert_eq!(args.listening.secure_port, 6443);
+        assert_eq!(args.logging.v, 6);
+        let warnings = args.retired.warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+    }
+
+    #[test]
+    fn half_a_pair_and_headers_that_are_none_are_refused() {
+        assert!(parse(&["--tls-cert-file=a"]).is_err());
+        assert!(parse(&["--prometheus-header=a b=c"]).is_err());
+        assert!(parse(&["--prometheus-url=nowhere"]).is_err());
+        let args = parse(&["--prometheus-header=X-Scope-OrgID=a=b"]).unwrap();
+        assert_eq!(args.prometheus.prometheus_header[0].1, "a=b");
+    }
+
+    #[test]
+    fn durations_are_those_of_the_adapter() {
+        let args = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
+        assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
+        assert!(parse(&["--shutdown-delay-duration=soon"]).is_err());
+    }
+}

@@ -1,0 +1,228 @@
+//! One question against one snapshot: foreseen, remembered or computed.
+
+use super::memo::{Memo, Target};
+use super::narrow::Narrowed;
+use super::{CustomQuery, Effort, Error, Objects};
+use crate::core::grid::RowId;
+use crate::core::inventory::Authority;
+use crate::core::layout::{KindTable, Object};
+use crate::core::metric::Value;
+use crate::core::policy::{Measure, MetricSpec};
+use crate::core::selector::Selector;
+use crate::core::snapshot::{Question, Snapshot};
+use crate::core::time::{Timestamp, millis};
+
+/// Looks at a row (its reading at an instant, a label of it) that pass for
+/// [`Effort::AtHand`]: some 50 ns each.
+const AT_HAND: u64 = 16 * 1024;
+
+/// What a request brings along.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'q> {
+    pub(super) selector: &'q Selector,
+    pub(super) now: Timestamp,
+    pub(super) effort: Effort,
+}
+
+/// A question with everything looked up.
+#[derive(Debug)]
+pub(super) struct Lookup<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    memo: &'a Memo,
+    metric: usize,
+    spec: &'a MetricSpec,
+    pub(super) narrowed: Narrowed,
+    now: Timestamp,
+    effort: Effort,
+}
+
+impl<'a> Lookup<'a> {
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        memo: &'a Memo,
+        (metric, spec): (usize, &'a MetricSpec),
+        asked: Asked<'_>,
+    ) -> Result<Self, Error> {
+        let longest = snapshot.policy().max_window.max(snapshot.window());
+        let shortest = snapshot.shortest_window(&spec.measure).min(longest);
+        Ok(Self {
+            snapshot,
+            memo,
+            metric,
+            spec,
+            narrowed: Narrowed::read(asked.selector, &spec.measure, shortest..=longest)?,
+            now: asked.now,
+            effort: asked.effort,
+        })
+    }
+
+    /// Whether so many looks may be taken here.
+    pub(super) fn allow(&self, looks: u64) -> Result<(), Error> {
+        match self.effort {
+            Effort::AtHand if looks > AT_HAND => Err(Error::TakesWork),
+            Effort::AtHand | Effort::Full => Ok(()),
+        }
+    }
+
+    pub(super) fn fresh(&self, value: Option<Value>) -> Option<Value> {
+        value.filter(|value| value.fresh_until > self.now && value.value.is_finite())
+    }
+
+    /// The values of a kind that were computed with the snapshot, if the
+    /// question was foreseen.
+    pub(super) fn foreseen(&self, kind: usize) -> Option<&'a [Option<Value>]> {
+        self.narrowed
+            .is_default()
+            .then(|| self.snapshot.values(kind, self.metric))
+    }
+
+    /// The value of the `index`th object of a kind.
+    pub(super) fn of_object(
+        &self,
+        kind: usize,
+        table: &KindTable,
+        index: usize,
+    ) -> Result<Option<Value>, Error> {
+        if let Some(values) = self.foreseen(kind) {
+            return Ok(self.fresh(values.get(index).copied().flatten()));
+        }
+        let object = table.objects.get(index).map(|object| (index, object));
+        let values = self.of_objects(kind, table, object.as_slice())?;
+        Ok(values.into_iter().next().flatten())
+    }
+
+    /// The values of objects of a kind, each with its place in the table.
+    pub(super) fn of_objects(
+        &self,
+        kind: usize,
+        table: &KindTable,
+        objects: &[(usize, &Object)],
+    ) -> Result<Vec<Option<Value>>, Error> {
+        let one_pod = table.kind.resource.as_ref() == "pods";
+        let targets = objects
+            .iter()
+            .map(|(index, _)| Target::Object(kind, *index));
+        let targets: Vec<Target> = targets.collect();
+        let groups = objects.iter().map(|(_, object)| object.members.as_slice());
+        self.values(&targets, &groups.collect::<Vec<_>>(), one_pod)
+    }
+
+    /// A namespace's value.
+    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, Error> {
+        let Some((kind, table)) = self.snapshot.layout().table("namespaces") else {
+            return Ok(None);
+        };
+        match table.find(None, namespace) {
+            Some(index) => self.of_object(kind, table, index),
+            None => Ok(None),
+        }
+    }
+
+    /// The value over the whole cluster.
+    pub(super) fn of_cluster(&self) -> Result<Option<Value>, Error> {
+        if self.narrowed.is_default() {
+            return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
+        }
+        let members = self.snapshot.layout().cluster();
+        let values = self.values(&[Target::Cluster], &[members], false)?;
+        Ok(values.into_iter().next().flatten())
+    }
+
+    /// Values nobody foresaw: those remembered, and the others computed.
+    fn values(
+        &self,
+        targets: &[Target],
+        groups: &[&[RowId]],
+        one_pod: bool,
+    ) -> Result<Vec<Option<Value>>, Error> {
+        let answers = self.memo.of(self.metric, &self.narrowed);
+        let mut known = answers.known(targets);
+        let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {
+            (0..known.len())
+                .filter(|place| known[*place].is_none())
+                .collect()
+        };
+        let mut wanted = missing(&known);
+        let rows: usize = wanted.iter().map(|place| groups[*place].len()).sum();
+        self.allow(rows as u64 * self.looks_per_row())?;
+        if !wanted.is_empty() {
+            // Who had to wait for another's turn finds what that one made.
+            let turn = answers.turn();
+            known = answers.known(targets);
+            wanted = missing(&known);
+            let of_wanted: Vec<&[RowId]> = wanted.iter().map(|place| groups[*place]).collect();
+            let values = self.compute(&of_wanted, one_pod);
+            for (place, value) in wanted.iter().zip(&values) {
+                known[*place] = Some(*value);
+            }
+            let made = wanted.iter().map(|place| targets[*place]).zip(values);
+            self.memo
+                .keep(&answers, made.collect::<Vec<_>>().into_iter());
+            drop(turn);
+        }
+        let fresh = known.into_iter().map(|value| self.fresh(value.flatten()));
+        Ok(fresh.collect())
+    }
+
+    fn looks_per_row(&self) -> u64 {
+        if self.spec.measure == Measure::OriginalAverage {
+            return 0;
+        }
+        let window = self.narrowed.window.unwrap_or(self.snapshot.window());
+        let instants = millis(window) / self.snapshot.frame().step_ms().max(1);
+        self.narrowed.cost() + u64::try_from(instants).unwrap_or(u64::MAX)
+    }
+
+    /// Each row is judged once, whatever the number of instants.
+    fn compute(&self, groups: &[&[RowId]], one_pod: bool) -> Vec<Option<Value>> {
+        let question = Question {
+            measure: self.spec.measure,
+            formula: self.narrowed.formula,
+            window: self.narrowed.window,
+            one_pod,
+        };
+        if !self.narrowed.has_labels() {
+            return self.snapshot.evaluate(groups.iter().copied(), &question);
+        }
+        let layout = self.snapshot.layout();
+        let admitted = |row: &RowId| {
+            layout
+                .fact(*row)
+                .is_some_and(|facts| self.narrowed.admits(facts))
+        };
+        let narrow = |group: &&[RowId]| group.iter().copied().filter(|row| admitted(row)).collect();
+        let narrowed: Vec<Vec<RowId>> = groups.iter().map(narrow).collect();
+        self.snapshot
+            .evaluate(narrowed.iter().map(Vec::as_slice), &question)
+    }
+
+    pub(super) fn no_value(&self, of: &str) -> Error {
+        let metric = &self.spec.name;
+        let reason = if self.narrowed.has_labels() {
+            format!("no GPU of {of} with fresh samples for {metric} matches the metric selector")
+        } else {
+            format!(
+                "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
+                 that dcgm-exporter is up and that its series reach Prometheus with pod labels"
+            )
+        };
+        Error::NoValue { reason }
+    }
+
+    /// The same for objects, where the question may need what only a cluster
+    /// knows.
+    pub(super) fn no_object(&self, of: &str, query: &CustomQuery<'_>) -> Error {
+        let by_labels =
+            matches!(query.objects, Objects::Matching(selector) if !selector.is_everything());
+        let by_owner = !["pods", "namespaces", "nodes"].contains(&query.resource);
+        let alone = self.snapshot.layout().inventory().authority == Authority::Series;
+        if alone && (by_labels || by_owner) {
+            return Error::NoValue {
+                reason: "no cluster is connected, so labels and owners of pods are not known: \
+                         ask for pods by name, for all pods, namespaces or nodes"
+                    .to_owned(),
+            };
+        }
+        self.no_value(of)
+    }
+}

@@ -1,0 +1,190 @@
+//! Answers to questions nobody foresaw, kept while their snapshot is in force:
+//! fifty autoscalers with one selector cost one computation.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::narrow::Narrowed;
+use crate::core::metric::Value;
+
+/// Different questions that are remembered; the one not asked for longest
+/// goes first.
+const MOST_QUESTIONS: usize = 256;
+
+/// Values of all questions together, some 100 bytes each.
+const MOST_VALUES: usize = 200_000;
+
+/// Whose value is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// The cluster's.
+    Cluster,
+    /// That of an object: its table and its place there.
+    Object(usize, usize),
+}
+
+/// The values of one question known so far.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    values: Mutex<HashMap<Target, Option<Value>>>,
+    /// Whether the question was forgotten: its values count no more.
+    forgotten: AtomicBool,
+    turn: Mutex<()>,
+}
+
+/// What was asked of one snapshot.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    questions: Mutex<Questions>,
+    values: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Questions {
+    asked: u64,
+    known: HashMap<(usize, Narrowed), Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    last: u64,
+    answers: Arc<Answers>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memo {
+    /// The answers to a question about a metric.
+    pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<Answers> {
+        let mut questions = lock(&self.questions);
+        questions.asked += 1;
+        let now = questions.asked;
+        let key = (metric, narrowed.clone());
+        if let Some(known) = questions.known.get_mut(&key) {
+            known.last = now;
+            return Arc::clone(&known.answers);
+        }
+        while questions.known.len() >= MOST_QUESTIONS
+            || (self.values.load(Ordering::Relaxed) >= MOST_VALUES && !questions.known.is_empty())
+        {
+            self.forget_oldest(&mut questions);
+        }
+        let answers = Arc::new(Answers::default());
+        let known = Known {
+            last: now,
+            answers: Arc::clone(&answers),
+        };
+        questions.known.insert(key, known);
+        answers
+    }
+
+    fn forget_oldest(&self, questions: &mut Questions) {
+        let oldest = questions.known.iter().min_by_key(|(_, known)| known.last);
+        let Some(key) = oldest.map(|(key, _)| key.clone()) else {
+            return;
+        };
+        if let Some(known) = questions.known.remove(&key) {
+            known.answers.forgotten.store(true, Ordering::Relaxed);
+            let freed = lock(&known.answers.values).len();
+            let left = self.values.load(Ordering::Relaxed).saturating_sub(freed);
+            self.values.store(left, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds values to a question's answers, as long as there is room.
+    pub(super) fn keep(
+        &self,
+        answers: &Answers,
+        values: impl ExactSizeIterator<Item = (Target, Option<Value>)>,
+    ) {
+        // Counted under the lock that forgetting takes, or the sum would drift.
+        let _questions = lock(&self.questions);
+        let mut known = lock(&answers.values);
+        let count = self.values.load(Ordering::Relaxed);
+        let forgotten = answers.forgotten.load(Ordering::Relaxed);
+        if forgotten || count + values.len() > MOST_VALUES {
+            return;
+        }
+        let before = known.len();
+        known.extend(values);
+        self.values
+            .store(count + known.len() - before, Ordering::Relaxed);
+    }
+}
+
+impl Answers {
+    /// The values known of these targets; the outer `None`: not yet.
+    pub(super) fn known(&self, targets: &[Target]) -> Vec<Option<Option<Value>>> {
+        let values = lock(&self.values);
+        targets
+            .iter()
+            .map(|target| values.get(target).copied())
+            .collect()
+    }
+
+    /// Held by the one who computes: who waits finds the values made.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn window(secs: u64) -> Narrowed {
+        let mut narrowed = Narrowed::default();
+        narrowed.window = Some(Duration::from_secs(secs));
+        narrowed
+    }
+
+    fn none(count: usize) -> impl ExactSizeIterator<Item = (Target, Option<Value>)> {
+        (0..count).map(|index| (Target::Object(0, index), None))
+    }
+
+    #[test]
+    fn a_question_asked_again_finds_its_answers() {
+        let memo = Memo::default();
+        memo.keep(&memo.of(0, &window(60)), none(2));
+        let again = memo.of(0, &window(60));
+        let targets = [Target::Object(0, 1), Target::Cluster];
+        assert_eq!(again.known(&targets), [Some(None), None]);
+        assert_eq!(memo.of(1, &window(60)).known(&targets), [None, None]);
+        assert_eq!(memo.of(0, &window(61)).known(&targets), [None, None]);
+    }
+
+    #[test]
+    fn questions_and_values_are_bounded_and_the_newest_stay() {
+        let memo = Memo::default();
+        for secs in 0..1000 {
+            let mine = memo.of(0, &window(7));
+            memo.keep(&mine, none(1));
+            let answers = memo.of(0, &window(100 + secs));
+            memo.keep(&answers, none(1000));
+            assert!(memo.values.load(Ordering::Relaxed) <= MOST_VALUES);
+            assert!(lock(&memo.questions).known.len() <= MOST_QUESTIONS);
+            assert_eq!(mine.known(&[Target::Object(0, 0)]), [Some(None)]);
+        }
+        let held = lock(&memo.questions);
+        let sum: usize = held
+            .known
+            .values()
+            .map(|known| lock(&known.answers.values).len())
+            .sum();
+        assert_eq!(sum, memo.values.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn values_beyond_the_bound_are_not_kept() {
+        let memo = Memo::default();
+        let answers = memo.of(0, &window(60));
+        memo.keep(&answers, none(MOST_VALUES + 1));
+        assert_eq!(answers.known(&[Target::Object(0, 0)]), [None]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Questions by selector over a fleet that is too large to answer in passing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::gpu::GpuProvider;
+use super::{CustomQuery, Effort, Error, ExternalQuery, Objects, Provider};
+use crate::core::batch::Batch;
+use crate::core::metric::Value;
+use crate::core::policy::Policy;
+use crate::core::selector::Selector;
+use crate::core::signal::SignalId;
+use crate::core::snapshot::Snapshot;
+use crate::core::time::Timestamp;
+use crate::dcgm::schemes::ExporterIdentity;
+use crate::dcgm::{fields, metrics};
+use crate::pipeline::{Pipeline, Settings};
+use crate::simulator::{Fleet, Scenario};
+use crate::source::KeyHasher;
+use crate::source::decode::decode;
+
+struct Site {
+    provider: GpuProvider,
+    snapshot: Arc<Snapshot>,
+    now: Timestamp,
+}
+
+impl Site {
+    /// 512 GPUs, read from the simulator as from a Prometheus.
+    fn new() -> Self {
+        let scenario = Scenario::clean(64, 8, 7);
+        let now = scenario.epoch + Duration::from_secs(907);
+        let scrape = Some(Duration::from_secs(15));
+        let mut pipeline = Pipeline::new(Settings {
+            policy: Policy {
+                scrape_interval: scrape,
+                exporter_interval: scrape,
+                ..Policy::default()
+            },
+            signals: fields::built_in(),
+            metrics: metrics::built_in(),
+            exporter: ExporterIdentity::default(),
+        });
+        let fleet = Fleet::new(scenario);
+        let hasher = KeyHasher::new();
+        let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::new());
+        for spec in fields::built_in() {
+            let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
+            let range = pipeline.range(spec.id, now);
+            let body: Bytes = fleet.prometheus_json(&names, now, range).into();
+            decode(spec.id, &body, &hasher, &mut batch).unwrap();
+            pipeline.take(&batch, now);
+        }
+        let snapshot = Arc::new(pipeline.publish(&Arc::new(fleet.inventory(now)), now));
+        let provider = GpuProvider::new(snapshot.metrics());
+        provider.publish(Arc::clone(&snapshot));
+        Self {
+            provider,
+            snapshot,
+            now,
+        }
+    }
+
+    fn cluster(&self, selector: &str, effort: Effort) -> Result<Value, Error> {
+        let query = ExternalQuery {
+            namespace: "any",
+            metric: "cluster_gpu_memory_utilization",
+            selector: &Selector::parse(selector).unwrap(),
+            now: self.now,
+            effort,
+        };
+        let mut found = None;
+        self.provider
+            .external(&query, &mut |item| found = Some(item.value))?;
+        Ok(found.unwrap())
+    }
+
+    /// The pods of the largest namespace, or one of them.
+    fn pods(&self, objects: Objects<'_>, by: &str, effort: Effort) -> Result<Vec<Value>, Error> {
+        let query = CustomQuery {
+            resource: "pods",
+            namespace: Some(&self.namespace()),
+            objects,
+            metric: "gpu_memory_utilization",
+            metric_selector: &Selector::parse(by).unwrap(),
+            now: self.now,
+            effort,
+        };
+        let mut found = Vec::new();
+        self.provider
+            .custom(&query, &mut |item| found.push(item.value))?;
+        Ok(found)
+    }
+
+    fn namespace(&self) -> String {
+        let (_, pods) = self.snapshot.layout().table("pods").unwrap();
+        let name = pods.objects[0].namespace.as_deref().unwrap();
+        name.to_owned()
+    }
+
+    fn all(&self) -> Vec<Value> {
+        let everything = Selector::everything();
+        let (objects, by) = (Objects::Matching(&everything), "");
+        self.pods(objects, by, Effort::Full).unwrap()
+    }
+}
+
+/// As many requirements as a selector may have, all of which hold.
+fn long() -> String {
+    let keys: Vec<String> = (0..63).map(|key| format!("absent_{key}!=x")).collect();
+    keys.join(",")
+}
+
+#[test]
+fn a_question_is_computed_once_a_snapshot() {
+    let site = Site::new();
+    let (at_hand, full) = (Effort::AtHand, Effort::Full);
+    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TakesWork));
+    let made = site.cluster(&long(), full).unwrap();
+    assert_eq!(site.cluster(&long(), at_hand), Ok(made));
+    // The order of requirements makes no other question; a window does.
+    let mut turned: Vec<String> = long().split(',').map(str::to_owned).collect();
+    turned.reverse();
+    assert_eq!(site.cluster(&turned.join(","), at_hand), Ok(made));
+    let other = format!("{},window=2m", long());
+    assert_eq!(site.cluster(&other, at_hand), Err(Error::TakesWork));
+    site.provider.publish(Arc::clone(&site.snapshot));
+    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TakesWork));
+}
+
+#[test]
+fn a_selector_that_admits_every_row_changes_no_value() {
+    let site = Site::new();
+    let everything = site.cluster("", Effort::AtHand).unwrap();
+    assert_eq!(site.cluster(&long(), Effort::Full), Ok(everything));
+    let all = Selector::everything();
+    let objects = Objects::Matching(&all);
+    let narrowed = site.pods(objects, &long(), Effort::Full).unwrap();
+    assert!(narrowed.len() > 10);
+    assert_eq!(narrowed, site.all());
+    let again = site.pods(objects, &long(), Effort::AtHand);
+    assert_eq!(again, Ok(narrowed));
+}
+
+#[test]
+fn one_pod_and_what_was_foreseen_are_always_at_hand() {
+    let site = Site::new();
+    let (_, pods) = site.snapshot.layout().table("pods").unwrap();
+    let name = Objects::Named(&pods.objects[0].name);
+    let one = site.pods(name, &long(), Effort::AtHand).unwrap();
+    assert_eq!(one, site.pods(name, "", Effort::AtHand).unwrap());
+    assert!(site.cluster("", Effort::AtHand).is_ok());
+}
+
+#[test]
+fn choosing_objects_by_a_long_selector_is_work_too() {
+    let site = Site::new();
+    let selector = Selector::parse(&long()).unwrap();
+    let objects = Objects::Matching(&selector);
+    let few = site.pods(objects, "", Effort::AtHand);
+    let all = site.all();
+    if all.len() * 63 > 16 * 1024 {
+        assert_eq!(few, Err(Error::TakesWork));
+    }
+    assert_eq!(site.pods(objects, "", Effort::Full), Ok(all));
+}

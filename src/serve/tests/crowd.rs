@@ -1,0 +1,231 @@
+//! Many clients at once: the silent, the slow and the hostile cost nobody else
+//! an answer.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::client::TlsStream;
+
+use super::*;
+
+const KEEP: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const HOUR: Duration = Duration::from_secs(3600);
+/// Longer than any wait that is not for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Nothing ends by time alone.
+fn patient() -> Limits {
+    Limits {
+        handshake: HOUR,
+        read: HOUR,
+        idle: HOUR,
+        age: HOUR,
+        ..Limits::default()
+    }
+}
+
+/// One request on a connection that stays; whether it was answered.
+async fn ask(stream: &mut TlsStream<TcpStream>) -> bool {
+    if stream.write_all(KEEP).await.is_err() {
+        return false;
+    }
+    let mut answer = Vec::new();
+    let read = async {
+        while !answer.ends_with(b"\r\n\r\n0") {
+            if stream.read_buf(&mut answer).await.unwrap_or(0) == 0 {
+                return false;
+            }
+        }
+        answer.starts_with(b"HTTP/1.1 200")
+    };
+    tokio::time::timeout(PATIENCE, read)
+        .await
+        .expect("neither an answer nor an end")
+}
+
+/// Waits for the other end to close.
+async fn closed<S: AsyncRead + Unpin>(stream: &mut S) {
+    let mut rest = Vec::new();
+    let read = stream.read_to_end(&mut rest);
+    let _ = tokio::time::timeout(PATIENCE, read)
+        .await
+        .expect("the server does not close");
+}
+
+/// Sends a byte a second for as long as somebody listens.
+async fn drip<S: AsyncWrite + Unpin>(mut stream: S, text: &'static [u8]) {
+    for byte in text {
+        if stream.write_all(&[*byte]).await.is_err() || stream.flush().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn connect(server: &TestServer) -> TcpStream {
+    TcpStream::connect(server.address)
+        .await
+        .expect("a connection (if files ran out: ulimit -n 4096)")
+}
+
+async fn slow(server: &TestServer, kind: usize) {
+    const HELLO: &[u8] = &[
+        0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let tls = |alpn: &'static str| server.connect_with(server.client_config(None, &[alpn]));
+    match kind % 3 {
+        0 => drop(tokio::spawn(drip(connect(server).await, HELLO))),
+        1 => {
+            if let Ok(stream) = tls("http/1.1").await {
+                tokio::spawn(drip(stream, KEEP));
+            }
+        }
+        _ => {
+            if let Ok(stream) = tls("h2").await {
+                tokio::spawn(drip(stream, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s096_a_crowd_of_silent_and_slow_clients_costs_nobody_an_answer() {
+    let (server, _) = start(patient(), Duration::ZERO).await;
+    let server = Arc::new(server);
+    let mut known = server.connect().await;
+    assert!(ask(&mut known).await);
+    let mut silent = Vec::new();
+    for _ in 0..500 {
+        silent.push(connect(&server).await);
+    }
+    for kind in 0..200 {
+        slow(&server, kind).await;
+    }
+    let mut clients = JoinSet::new();
+    for _ in 0..200 {
+        let server = Arc::clone(&server);
+        clients.spawn(async move { server.raw(GET).await.status });
+    }
+    let answers = tokio::time::timeout(PATIENCE, clients.join_all());
+    assert_eq!(answers.await.expect("answers"), [200; 200]);
+    assert!(ask(&mut known).await);
+    // 700 newcomers do not fit: the first of the silent had to go.
+    closed(&mut silent[0]).await;
+    drop(silent);
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test]
+async fn s095_rapid_resets_end_their_connection_and_no_other() {
+    let (server, count) = start(patient(), Duration::from_millis(1)).await;
+    let other = server.http2();
+    assert_eq!(
+        other.get(server.url("/")).send().await.unwrap().status(),
+        200
+    );
+    let config = server.client_config(None, &["h2"]);
+    let mut stream = server.connect_with(config).await.unwrap();
+    let mut attack = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for stream in (0..10_000_u32).map(|index| 2 * index + 1) {
+        // HEADERS: GET / over https at x; then RST_STREAM, CANCEL.
+        attack.extend([0, 0, 6, 1, 5]);
+        attack.extend(stream.to_be_bytes());
+        attack.extend([0x82, 0x84, 0x87, 0x41, 1, b'x']);
+        attack.extend([0, 0, 4, 3, 0]);
+        attack.extend(stream.to_be_bytes());
+        attack.extend([0, 0, 0, 8]);
+    }
+    let _ = stream.write_all(&attack).await;
+    closed(&mut stream).await;
+    assert!(count.load(Ordering::SeqCst) < 1000);
+    assert_eq!(
+        other.get(server.url("/")).send().await.unwrap().status(),
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_served_client_is_kept_and_a_stranger_is_not() {
+    let limits = Limits {
+        read: Duration::from_millis(200),
+        ..patient()
+    };
+    let (server, _) = start(limits, Duration::ZERO).await;
+    let mut known = server.connect().await;
+    assert!(ask(&mut known).await);
+    for alpn in ["http/1.1", "h2"] {
+        let config = server.client_config(None, &[alpn]);
+        closed(&mut server.connect_with(config).await.unwrap()).await;
+    }
+    assert!(ask(&mut known).await);
+}
+
+#[tokio::test]
+async fn when_connections_run_out_the_longest_idle_ends() {
+    let limits = Limits {
+        connections: 4,
+        handshakes: 2,
+        ..patient()
+    };
+    let (server, _) = start(limits, Duration::ZERO).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = server.connect().await;
+        assert!(ask(&mut stream).await);
+        streams.push(stream);
+    }
+    closed(&mut streams[0]).await;
+    assert!(ask(&mut streams[1]).await);
+    assert!(ask(&mut streams[2]).await);
+}
+
+#[tokio::test]
+async fn an_http2_client_that_loses_its_place_is_told_and_comes_back() {
+    let limits = Limits {
+        connections: 2,
+        handshakes: 1,
+        ..patient()
+    };
+    let (server, _) = start(limits, Duration::ZERO).await;
+    let (one, other) = (server.http2(), server.http2());
+    for client in [&one, &other, &one, &other] {
+        let answer = client.get(server.url("/")).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_client_keeps_its_place() {
+    let limits = Limits {
+        connections: 4,
+        handshakes: 2,
+        ..patient()
+    };
+    let trusting = tower::service_fn(|request: Request<()>| async move {
+        let mut response = Response::new(Full::new(Bytes::from_static(b"0")));
+        if request.headers().contains_key("x-test-trusted") {
+            response.extensions_mut().insert(listener::Trusted);
+        }
+        Ok::<_, Infallible>(response)
+    });
+    let server = TestServer::with(
+        trusting,
+        Authority::new("test", validity()).unwrap(),
+        &ClientAuth::None,
+        limits,
+    )
+    .await;
+    let mut trusted = server.connect().await;
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nX-Test-Trusted: 1\r\n\r\n";
+    trusted.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n0") {
+        assert!(trusted.read_buf(&mut answer).await.unwrap() > 0);
+    }
+    for _ in 0..5 {
+        assert!(ask(&mut server.connect().await).await);
+    }
+    assert!(ask(&mut trusted).await);
+}
