@@ -20,7 +20,8 @@
 //! A sample enters in [`source`], [`dcgm`] says whose it is, [`core`] turns it
 //! into a number, [`provider`] answers questions from an immutable snapshot and
 //! [`api`] puts the answer on the wire. Nothing on the right writes to the
-//! left; an autoscaler's request never causes a query to Prometheus.
+//! left; an autoscaler's request never causes a query to Prometheus. Between
+//! [`serve`] and [`api`] stands [`security`]: who asks, and whether they may.
 
 pub mod api;
 pub mod app;

@@ -1,10 +1,10 @@
 //! Questions nobody foresaw: selectors that narrow the devices.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use gpu_metrics_apiserver::api::Api;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 
 use super::fleet::Bench;
@@ -21,11 +21,7 @@ pub(super) fn run() {
     let (_, pods) = snapshot.layout().table("pods").expect("pods");
     let namespace = pods.objects[0].namespace.clone().expect("a namespace");
     let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
-    let api = Api::new(
-        Arc::clone(&provider) as _,
-        move || now,
-        Arc::new(AtomicBool::new(true)),
-    );
+    let api = Api::new(Arc::clone(&provider) as _, move || now, Telemetry::new());
     let cluster =
         "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/cluster_gpu_memory_utilization";
     let list = format!(

@@ -22,6 +22,7 @@ use http_body_util::Full;
 
 use crate::core::time::Timestamp;
 use crate::provider::{self, Effort, Provider};
+use crate::security::denied::Denied;
 use crate::telemetry::layer::{Classify, CountLayer, Counted};
 use crate::telemetry::{Telemetry, endpoints};
 
@@ -32,10 +33,14 @@ use path::{Group, PathError, Target};
 use response::Manner;
 use status::Failure;
 
+pub use access::access;
+
+mod access;
 mod aggregated;
 mod buffer;
 mod class;
 mod custom;
+mod denied;
 mod discovery;
 mod documents;
 mod external;
@@ -158,6 +163,16 @@ pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let headers = HeaderMap::new();
     let mut response = response::failure(failure, response::plain_manner(&headers));
     response::finish(&mut response, &headers);
+    response
+}
+
+/// The answer to a request that the security layers refused; `headers` are the
+/// request's.
+#[must_use]
+pub fn denied(denied: &Denied, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let failure = Failure::Denied(Box::new(denied.clone()));
+    let mut response = response::failure(failure, response::plain_manner(headers));
+    response::finish(&mut response, headers);
     response
 }
 

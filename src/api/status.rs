@@ -4,11 +4,15 @@
 //! A `Status` message is passed verbatim into the events of an autoscaler, so
 //! it is one short line, without times or counts, that says what to do.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde::Serialize;
 
 use crate::provider::Error;
+use crate::security::denied::Denied;
 
+use super::denied;
 use super::negotiate::Format;
 use super::path::Group;
 use super::proto::messages;
@@ -50,6 +54,8 @@ pub(crate) enum Failure {
     TooSlow,
     /// Our own fault.
     Internal,
+    /// The security layers let nothing through.
+    Denied(Box<Denied>),
 }
 
 /// `metav1.Status`, apimachinery `pkg/apis/meta/v1/types.go`.
@@ -70,12 +76,17 @@ pub(crate) struct Status {
 #[derive(Debug, Serialize)]
 struct Empty {}
 
+/// `metav1.StatusDetails`, as far as it is used here.
 #[derive(Debug, Default, Serialize)]
-struct Details {
+pub(super) struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'static str>,
+    pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
+    pub(super) group: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after: Option<i32>,
 }
 
 impl Failure {
@@ -98,8 +109,9 @@ impl Failure {
             Self::WatchNotSupported { group, resource } => {
                 let qualified = format!("{resource}.{}", group.name());
                 let details = Details {
-                    group: Some(group.name()),
+                    group: Some(group.name().into()),
                     kind: Some(resource),
+                    ..Details::default()
                 };
                 (
                     405,
@@ -144,6 +156,7 @@ impl Failure {
                 None,
             ),
             Self::Provider(error, asked) => provider_row(error, &asked),
+            Self::Denied(denied) => denied::row(&denied),
         };
         Status {
             kind: "Status",
@@ -158,7 +171,8 @@ impl Failure {
     }
 }
 
-type Row = (u16, &'static str, String, Option<Details>);
+/// Code, reason, message, details.
+pub(super) type Row = (u16, &'static str, String, Option<Details>);
 
 fn provider_row(error: Error, asked: &Asked) -> Row {
     let metric = format!(
@@ -192,7 +206,10 @@ fn provider_row(error: Error, asked: &Asked) -> Row {
             429,
             "TooManyRequests",
             "too many questions with selectors at once: try again later".to_owned(),
-            None,
+            Some(Details {
+                retry_after: Some(1),
+                ..Details::default()
+            }),
         ),
         Error::NotReady => (
             503,
@@ -250,9 +267,10 @@ impl Status {
                 .details
                 .as_ref()
                 .map(|details| messages::StatusDetails {
-                    group: details.group.map(str::to_owned),
+                    name: details.name.clone(),
+                    group: details.group.as_deref().map(str::to_owned),
                     kind: details.kind.clone(),
-                    ..messages::StatusDetails::default()
+                    retry_after_seconds: details.retry_after,
                 }),
             code: Some(i32::from(self.code)),
         }

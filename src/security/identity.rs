@@ -2,6 +2,15 @@
 
 use std::collections::BTreeMap;
 
+/// The user of a request without credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of [`ANONYMOUS`].
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of everybody else.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group that may do everything without a review.
+pub const MASTERS: &str = "system:masters";
+
 /// A user as Kubernetes knows one (`k8s.io/apiserver/pkg/authentication/user`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -13,4 +22,66 @@ pub struct Identity {
     pub groups: Vec<String>,
     /// Further facts, keys in lower case.
     pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Identity {
+    /// Who shows no credentials.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            user: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether this is nobody in particular.
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        self.user == ANONYMOUS
+    }
+
+    /// Whether the user belongs to the group.
+    #[must_use]
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+
+    /// With the group that every authenticated user has (apiserver
+    /// `pkg/authentication/group/authenticated_group_adder.go`).
+    #[must_use]
+    pub fn with_authenticated_group(mut self) -> Self {
+        let has_one = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
+        if !self.is_anonymous() && !has_one {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
+    /// Bytes this takes, about: caches are bounded by it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let texts = self.groups.iter().chain(self.extra.values().flatten());
+        let texts = texts.chain(self.extra.keys()).chain(&self.uid);
+        texts.fold(self.user.len(), |sum, text| sum + text.len() + 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_authenticated_user_has_the_group_and_nobody_has_it_twice() {
+        let user = |name: &str, groups: &[&str]| Identity {
+            user: name.to_owned(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            ..Identity::default()
+        };
+        let groups = |identity: Identity| identity.with_authenticated_group().groups;
+        assert_eq!(groups(user("bob", &["a"])), ["a", AUTHENTICATED]);
+        assert_eq!(groups(user("bob", &[AUTHENTICATED])), [AUTHENTICATED]);
+        assert_eq!(groups(user("bob", &[UNAUTHENTICATED])), [UNAUTHENTICATED]);
+        assert_eq!(groups(user(ANONYMOUS, &[])), [""; 0]);
+    }
 }

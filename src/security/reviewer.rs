@@ -58,12 +58,35 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// Bytes of the text in it, which a client chose.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Resource {
+                verb,
+                group,
+                version,
+                resource,
+                subresource,
+                namespace,
+                name,
+            } => {
+                let texts = [verb, group, version, resource, subresource, namespace, name];
+                texts.into_iter().map(String::len).sum()
+            }
+            Self::NonResource { verb, path } => verb.len() + path.len(),
+        }
+    }
+}
+
 /// What a SubjectAccessReview said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessVerdict {
     /// Allowed.
     Allowed,
-    /// Not allowed (denied, or nobody had an opinion); kube-apiserver's reason.
+    /// Not allowed: denied, also where it is said to be allowed as well, or
+    /// nobody had an opinion (`protocol.md` §5.2); kube-apiserver's reason.
     Refused(String),
 }
 

@@ -110,10 +110,7 @@ impl Visit {
             }
         };
         let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
-        let peer = Peer {
-            address,
-            certificates: certificates.into(),
-        };
+        let peer = Peer::new(address, certificates);
         let host = Host {
             peer,
             place: self.place,
@@ -159,6 +156,7 @@ impl Lodger {
                 }
             }
             () = tokio::time::sleep(jittered(limits.age)) => {}
+            () = host.peer.hung_up() => {}
             _ = order.wait_for(|order| *order != Order::Stay) => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }

@@ -62,24 +62,13 @@ impl Default for Limits {
     }
 }
 
-/// Put into a response's extensions, it says that the client is a verified
-/// one, such as the aggregator: its connection is the last to end when
-/// connections run out. Nothing of it goes on the wire.
-#[derive(Clone, Copy, Debug)]
-pub struct Trusted;
-
 /// How a request is refused before it reaches the service: 400 for ambiguous
 /// framing, 408 for a slow body, 413 for a large one.
 pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
 
-/// What the TLS connection of a request showed; an extension of every request.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// The other end.
-    pub address: SocketAddr,
-    /// The client's certificates, leaf first; empty when it showed none.
-    pub certificates: Arc<[rustls::pki_types::CertificateDer<'static>]>,
-}
+/// What the TLS connection of a request showed, an extension of every request,
+/// and what an answer may say of the client, an extension of that.
+pub use crate::security::peer::{Peer, Trusted};
 
 /// What a listener serves: requests without their bodies.
 pub trait Serve:

@@ -7,6 +7,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
+use crate::security::peer::AskForCertificate;
+
 /// Why there is no server configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -29,6 +31,8 @@ pub enum TlsError {
 pub enum ClientAuth {
     /// Any; no certificate is asked for.
     None,
+    /// Any; a certificate is asked for and what it is worth is decided later.
+    Asked,
     /// Those with a certificate of one of these authorities.
     Required(Arc<RootCertStore>),
 }
@@ -47,6 +51,7 @@ pub fn server_config(
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
     let builder = match clients {
         ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),
         ClientAuth::Required(roots) => builder.with_client_cert_verifier(
             WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?,
         ),

@@ -58,6 +58,16 @@ impl Authority {
         }
     }
 
+    /// A client's certificate made as told, with its key.
+    pub(crate) fn sign(&self, mut params: CertificateParams) -> Identity {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        Identity {
+            certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
     /// A server's settings; with `clients`, only their certificates get in.
     pub(crate) fn server(&self, clients: Option<&Self>) -> Arc<rustls::ServerConfig> {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -3,4 +3,5 @@
 pub(crate) mod authority;
 pub(crate) mod fake_kube;
 pub(crate) mod fake_prometheus;
+pub(crate) mod fake_reviewer;
 pub(crate) mod test_server;

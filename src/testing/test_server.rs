@@ -118,8 +118,13 @@ impl TestServer {
 
     /// A client of somebody else's making that speaks HTTP/2.
     pub(crate) fn http2(&self) -> reqwest::Client {
+        self.http2_as(None)
+    }
+
+    /// The same with a client certificate.
+    pub(crate) fn http2_as(&self, client: Option<&Issued>) -> reqwest::Client {
         reqwest::Client::builder()
-            .tls_backend_preconfigured(self.client_config(None, &["h2"]))
+            .tls_backend_preconfigured(self.client_config(client, &["h2"]))
             .resolve("localhost", self.address)
             .no_proxy()
             .build()

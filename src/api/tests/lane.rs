@@ -8,6 +8,7 @@ use crate::core::time::Timestamp;
 use crate::provider::{
     CustomItem, CustomMetric, CustomQuery, Effort, Error, ExternalItem, ExternalQuery, Provider,
 };
+use crate::telemetry::Telemetry;
 
 use super::*;
 
@@ -74,8 +75,7 @@ impl Provider for Gated {
 #[tokio::test]
 async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
     let provider = Arc::new(Gated::default());
-    let ready = Arc::new(AtomicBool::new(true));
-    let server = TestServer::start(Api::new(provider.clone(), || NOW, ready)).await;
+    let server = TestServer::start(Api::new(provider.clone(), || NOW, Telemetry::new())).await;
     let client = server.http2();
     let ask = |metric: &str| {
         let path = format!("{V2}/namespaces/ns/metrics/{metric}");

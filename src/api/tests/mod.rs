@@ -12,6 +12,7 @@ mod parameters;
 mod paths;
 mod robustness;
 mod routing;
+mod security;
 mod values;
 
 use std::sync::Arc;
@@ -51,8 +52,10 @@ fn names(answer: &Answer) -> Vec<String> {
 
 /// Checks that an answer is a `Status` and gives it.
 fn status(answer: &Answer) -> Json {
-    const REASONS: [&str; 9] = [
+    const REASONS: [&str; 11] = [
         "BadRequest",
+        "Unauthorized",
+        "Forbidden",
         "NotFound",
         "MethodNotAllowed",
         "NotAcceptable",

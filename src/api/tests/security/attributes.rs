@@ -1,0 +1,119 @@
+use super::super::EXT;
+use super::*;
+
+fn resource(pieces: [&str; 7]) -> Access {
+    let [verb, group, version, resource, subresource, namespace, name] = pieces.map(str::to_owned);
+    Access::Resource {
+        verb,
+        group,
+        version,
+        resource,
+        subresource,
+        namespace,
+        name,
+    }
+}
+
+fn path(verb: &str, path: &str) -> Access {
+    Access::NonResource {
+        verb: verb.to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+/// Targets, and what is reviewed for them: the table of `protocol.md` §5.2.
+fn table() -> Vec<(String, Access)> {
+    const CUSTOM: &str = "custom.metrics.k8s.io";
+    let own = |target: &str| format!("{V2}/{target}");
+    let ext = format!("{EXT}/namespaces/ns/queue_depth");
+    let custom =
+        |resource_, sub, ns, name| resource(["get", CUSTOM, "v1beta2", resource_, sub, ns, name]);
+    let external = |verb| {
+        let group = "external.metrics.k8s.io";
+        resource([verb, group, "v1beta1", "queue_depth", "", "ns", ""])
+    };
+    vec![
+        (
+            own("namespaces/ns/pods/*/m"),
+            custom("pods", "m", "ns", "*"),
+        ),
+        (
+            own("namespaces/ns/pods/%2A/m"),
+            custom("pods", "m", "ns", "*"),
+        ),
+        (
+            own("namespaces/ns/pods/*/m?watch=1"),
+            custom("pods", "m", "ns", "*"),
+        ),
+        (
+            own("namespaces/ns/deployments.apps/web/m"),
+            custom("deployments.apps", "m", "ns", "web"),
+        ),
+        (own("nodes/n1/m"), custom("nodes", "m", "", "n1")),
+        (
+            own("namespaces/ns/metrics/m"),
+            custom("metrics", "", "ns", "m"),
+        ),
+        (
+            VALUES.replace("v1beta2", "v1beta1"),
+            resource(["get", CUSTOM, "v1beta1", "pods", "m", "ns", "a"]),
+        ),
+        (ext.clone(), external("list")),
+        (format!("{ext}?watch=true"), external("watch")),
+        ("/apis".to_owned(), path("get", "/apis")),
+        ("/apis/".to_owned(), path("get", "/apis/")),
+        (V2.to_owned(), path("get", V2)),
+        ("/metrics".to_owned(), path("get", "/metrics")),
+        ("/readyz/ping".to_owned(), path("get", "/readyz/ping")),
+        ("/openapi/v3/x".to_owned(), path("get", "/openapi/v3/x")),
+        // These lead nowhere, and are not reviewed as something that does.
+        (own("namespaces/ns/m"), path("get", &own("namespaces/ns/m"))),
+        (
+            own("namespaces/ns/metrics/m/x"),
+            path("get", &own("namespaces/ns/metrics/m/x")),
+        ),
+        (own("watch/pods/a"), path("get", &own("watch/pods/a"))),
+    ]
+}
+
+#[tokio::test]
+async fn s078_what_is_reviewed_is_what_is_asked() {
+    let scene = Scene::new().await;
+    for (target, wanted) in table() {
+        let before = scene.reviewer.asked().len();
+        let groups = [("X-Remote-User", target.as_str()), ("X-Remote-Group", "g")];
+        let code = scene.proxied(&target, &groups).await.status;
+        assert!(matches!(code, 200 | 404 | 405), "{target}: {code}");
+        assert_eq!(scene.reviewer.asked().len(), before + 1, "{target}");
+        let (who, what) = scene.reviewer.last();
+        assert_eq!((who.user, what), (target.clone(), wanted));
+        assert_eq!(who.groups, ["g", "system:authenticated"]);
+    }
+}
+
+#[tokio::test]
+async fn s078_other_methods_are_reviewed_as_what_they_are() {
+    let scene = Scene::new().await;
+    let proxy = scene.proxy();
+    for (method, target, verb) in [
+        ("POST", VALUES, "create"),
+        ("PUT", VALUES, "update"),
+        ("PATCH", VALUES, "patch"),
+        ("DELETE", VALUES, "delete"),
+        ("HEAD", VALUES, "get"),
+        ("BREW", VALUES, ""),
+        ("POST", "/apis", "post"),
+    ] {
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
+        );
+        let config = scene.config(Some(&proxy));
+        let answer = scene.raw(config, request.as_bytes()).await;
+        assert_eq!(answer.status, 405, "{method}");
+        match scene.reviewer.last().1 {
+            Access::Resource { verb: asked, .. } | Access::NonResource { verb: asked, .. } => {
+                assert_eq!(asked, verb, "{method}");
+            }
+        }
+    }
+}

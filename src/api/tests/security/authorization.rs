@@ -1,0 +1,298 @@
+use super::super::EXT;
+use super::*;
+use crate::security::reviewer::AccessVerdict;
+use crate::testing::fake_reviewer::Mood;
+
+fn path(verb: &str, path: &str) -> Access {
+    Access::NonResource {
+        verb: verb.to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn s079_masters_and_health_need_no_review() {
+    let scene = Scene::new().await;
+    scene.reviewer.mood(Mood::Failing);
+    let master = [
+        ("X-Remote-User", "kas"),
+        ("X-Remote-Group", "system:masters"),
+    ];
+    for target in [VALUES, V2, "/apis"] {
+        assert_eq!(scene.proxied(target, &master).await.status, 200, "{target}");
+    }
+    for target in ["/healthz", "/livez", "/readyz", "/readyz?verbose"] {
+        assert_eq!(scene.direct(target, &[]).await.status, 200, "{target}");
+    }
+    assert!(scene.reviewer.asked().is_empty());
+    for target in ["/readyz/ping", "/livez/x", "/metrics", "/version", "/apis"] {
+        refused(&scene.direct(target, &[]).await, 500);
+        assert_eq!(scene.reviewer.last().1, path("get", target));
+    }
+}
+
+#[tokio::test]
+async fn s080_only_the_exact_spelling_is_open() {
+    let scene = Scene::new().await;
+    for target in [
+        "//readyz",
+        "/readyz/",
+        "/readyz%00",
+        "/Readyz",
+        "/healthz/../metrics",
+        "/healthz/..",
+        "/./readyz",
+        "/%72eadyz",
+        "/readyz;x",
+        "/readyz%3Fx",
+        "http://x//livez",
+    ] {
+        let before = scene.reviewer.asked().len();
+        refused(&scene.direct(target, &[]).await, 403);
+        assert_eq!(scene.reviewer.asked().len(), before + 1, "{target}");
+    }
+    assert_eq!(scene.times_served(), 0);
+}
+
+#[tokio::test]
+async fn s081_a_refusal_is_in_the_references_words() {
+    let scene = Scene::new().await;
+    let deny = |reason: &'static str| {
+        move |_: &Identity, _: &Access| AccessVerdict::Refused(reason.to_owned())
+    };
+    scene.reviewer.rule(deny(""));
+    let group = "custom.metrics.k8s.io";
+    let in_group = format!(r#"in API group "{group}""#);
+    for (target, wanted) in [
+        (
+            VALUES.to_owned(),
+            format!(
+                r#"pods.{group} "a" is forbidden: User "bob" cannot get resource "pods/m" {in_group} in the namespace "ns""#
+            ),
+        ),
+        (
+            format!("{V2}/nodes/*/m"),
+            format!(
+                r#"nodes.{group} "*" is forbidden: User "bob" cannot get resource "nodes/m" {in_group} at the cluster scope"#
+            ),
+        ),
+        (
+            format!("{EXT}/namespaces/ns/q"),
+            r#"q.external.metrics.k8s.io is forbidden: User "bob" cannot list resource "q" in API group "external.metrics.k8s.io" in the namespace "ns""#.to_owned(),
+        ),
+        (
+            "/metrics".to_owned(),
+            r#"forbidden: User "bob" cannot get path "/metrics""#.to_owned(),
+        ),
+    ] {
+        let answer = scene.by_user("bob", &target).await;
+        assert_eq!(refused(&answer, 403), wanted);
+        assert_eq!(answer.json()["reason"], "Forbidden");
+    }
+    let details = scene.by_user("bob", VALUES).await.json()["details"].clone();
+    let wanted = serde_json::json!({"name": "a", "group": group, "kind": "pods"});
+    assert_eq!(details, wanted);
+    let details = scene.by_user("bob", "/metrics").await.json()["details"].clone();
+    assert_eq!(details, serde_json::json!({}));
+    scene.reviewer.rule(deny("RBAC: no\r\nrole"));
+    let message = refused(&scene.by_user("<b>\"", "/x&").await, 403);
+    let wanted = r#"forbidden: User "&lt;b&gt;\"" cannot get path "/x&amp;": RBAC: no  role"#;
+    assert_eq!(message, wanted);
+    let headers = [("X-Remote-User", "eve"), ("Accept", super::super::PROTOBUF)];
+    let answer = scene.proxied(VALUES, &headers).await;
+    assert_eq!((answer.status, &answer.body[..4]), (403, &b"k8s\0"[..]));
+}
+
+#[tokio::test]
+async fn s082_answers_are_remembered_for_a_while() {
+    let life = Duration::from_millis(400);
+    let scene = Scene::with(Settings {
+        allowed_life: life,
+        denied_life: life,
+        ..Settings::default()
+    })
+    .await;
+    for (user, code) in [("bob", 200), ("system:anonymous", 403)] {
+        let before = scene.reviewer.asked().len();
+        until("access was reviewed again", async || {
+            assert_eq!(scene.by_user(user, VALUES).await.status, code);
+            scene.reviewer.asked().len() > before + 1
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn s082_a_right_that_is_taken_ends_and_one_that_is_given_begins() {
+    let scene = Scene::with(Settings {
+        allowed_life: Duration::from_millis(300),
+        denied_life: Duration::from_millis(300),
+        ..Settings::default()
+    })
+    .await;
+    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+    let refuse = |_: &Identity, _: &Access| AccessVerdict::Refused(String::new());
+    scene.reviewer.rule(refuse);
+    until("the right ended", async || {
+        scene.by_user("bob", VALUES).await.status == 403
+    })
+    .await;
+    scene.reviewer.rule(|_, _| AccessVerdict::Allowed);
+    until("the right began", async || {
+        scene.by_user("bob", VALUES).await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s082_no_two_questions_share_an_answer() {
+    let scene = Scene::with(Settings {
+        allowed_life: Duration::from_secs(600),
+        ..Settings::default()
+    })
+    .await;
+    let base = [("X-Remote-User", "bob")];
+    let other = |line: (&'static str, &'static str)| vec![base[0], line];
+    let mut wanted = 0;
+    for (target, headers) in [
+        (VALUES.to_owned(), base.to_vec()),
+        (VALUES.replace("pods/a/", "pods/b/"), base.to_vec()),
+        (VALUES.replace("pods/a/", "pods/*/"), base.to_vec()),
+        (VALUES.replace("/ns/", "/other/"), base.to_vec()),
+        (VALUES.replace("/pods/", "/services/"), base.to_vec()),
+        (VALUES.replace("a/m", "a/other"), base.to_vec()),
+        (VALUES.replace("v1beta2", "v1beta1"), base.to_vec()),
+        (format!("{EXT}/namespaces/ns/m"), base.to_vec()),
+        (format!("{EXT}/namespaces/ns/m?watch=1"), base.to_vec()),
+        (format!("{V2}/namespaces/ns/metrics/m"), base.to_vec()),
+        (VALUES.to_owned(), vec![("X-Remote-User", "eve")]),
+        (VALUES.to_owned(), other(("X-Remote-Group", "g"))),
+        (VALUES.to_owned(), other(("X-Remote-Extra-Scope", "s"))),
+        (VALUES.to_owned(), other(("X-Remote-Extra-s", "cope"))),
+    ] {
+        wanted += 1;
+        for _ in 0..2 {
+            scene.proxied(&target, &headers).await;
+            assert_eq!(scene.reviewer.asked().len(), wanted, "{target} {headers:?}");
+        }
+    }
+    let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+    let counts = &scene.counters.accesses;
+    assert_eq!(count(&counts.misses), wanted as u64);
+    assert_eq!(count(&counts.hits), wanted as u64);
+    // A question that a client blew up is not remembered.
+    let long = format!("/apis/{}", "x".repeat(10_000));
+    for more in 1..=2 {
+        scene.by_user("bob", &long).await;
+        assert_eq!(scene.reviewer.asked().len(), wanted + more);
+    }
+}
+
+#[tokio::test]
+async fn s082_many_who_ask_the_same_cause_one_review() {
+    let scene = Scene::new().await;
+    let several = (0..20).map(|_| scene.by_user("bob", VALUES));
+    for answer in futures_util::future::join_all(several).await {
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!(scene.reviewer.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn s083_what_cannot_be_reviewed_is_refused_in_time_and_tells_no_address() {
+    let scene = Scene::with(Settings {
+        access_budget: Duration::from_millis(200),
+        ..Settings::default()
+    })
+    .await;
+    for mood in [Mood::Failing, Mood::Hanging] {
+        scene.reviewer.mood(mood);
+        for _ in 0..2 {
+            let message = refused(&scene.by_user("bob", VALUES).await, 500);
+            assert!(
+                message.starts_with("Internal error occurred: "),
+                "{message}"
+            );
+            assert!(!message.contains("10.96.0.1"), "{message}");
+        }
+    }
+    assert_eq!(scene.times_served(), 0);
+    assert_eq!(scene.fixture.times_asked(), 0);
+    assert_eq!(scene.counters.accesses.failed.load(Ordering::SeqCst), 4);
+    scene.reviewer.mood(Mood::Healthy);
+    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+}
+
+#[tokio::test]
+async fn s085_who_may_not_learns_not_even_what_there_is() {
+    let scene = Scene::new().await;
+    let refuse = |_: &Identity, _: &Access| AccessVerdict::Refused(String::new());
+    scene.reviewer.rule(refuse);
+    for (known, unknown) in [
+        ("namespaces/ns/pods/a/m", "namespaces/ns/pods/a/n"),
+        ("namespaces/ns/pods/a/m", "namespaces/ns/pods/z/m"),
+        ("namespaces/ns/pods/a/m", "namespaces/na/pods/a/m"),
+        ("namespaces/ns/pods/a/m", "namespaces/ns/sods/a/m"),
+        (
+            "namespaces/ns/pods/*/m?labelSelector=%3D",
+            "namespaces/ns/pods/*/n?labelSelector=%3D",
+        ),
+    ] {
+        let one = scene.by_user("bob", &format!("{V2}/{known}")).await;
+        let two = scene.by_user("bob", &format!("{V2}/{unknown}")).await;
+        let (one, two) = (refused(&one, 403), refused(&two, 403));
+        assert_eq!(one.len(), two.len(), "{one} {two}");
+    }
+    assert_eq!(scene.fixture.times_asked(), 0);
+}
+
+#[tokio::test]
+async fn s086_a_right_in_one_namespace_gives_nothing_of_another() {
+    let scene = Scene::new().await;
+    scene.reviewer.rule(|_, what| match what {
+        Access::Resource { namespace, .. } if namespace == "ns" => AccessVerdict::Allowed,
+        _ => AccessVerdict::Refused(String::new()),
+    });
+    for target in [
+        "namespaces/ns/pods/*/m",
+        "namespaces/ns/pods/*/m?labelSelector=app%3Dx",
+        "namespaces/ns/pods/*/m?metricLabelSelector=namespace%3Dother",
+        "namespaces/ns/pods/*/m?namespace=other",
+        "namespaces/ns/pods/*/m?labelSelector=",
+    ] {
+        let answer = scene.by_user("bob", &format!("{V2}/{target}")).await;
+        assert!(matches!(answer.status, 200 | 404), "{target}");
+        assert!(!answer.text().contains("99"), "{target}: {}", answer.text());
+        if answer.status == 200 {
+            let names = super::super::names(&answer);
+            assert!(names.iter().all(|name| name != "d"), "{target}: {names:?}");
+        }
+    }
+    let asked = scene.fixture.times_asked();
+    for target in [
+        "namespaces/other/pods/*/m",
+        "namespaces/ns/%2e%2e/other/pods/*/m",
+        "namespaces/ns/../other/pods/*/m",
+        "namespaces/ns%2f..%2fother/pods/*/m",
+        "namespaces/%6fther/pods/*/m",
+        "namespaces/other/pods/d/m",
+        "namespaces/other/metrics/m",
+        "nodes/*/m",
+    ] {
+        refused(&scene.by_user("bob", &format!("{V2}/{target}")).await, 403);
+    }
+    assert_eq!(scene.fixture.times_asked(), asked);
+}
+
+#[tokio::test]
+async fn s010_the_aggregators_own_user_gets_discovery_as_an_authenticated_one() {
+    let scene = Scene::new().await;
+    scene.reviewer.rule(|who, what| match what {
+        Access::NonResource { .. } if who.is_in("system:authenticated") => AccessVerdict::Allowed,
+        _ => AccessVerdict::Refused(String::new()),
+    });
+    let user = "system:kube-aggregator";
+    assert_eq!(scene.by_user(user, V2).await.status, 200);
+    assert_eq!(scene.reviewed().groups, ["system:authenticated"]);
+    refused(&scene.direct(V2, &[]).await, 403);
+}

@@ -1,0 +1,392 @@
+use std::sync::Arc;
+
+use http::StatusCode;
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair};
+use rustls::RootCertStore;
+use rustls::client::ResolvesClientCert;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use super::*;
+use crate::serve::certs::Validity;
+
+const AS_MASTER: [(&str, &str); 2] = [
+    ("X-Remote-User", "mallory"),
+    ("X-Remote-Group", "system:masters"),
+];
+
+#[tokio::test]
+async fn s053_without_credentials_health_is_open_and_values_are_not() {
+    let scene = Scene::new().await;
+    assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
+    assert!(scene.reviewer.asked().is_empty());
+    refused(&scene.direct(VALUES, &[]).await, 403);
+    assert_eq!(scene.reviewed(), Identity::anonymous());
+}
+
+#[tokio::test]
+async fn s054_headers_without_a_certificate_are_worth_nothing() {
+    let scene = Scene::new().await;
+    refused(&scene.direct(VALUES, &AS_MASTER).await, 403);
+    assert_eq!(scene.reviewed(), Identity::anonymous());
+    assert_eq!(scene.direct("/readyz", &AS_MASTER).await.status, 200);
+    let served = scene.served();
+    assert_eq!(*served.who, Identity::anonymous());
+    assert!(!served.headers.contains_key("x-remote-user"));
+    assert!(!served.headers.contains_key("x-remote-group"));
+}
+
+#[tokio::test]
+async fn s055_a_certificate_of_a_foreign_authority_is_refused_everywhere() {
+    let scene = Scene::new().await;
+    let foreign = Authority::new("foreign", validity()).unwrap();
+    for shown in [
+        proxy_of(&foreign),
+        foreign.client("me", Some("us"), validity()).unwrap(),
+    ] {
+        for target in [VALUES, "/readyz", "/apis"] {
+            let answer = scene.ask(Some(&shown), target, &AS_MASTER).await;
+            assert_eq!(refused(&answer, 401), "Unauthorized", "{target}");
+            assert_eq!(answer.json().get("details"), None);
+        }
+    }
+    assert_eq!(scene.times_served(), 0);
+    assert!(scene.reviewer.asked().is_empty());
+}
+
+#[tokio::test]
+async fn s056_a_self_signed_certificate_with_the_proxys_name_is_refused() {
+    let scene = Scene::new().await;
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    let name = &mut params.distinguished_name;
+    name.push(DnType::CommonName, "front-proxy-client");
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let config = config_of(&scene, certificate.der().clone(), &key.serialize_pem());
+    for target in [VALUES, "/readyz"] {
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             X-Remote-User: mallory\r\nX-Remote-Group: system:masters\r\n\r\n"
+        );
+        refused(&scene.raw(config.clone(), request.as_bytes()).await, 401);
+    }
+    assert_eq!(scene.times_served(), 0);
+}
+
+fn config_of(scene: &Scene, certificate: CertificateDer<'static>, key: &str) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(scene.server.authority.certificate()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(
+            vec![certificate],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        )
+        .unwrap()
+}
+
+#[tokio::test]
+async fn s057_a_clients_certificate_is_that_client_whatever_the_headers_say() {
+    let scene = Scene::new().await;
+    for name in ["bob", "front-proxy-client"] {
+        let bob = scene
+            .clients
+            .client(name, Some("staff"), validity())
+            .unwrap();
+        let answer = scene.ask(Some(&bob), VALUES, &AS_MASTER).await;
+        assert_eq!(answer.status, 200);
+        let who = scene.reviewed();
+        assert_eq!(who.user, name);
+        assert_eq!(who.groups, ["staff", "system:authenticated"]);
+        assert_eq!((who.uid, who.extra.len()), (None, 1));
+        let id = &who.extra["authentication.kubernetes.io/credential-id"];
+        assert!(
+            id[0].starts_with("X509SHA256=") && id[0].len() == 75,
+            "{id:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_clients_uid_and_all_its_organizations_count_and_a_name_it_must_have() {
+    let scene = Scene::new().await;
+    let authority = crate::testing::authority::Authority::new("own");
+    scene.set("client-ca-file", &authority.pem());
+    let uid = || DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+    for (attributes, wanted) in [
+        (
+            vec![
+                (DnType::CommonName, "bob"),
+                (DnType::OrganizationName, "staff"),
+                (uid(), "1000"),
+            ],
+            Some(("bob", Some("1000"))),
+        ),
+        (vec![(DnType::CommonName, "bob")], Some(("bob", None))),
+        (vec![(DnType::CommonName, "bob"), (uid(), "")], None),
+        (vec![(DnType::CommonName, "")], None),
+        (vec![(DnType::OrganizationName, "system:masters")], None),
+    ] {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, value) in &attributes {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        let issued = authority.sign(params);
+        let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
+        let config = config_of(&scene, certificate, &issued.key);
+        let request = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = scene.raw(config, request.as_bytes()).await;
+        let Some((user, uid)) = wanted else {
+            refused(&answer, 401);
+            continue;
+        };
+        assert_eq!(answer.status, 200, "{attributes:?}");
+        let who = scene.reviewed();
+        assert_eq!((who.user.as_str(), who.uid.as_deref()), (user, uid));
+    }
+}
+
+#[tokio::test]
+async fn s058_a_proxy_of_another_name_is_not_believed() {
+    let scene = Scene::new().await;
+    let other = scene.proxies.client("other", None, validity()).unwrap();
+    refused(&scene.ask(Some(&other), VALUES, &AS_MASTER).await, 401);
+    scene.set("requestheader-allowed-names", r#"["a", "other"]"#);
+    assert_eq!(
+        scene.ask(Some(&other), VALUES, &AS_MASTER).await.status,
+        200
+    );
+    refused(&scene.proxied(VALUES, &AS_MASTER).await, 401);
+}
+
+#[tokio::test]
+async fn s059_with_no_names_listed_any_proxy_counts_but_not_where_clients_could_be_one() {
+    let bob = [("X-Remote-User", "bob")];
+    for believe_overlap in [false, true] {
+        let scene = Scene::unloaded(Settings::default(), believe_overlap).await;
+        let mut data = scene.data();
+        data.insert("requestheader-allowed-names".to_owned(), "[]".to_owned());
+        assert!(scene.trust.load(&data).is_empty());
+        let other = scene.proxies.client("other", None, validity()).unwrap();
+        assert_eq!(scene.ask(Some(&other), VALUES, &bob).await.status, 200);
+        let both = scene.proxies.certificate_pem() + &scene.clients.certificate_pem();
+        data.insert("requestheader-client-ca-file".to_owned(), both);
+        let problems = scene.trust.load(&data);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0]
+                .to_string()
+                .contains("requestheader-allowed-names")
+        );
+        assert_eq!(scene.trust.current().unwrap().overlap, !believe_overlap);
+        let answer = scene.ask(Some(&other), VALUES, &bob).await;
+        assert_eq!(answer.status, if believe_overlap { 200 } else { 401 });
+    }
+}
+
+#[tokio::test]
+async fn s060_a_proxy_certificate_out_of_its_time_or_for_servers_is_refused() {
+    let scene = Scene::new().await;
+    let now = SystemTime::now();
+    let hours = |count: u64| Duration::from_secs(3600 * count);
+    let issue = |not_before, not_after| {
+        let validity = Validity {
+            not_before,
+            not_after,
+        };
+        scene
+            .proxies
+            .client("front-proxy-client", None, validity)
+            .unwrap()
+    };
+    let server = scene
+        .proxies
+        .serving(&["front-proxy-client"], &[], validity())
+        .unwrap();
+    for shown in [
+        issue(now - hours(2), now - hours(1)),
+        issue(now + hours(1), now + hours(2)),
+        server,
+    ] {
+        for target in [VALUES, "/readyz"] {
+            refused(&scene.ask(Some(&shown), target, &AS_MASTER).await, 401);
+        }
+    }
+    assert_eq!(scene.times_served(), 0);
+}
+
+#[tokio::test]
+async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
+    let scene = Scene::new().await;
+    let now = SystemTime::now();
+    let validity = Validity {
+        not_before: now - Duration::from_secs(60),
+        not_after: now + Duration::from_secs(600),
+    };
+    let short = scene
+        .proxies
+        .client("front-proxy-client", None, validity)
+        .unwrap();
+    // The authority's own time, see `validity`, is an hour.
+    for (shown, seconds) in [(short, 700), (scene.proxy(), 4000)] {
+        scene.ahead.store(0, Ordering::SeqCst);
+        let client = scene.server.http2_as(Some(&shown));
+        let ask = async || {
+            let request = client.get(scene.server.url(VALUES));
+            let request = request.header("X-Remote-User", "bob");
+            request.send().await.unwrap().status()
+        };
+        assert_eq!(ask().await, StatusCode::OK);
+        let address = scene.served().address;
+        scene.ahead.store(seconds - 200, Ordering::SeqCst);
+        if seconds == 700 {
+            assert_eq!(ask().await, StatusCode::OK);
+            assert_eq!(scene.served().address, address);
+        }
+        scene.ahead.store(seconds, Ordering::SeqCst);
+        assert_eq!(ask().await, StatusCode::UNAUTHORIZED);
+    }
+}
+
+/// Shows somebody's certificate and signs with another key.
+#[derive(Debug)]
+struct Thief(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Thief {
+    fn resolve(&self, _: &[&[u8]], _: &[rustls::SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// Shows a certificate and signs with a key, whether they fit or not.
+fn thief(
+    scene: &Scene,
+    certificate: &CertificateDer<'static>,
+    key: &PrivateKeyDer<'_>,
+    version: &'static rustls::SupportedProtocolVersion,
+) -> ClientConfig {
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(key).unwrap();
+    let shown = CertifiedKey::new(vec![certificate.clone()], key);
+    let mut roots = RootCertStore::empty();
+    roots.add(scene.server.authority.certificate()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_cert_resolver(Arc::new(Thief(Arc::new(shown))))
+}
+
+/// The status of the answer; 0 where the handshake fails.
+async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
+    );
+    match scene.server.connect_with(config).await {
+        // In TLS 1.3 the client learns of the refusal after the fact.
+        Ok(mut stream) => {
+            let _ = stream.write_all(request.as_bytes()).await;
+            read_answer(&mut stream).await.status
+        }
+        Err(_) => 0,
+    }
+}
+
+#[tokio::test]
+async fn s061_a_certificate_without_its_key_does_not_get_through_the_handshake() {
+    let scene = Scene::new().await;
+    let (victim, own) = (scene.proxy(), scene.proxy());
+    for (key, code) in [(own.key(), 0), (victim.key(), 200)] {
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let config = thief(&scene, &victim.certificate, &key, version);
+            let got = try_as(&scene, config, VALUES).await;
+            assert_eq!(got, code, "{version:?}");
+        }
+    }
+    assert_eq!(scene.times_served(), 2);
+}
+
+#[tokio::test]
+async fn s062_a_proxy_that_names_no_user_is_nobody() {
+    let scene = Scene::new().await;
+    refused(&scene.proxied(VALUES, &[]).await, 401);
+    let masters = [("X-Remote-Group", "system:masters")];
+    refused(&scene.proxied(VALUES, &masters).await, 401);
+    refused(&scene.proxied("/readyz", &[]).await, 401);
+    assert_eq!(scene.times_served(), 0);
+    // Where the clients' authority vouches for it too, it is a client.
+    let both = scene.clients.certificate_pem() + &scene.proxies.certificate_pem();
+    scene.set("client-ca-file", &both);
+    assert_eq!(scene.proxied(VALUES, &masters).await.status, 200);
+    assert_eq!(scene.reviewed().user, "front-proxy-client");
+    assert_eq!(scene.reviewed().groups, ["system:authenticated"]);
+}
+
+#[tokio::test]
+async fn a_resumed_connection_is_worth_what_its_certificate_is_worth_now() {
+    let scene = Scene::new().await;
+    let rotated = Authority::new("rotated", validity()).unwrap();
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        scene.set(
+            "requestheader-client-ca-file",
+            &scene.proxies.certificate_pem(),
+        );
+        let proxy = scene.proxy();
+        let mut roots = RootCertStore::empty();
+        roots.add(scene.server.authority.certificate()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![proxy.certificate.clone()], proxy.key())
+            .unwrap();
+        let request = format!(
+            "GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
+        );
+        let ask = async || {
+            let mut stream = scene.server.connect_with(config.clone()).await.unwrap();
+            let _ = stream.write_all(request.as_bytes()).await;
+            let answer = read_answer(&mut stream).await;
+            (answer.status, stream.get_ref().1.handshake_kind())
+        };
+        let full = Some(rustls::HandshakeKind::Full);
+        assert_eq!(ask().await, (200, full));
+        let (code, kind) = ask().await;
+        assert_eq!(
+            (code, kind == Some(rustls::HandshakeKind::Resumed)),
+            (200, true)
+        );
+        scene.set("requestheader-client-ca-file", &rotated.certificate_pem());
+        assert_eq!(ask().await.0, 401);
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_with_rubbish_in_it_harms_nobody() {
+    let scene = Scene::new().await;
+    let authority = crate::testing::authority::Authority::new("own");
+    scene.set("client-ca-file", &authority.pem());
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, "bob");
+    let mut unknown = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![0xff; 4096]);
+    unknown.set_criticality(true);
+    params.custom_extensions.push(unknown);
+    let issued = authority.sign(params);
+    let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
+    let config = thief(&scene, &certificate, &key, &rustls::version::TLS13);
+    // An extension that must be understood and is not.
+    let code = try_as(&scene, config, "/readyz").await;
+    assert!(matches!(code, 0 | 401), "{code}");
+    assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
+}

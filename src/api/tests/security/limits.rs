@@ -1,0 +1,140 @@
+use super::*;
+use crate::security::denied::Verdict;
+use crate::testing::fake_reviewer::Mood;
+
+#[tokio::test]
+async fn a_panic_costs_one_request_and_no_connection() {
+    let scene = Scene::new().await;
+    let client = scene.server.http2_as(Some(&scene.proxy()));
+    let ask = async |panics: bool| {
+        let request = client.get(scene.server.url(VALUES));
+        let mut request = request.header("X-Remote-User", "bob");
+        if panics {
+            request = request.header("x-test-panic", "1");
+        }
+        request.send().await.unwrap()
+    };
+    let answer = ask(true).await;
+    assert_eq!(answer.status(), 500);
+    let body: serde_json::Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+    assert_eq!(
+        (&body["kind"], &body["code"]),
+        (&"Status".into(), &500.into())
+    );
+    let address = scene.served().address;
+    assert_eq!(ask(false).await.status(), 200);
+    assert_eq!(scene.served().address, address);
+    assert_eq!(scene.counters.refusals(Verdict::Panicked), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_cut() {
+    let scene = Scene::with(Settings {
+        values_time: Duration::from_millis(200),
+        ..Settings::default()
+    })
+    .await;
+    let headers = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
+    let answer = scene.proxied(VALUES, &headers).await;
+    let message = refused(&answer, 504);
+    assert_eq!(
+        message,
+        "Timeout: request did not complete within the allotted timeout"
+    );
+    assert_eq!(answer.json()["reason"], "Timeout");
+}
+
+#[tokio::test]
+async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_nor_health() {
+    let scene = Scene::with(Settings {
+        values_in_flight: 2,
+        discovery_in_flight: 1,
+        anonymous_in_flight: 1,
+        ..Settings::default()
+    })
+    .await;
+    let busy = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
+    let proxy = scene.proxy();
+    let sleepers = futures_util::future::join(
+        scene.ask(Some(&proxy), VALUES, &busy),
+        scene.ask(Some(&proxy), VALUES, &busy),
+    );
+    let rest = async {
+        until("two requests are under way", async || {
+            scene.times_served() == 2
+        })
+        .await;
+        let answer = scene.by_user("eve", VALUES).await;
+        refused(&answer, 429);
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        assert_eq!(answer.json()["reason"], "TooManyRequests");
+        assert_eq!(scene.by_user("eve", V2).await.status, 200);
+        assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
+        refused(&scene.direct(VALUES, &[]).await, 403);
+        let master = [
+            ("X-Remote-User", "kas"),
+            ("X-Remote-Group", "system:masters"),
+        ];
+        assert_eq!(scene.proxied(VALUES, &master).await.status, 200);
+    };
+    tokio::select! {
+        _ = sleepers => panic!("the requests under way ended"),
+        () = rest => {}
+    }
+    // The places of those who went away are free again.
+    until("a place is free", async || {
+        scene.by_user("eve", VALUES).await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobodys_flood_takes_no_place_of_anybody() {
+    let scene = Scene::with(Settings {
+        anonymous_in_flight: 1,
+        values_in_flight: 1,
+        discovery_in_flight: 1,
+        ..Settings::default()
+    })
+    .await;
+    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+    scene.reviewer.mood(Mood::Hanging);
+    let first = scene.direct(VALUES, &[]);
+    let rest = async {
+        until("a review is under way", async || {
+            scene.reviewer.asked().len() == 2
+        })
+        .await;
+        refused(&scene.direct("/apis", &[]).await, 429);
+        assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+    };
+    tokio::select! {
+        answer = first => panic!("{answer:?}"),
+        () = rest => {}
+    }
+}
+
+#[tokio::test]
+async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() {
+    let scene = Scene::with(Settings {
+        header_lines: 100,
+        header_bytes: 16 * 1024,
+        ..Settings::default()
+    })
+    .await;
+    let client = scene.server.http2_as(Some(&scene.proxy()));
+    for (lines, bytes) in [(101, 1), (10, 2000)] {
+        let value = "x".repeat(bytes);
+        let headers: Vec<(&str, &str)> = (0..lines)
+            .map(|_| ("X-Remote-Group", value.as_str()))
+            .collect();
+        refused(&scene.proxied(VALUES, &headers).await, 431);
+        let mut request = client.get(scene.server.url(VALUES));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        assert_eq!(request.send().await.unwrap().status(), 431);
+    }
+    assert_eq!(scene.counters.refusals(Verdict::HeadersTooLarge), 4);
+    assert_eq!(scene.times_served(), 0);
+}

@@ -1,0 +1,272 @@
+//! Who gets in and how far, over real TLS connections and with a reviewer that
+//! remembers what it was asked.
+
+mod attributes;
+mod authorization;
+mod certificates;
+mod headers;
+mod limits;
+mod tokens;
+mod transport;
+mod trust;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, Request};
+use rustls::ClientConfig;
+use tokio::io::AsyncWriteExt;
+use tower::ServiceExt;
+
+use super::fixture::Fixture;
+use super::{V2, status};
+use crate::api;
+use crate::security::Guard;
+use crate::security::counters::Counters;
+use crate::security::identity::Identity;
+use crate::security::peer::Peer;
+use crate::security::reviewer::Access;
+use crate::security::settings::Settings;
+use crate::security::trust::TrustStore;
+use crate::serve::certs::{Authority, Issued};
+use crate::serve::listener::Limits;
+use crate::serve::tls::ClientAuth;
+use crate::testing::fake_reviewer::FakeReviewer;
+use crate::testing::test_server::{Answer, TestServer, read_answer, validity};
+
+/// A path with values.
+const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
+
+/// A request that was let through.
+#[derive(Clone, Debug)]
+struct Served {
+    who: Arc<Identity>,
+    headers: HeaderMap,
+    address: SocketAddr,
+}
+
+/// A cluster with its authorities, and the server in it.
+struct Scene {
+    clients: Authority,
+    proxies: Authority,
+    trust: Arc<TrustStore>,
+    reviewer: Arc<FakeReviewer>,
+    counters: Arc<Counters>,
+    fixture: Arc<Fixture>,
+    served: Arc<Mutex<Vec<Served>>>,
+    /// Seconds that the server's clock is ahead.
+    ahead: Arc<AtomicU64>,
+    server: TestServer,
+}
+
+/// The ConfigMap that a kube-apiserver would write.
+fn config_map(clients: &str, proxies: &str) -> BTreeMap<String, String> {
+    [
+        ("client-ca-file", clients),
+        ("requestheader-client-ca-file", proxies),
+        ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+        (
+            "requestheader-extra-headers-prefix",
+            r#"["X-Remote-Extra-"]"#,
+        ),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into()
+}
+
+/// Who is let through: recorded, then answered by the real API. Two headers
+/// make the handler misbehave.
+async fn record(request: Request<()>, served: &Mutex<Vec<Served>>) {
+    served.lock().unwrap().push(Served {
+        who: request.extensions().get::<Arc<Identity>>().unwrap().clone(),
+        headers: request.headers().clone(),
+        address: request.extensions().get::<Peer>().unwrap().address,
+    });
+    if request.headers().contains_key("x-test-sleep") {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+    }
+    assert!(!request.headers().contains_key("x-test-panic"), "on demand");
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    async fn with(settings: Settings) -> Self {
+        let scene = Self::unloaded(settings, false).await;
+        let data = scene.data();
+        assert!(scene.trust.load(&data).is_empty());
+        scene
+    }
+
+    /// A server that knows no authorities yet.
+    async fn unloaded(settings: Settings, believe_overlap: bool) -> Self {
+        let trust = Arc::new(TrustStore::new(believe_overlap));
+        let reviewer = Arc::new(FakeReviewer::new());
+        let counters = Arc::new(Counters::default());
+        let fixture = Arc::new(Fixture::new());
+        let served = Arc::new(Mutex::new(Vec::new()));
+        let ahead = Arc::new(AtomicU64::new(0));
+        let api = super::api(&fixture);
+        let recorded = served.clone();
+        let handler = tower::service_fn(move |request: Request<()>| {
+            let (api, recorded) = (api.clone(), recorded.clone());
+            async move {
+                record(request.clone(), &recorded).await;
+                api.oneshot(request).await
+            }
+        });
+        let late = ahead.clone();
+        let guard = Guard {
+            trust: trust.clone(),
+            reviewer: reviewer.clone(),
+            access_of: api::access,
+            refuse: api::denied,
+            clock: Arc::new(move || {
+                SystemTime::now() + Duration::from_secs(late.load(Ordering::SeqCst))
+            }),
+            settings,
+            counters: counters.clone(),
+        };
+        let authority = |name| Authority::new(name, validity()).unwrap();
+        let service = guard.around(handler);
+        let server = TestServer::with(
+            service,
+            authority("server"),
+            &ClientAuth::Asked,
+            Limits::default(),
+        )
+        .await;
+        Self {
+            clients: authority("clients"),
+            proxies: authority("proxies"),
+            trust,
+            reviewer,
+            counters,
+            fixture,
+            served,
+            ahead,
+            server,
+        }
+    }
+
+    /// The layers of this server once more.
+    fn guard(&self) -> Guard {
+        Guard {
+            trust: self.trust.clone(),
+            reviewer: self.reviewer.clone(),
+            access_of: api::access,
+            refuse: api::denied,
+            clock: Arc::new(SystemTime::now),
+            settings: Settings::default(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    fn data(&self) -> BTreeMap<String, String> {
+        config_map(
+            &self.clients.certificate_pem(),
+            &self.proxies.certificate_pem(),
+        )
+    }
+
+    /// Changes one key of the ConfigMap.
+    fn set(&self, key: &str, value: &str) {
+        let mut data = self.data();
+        data.insert(key.to_owned(), value.to_owned());
+        let problems = self.trust.load(&data);
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    fn proxy(&self) -> Issued {
+        proxy_of(&self.proxies)
+    }
+
+    fn config(&self, shown: Option<&Issued>) -> ClientConfig {
+        self.server.client_config(shown, &["http/1.1"])
+    }
+
+    /// A request with this certificate, over a connection of its own.
+    async fn ask(&self, shown: Option<&Issued>, target: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        self.raw(self.config(shown), head.as_bytes()).await
+    }
+
+    async fn raw(&self, config: ClientConfig, request: &[u8]) -> Answer {
+        let mut stream = self.server.connect_with(config).await.unwrap();
+        // A server that refuses the handshake may close before this is sent.
+        let _ = stream.write_all(request).await;
+        read_answer(&mut stream).await
+    }
+
+    /// A request with no certificate.
+    async fn direct(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask(None, target, headers).await
+    }
+
+    /// A request by way of the front proxy.
+    async fn proxied(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask(Some(&self.proxy()), target, headers).await
+    }
+
+    async fn by_user(&self, user: &str, target: &str) -> Answer {
+        self.proxied(target, &[("X-Remote-User", user)]).await
+    }
+
+    /// The newest request that was let through.
+    fn served(&self) -> Served {
+        self.served
+            .lock()
+            .unwrap()
+            .last()
+            .expect("a request")
+            .clone()
+    }
+
+    fn times_served(&self) -> usize {
+        self.served.lock().unwrap().len()
+    }
+
+    /// Whom the newest access review was about.
+    fn reviewed(&self) -> Identity {
+        self.reviewer.last().0
+    }
+}
+
+fn proxy_of(authority: &Authority) -> Issued {
+    authority
+        .client("front-proxy-client", None, validity())
+        .unwrap()
+}
+
+/// Checks a refusal and gives its message.
+fn refused(answer: &Answer, code: u16) -> String {
+    let body = status(answer);
+    assert_eq!(answer.status, code, "{body}");
+    body["message"].as_str().unwrap().to_owned()
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Waits until something is so, generously.
+async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    for _ in 0..300 {
+        if so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("in half a minute it did not happen that {what}");
+}

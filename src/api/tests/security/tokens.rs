@@ -1,0 +1,254 @@
+use std::io;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::*;
+use crate::security::denied::Verdict;
+use crate::testing::fake_reviewer::Mood;
+
+async fn bearer(scene: &Scene, token: &str) -> Answer {
+    let value = format!("Bearer {token}");
+    scene.direct(VALUES, &[("Authorization", &value)]).await
+}
+
+#[tokio::test]
+async fn s069_a_token_is_reviewed_once_and_again_when_that_is_old() {
+    let scene = Scene::with(Settings {
+        token_life: Duration::from_millis(400),
+        ..Settings::default()
+    })
+    .await;
+    scene.reviewer.token_is("good", "bob");
+    assert_eq!(bearer(&scene, "good").await.status, 200);
+    assert_eq!(scene.reviewed().user, "bob");
+    assert_eq!(scene.reviewed().groups, ["system:authenticated"]);
+    assert!(!scene.served().headers.contains_key("authorization"));
+    until("the token was reviewed again", async || {
+        assert_eq!(bearer(&scene, "good").await.status, 200);
+        scene.reviewer.tokens_asked().len() > 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s069_a_token_is_reviewed_once_however_many_show_it() {
+    let scene = Scene::new().await;
+    scene.reviewer.token_is("good", "bob");
+    let several = (0..20).map(|_| bearer(&scene, "good"));
+    for answer in futures_util::future::join_all(several).await {
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!(bearer(&scene, "good").await.status, 200);
+    assert_eq!(scene.reviewer.tokens_asked().len(), 1);
+    assert_eq!(scene.counters.tokens.yes.load(Ordering::SeqCst), 1);
+    let hits = scene.counters.tokens.hits.load(Ordering::SeqCst);
+    let misses = scene.counters.tokens.misses.load(Ordering::SeqCst);
+    assert!(hits >= 1 && hits + misses == 21, "{hits} {misses}");
+}
+
+#[tokio::test]
+async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
+    let scene = Scene::with(Settings {
+        audiences: strings(&["metrics"]),
+        ..Settings::default()
+    })
+    .await;
+    for token in ["wrong", "expired extra words", "ümlaut"] {
+        assert_eq!(refused(&bearer(&scene, token).await, 401), "Unauthorized");
+    }
+    // What was refused is remembered, too.
+    refused(&bearer(&scene, "wrong").await, 401);
+    let asked = scene.reviewer.tokens_asked();
+    assert_eq!(asked.len(), 3);
+    assert_eq!(asked[1], ("expired".to_owned(), strings(&["metrics"])));
+    scene.reviewer.token_is("nameless", "");
+    refused(&bearer(&scene, "nameless").await, 401);
+    for value in ["Bearer ", "Bearer", "Basic Ym9iOmJvYg==", "nonsense", ""] {
+        let answer = scene.direct(VALUES, &[("Authorization", value)]).await;
+        refused(&answer, 403);
+        assert_eq!(scene.reviewed(), Identity::anonymous(), "{value:?}");
+    }
+    let socket = [(
+        "Sec-WebSocket-Protocol",
+        "base64url.bearer.authorization.k8s.io.Z29vZA",
+    )];
+    scene.reviewer.token_is("good", "bob");
+    refused(&scene.direct(VALUES, &socket).await, 403);
+    let target = format!("{VALUES}?access_token=good&token=good");
+    refused(&scene.direct(&target, &[]).await, 403);
+}
+
+#[tokio::test]
+async fn of_several_credentials_the_first_good_one_counts() {
+    let scene = Scene::new().await;
+    scene.reviewer.token_is("good", "tina");
+    let foreign = Authority::new("foreign", validity()).unwrap();
+    let foreign = foreign.client("me", None, validity()).unwrap();
+    let bob = scene.clients.client("bob", None, validity()).unwrap();
+    let (good, bad) = (
+        ("Authorization", "Bearer good"),
+        ("Authorization", "Bearer bad"),
+    );
+    assert_eq!(scene.ask(Some(&foreign), VALUES, &[good]).await.status, 200);
+    assert_eq!(scene.reviewed().user, "tina");
+    assert_eq!(scene.ask(Some(&bob), VALUES, &[bad]).await.status, 200);
+    assert_eq!(scene.reviewed().user, "bob");
+    assert_eq!(scene.ask(Some(&bob), VALUES, &[good]).await.status, 200);
+    assert_eq!(scene.served().who.user, "bob");
+    refused(&scene.ask(Some(&foreign), VALUES, &[bad]).await, 401);
+}
+
+#[tokio::test]
+async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
+    let scene = Scene::with(Settings {
+        token_budget: Duration::from_millis(200),
+        token_life: Duration::from_millis(1),
+        ..Settings::default()
+    })
+    .await;
+    scene.reviewer.token_is("good", "bob");
+    for mood in [Mood::Failing, Mood::Hanging] {
+        scene.reviewer.mood(mood);
+        for _ in 0..2 {
+            let answer = bearer(&scene, "good").await;
+            assert_eq!(refused(&answer, 401), "Unauthorized");
+        }
+    }
+    assert_eq!(scene.times_served(), 0);
+    assert_eq!(scene.counters.tokens.failed.load(Ordering::SeqCst), 4);
+    // What failed is not remembered.
+    scene.reviewer.mood(Mood::Healthy);
+    assert_eq!(bearer(&scene, "good").await.status, 200);
+}
+
+#[tokio::test]
+async fn tokens_that_pile_up_are_refused_and_cost_others_nothing() {
+    let scene = Scene::with(Settings {
+        token_waiting: 2,
+        ..Settings::default()
+    })
+    .await;
+    scene.reviewer.mood(Mood::Hanging);
+    let waiting = async { tokio::join!(bearer(&scene, "a"), bearer(&scene, "b")) };
+    let third = async {
+        until("two tokens are under review", async || {
+            scene.reviewer.tokens_asked().len() == 2
+        })
+        .await;
+        let answer = bearer(&scene, "c").await;
+        refused(&answer, 429);
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        assert_eq!(answer.json()["details"]["retryAfterSeconds"], 1);
+        assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
+        let master = [
+            ("X-Remote-User", "kas"),
+            ("X-Remote-Group", "system:masters"),
+        ];
+        assert_eq!(scene.proxied("/apis", &master).await.status, 200);
+    };
+    let ((first, second), ()) = tokio::join!(waiting, third);
+    refused(&first, 401);
+    refused(&second, 401);
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+#[tokio::test]
+async fn s072_a_token_is_nowhere_to_be_read() {
+    let (log, _guard) = logging(tracing::Level::TRACE);
+    let scene = Scene::with(Settings {
+        token_budget: Duration::from_millis(100),
+        ..Settings::default()
+    })
+    .await;
+    scene.reviewer.token_is("SECRETgood", "bob");
+    let mut answers = vec![bearer(&scene, "SECRETgood").await];
+    answers.push(bearer(&scene, "SECRETbad").await);
+    for mood in [Mood::Failing, Mood::Hanging] {
+        scene.reviewer.mood(mood);
+        answers.push(bearer(&scene, &format!("SECRET{mood:?}")).await);
+    }
+    scene.reviewer.mood(Mood::Healthy);
+    let client = scene.server.http2();
+    let request = client.get(scene.server.url(VALUES));
+    let answer = request.bearer_auth("SECRETh2").send().await.unwrap();
+    assert_eq!(answer.status(), 401);
+    for answer in &answers {
+        assert!(!format!("{answer:?}{}", answer.text()).contains("SECRET"));
+    }
+    assert!(!format!("{:?}", scene.counters).contains("SECRET"));
+    let ours = log.text();
+    assert!(ours.contains("unauthenticated"), "{ours}");
+    // Also at the finest level, also from the libraries.
+    assert!(!ours.contains("SECRET"), "{ours}");
+}
+
+#[tokio::test]
+async fn the_audit_has_one_line_for_each_refusal_and_none_for_an_answer() {
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let scene = Scene::new().await;
+    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+    assert_eq!(log.text(), "");
+    let hostile = "eve\u{1b}[31m\u{202e} code=200".replace('\u{1b}', "\u{9b}");
+    scene.reviewer.rule(|_, _| {
+        crate::security::reviewer::AccessVerdict::Refused("no\nsuch right".to_owned())
+    });
+    let target = format!("{VALUES}?labelSelector=private");
+    refused(&scene.by_user(&hostile, &target).await, 403);
+    let text = log.text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for piece in [
+        "request refused",
+        "code=403",
+        "verdict=\"forbidden\"",
+        r"eve\u{9b}[31m\u{202e} code=200",
+        VALUES,
+        r"no\nsuch right",
+        "from=127.0.0.1:",
+        "audit_id=",
+    ] {
+        assert!(text.contains(piece), "{piece} in {text}");
+    }
+    assert!(!text.contains("private"), "{text}");
+    refused(&bearer(&scene, "wrong").await, 401);
+    assert_eq!(log.text().lines().count(), 2);
+    assert_eq!(scene.counters.refusals(Verdict::Forbidden), 1);
+    assert_eq!(scene.counters.refusals(Verdict::Unauthenticated), 1);
+}

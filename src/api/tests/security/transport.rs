@@ -1,0 +1,151 @@
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use super::*;
+
+#[tokio::test]
+async fn s093_an_absolute_target_is_reviewed_and_served_as_its_path() {
+    let scene = Scene::new().await;
+    let target = format!("https://elsewhere.example{VALUES}");
+    assert_eq!(scene.by_user("bob", &target).await.status, 200);
+    let relative = scene.by_user("eve", VALUES).await;
+    assert_eq!(relative.status, 200);
+    let asked = scene.reviewer.asked();
+    assert_eq!(asked[0].1, asked[1].1);
+    let open = "https://elsewhere.example/readyz";
+    assert_eq!(scene.direct(open, &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn s093_a_folded_or_deformed_header_makes_no_identity() {
+    let scene = Scene::new().await;
+    for lines in [
+        "X-Test: a\r\n X-Remote-User: mallory",
+        "X-Remote-User : mallory",
+        "X-Remote-User\t: mallory",
+        "X-Test: a\rX-Remote-User: mallory",
+        "X-Test: a\u{0}\r\nX-Remote-User: mallory",
+    ] {
+        let request =
+            format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n\r\n");
+        let config = scene.config(Some(&scene.proxy()));
+        let answer = scene.raw(config, request.as_bytes()).await;
+        assert!(matches!(answer.status, 400 | 401), "{lines:?}: {answer:?}");
+    }
+    assert_eq!(scene.times_served(), 0);
+}
+
+#[tokio::test]
+async fn s097_nobody_is_switched_to_another_protocol() {
+    let scene = Scene::new().await;
+    let proxy = scene.proxy();
+    for (upgrade, more) in [
+        (
+            "websocket",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13",
+        ),
+        ("h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"),
+        ("SPDY/3.1", "X-Stream-Protocol-Version: v4.channel.k8s.io"),
+    ] {
+        let request = format!(
+            "GET {VALUES} HTTP/1.1\r\nHost: x\r\nX-Remote-User: bob\r\n\
+             Connection: close, Upgrade\r\nUpgrade: {upgrade}\r\n{more}\r\n\r\n"
+        );
+        let config = scene.config(Some(&proxy));
+        assert_eq!(scene.raw(config, request.as_bytes()).await.status, 200);
+    }
+    let connect = "CONNECT 10.0.0.1:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n";
+    let config = scene.config(Some(&proxy));
+    let code = scene.raw(config, connect.as_bytes()).await.status;
+    assert!(matches!(code, 400 | 404 | 405), "{code}");
+}
+
+#[tokio::test]
+async fn s098_any_host_and_no_server_name_are_served() {
+    let scene = Scene::new().await;
+    for host in ["10.96.7.7:443", "unknown.example", "[::1]:6443", ""] {
+        let request = format!("GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let config = scene.config(None);
+        assert_eq!(scene.raw(config, request.as_bytes()).await.status, 200);
+    }
+    let mut config = scene.config(None);
+    config.enable_sni = false;
+    let request = b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    assert_eq!(scene.raw(config, request).await.status, 200);
+}
+
+/// A client's first message for a version of TLS before 1.2.
+fn client_hello(minor: u8) -> Vec<u8> {
+    let mut body = vec![3, minor];
+    body.extend([7; 32]);
+    // No session; four suites of old; no compression; which curves and points.
+    body.push(0);
+    body.extend([0, 8, 0xc0, 0x13, 0xc0, 0x14, 0, 0x2f, 0, 0x35]);
+    body.extend([1, 0]);
+    body.extend([0, 16]);
+    body.extend([0, 10, 0, 6, 0, 4, 0, 23, 0, 24]);
+    body.extend([0, 11, 0, 2, 1, 0]);
+    let length = u8::try_from(body.len()).unwrap();
+    let mut message = vec![22, 3, 1, 0, length + 4, 1, 0, 0, length];
+    message.extend(body);
+    message
+}
+
+#[tokio::test]
+async fn s099_old_versions_are_refused_and_every_suite_is_modern() {
+    let scene = Scene::new().await;
+    for minor in [0, 1, 2] {
+        let mut stream = TcpStream::connect(scene.server.address).await.unwrap();
+        stream.write_all(&client_hello(minor)).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        // An alert, if anything.
+        assert!(matches!(answer.first(), None | Some(21)), "{answer:?}");
+    }
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    for suite in provider.cipher_suites {
+        let name = format!("{:?}", suite.suite());
+        assert!(
+            name.starts_with("TLS13_")
+                || name.starts_with("TLS_ECDHE_")
+                    && (name.contains("GCM") || name.contains("CHACHA20")),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn s100_a_refusal_has_an_audit_id_too() {
+    let scene = Scene::new().await;
+    let good = "3f1d2c4b-aaaa-bbbb-cccc-1234567890ab";
+    let answer = scene.direct(VALUES, &[("Audit-Id", good)]).await;
+    refused(&answer, 403);
+    assert_eq!(answer.header("audit-id"), Some(good));
+    for bad in ["<x>", "", "a b"] {
+        let answer = scene.direct(VALUES, &[("Audit-Id", bad)]).await;
+        assert_eq!(answer.header("audit-id").unwrap().len(), 36);
+    }
+}
+
+#[tokio::test]
+async fn only_a_front_proxys_connection_is_told_to_be_trusted() {
+    let scene = Scene::new().await;
+    let peer = |shown: &[&Issued]| {
+        let chain: Vec<_> = shown.iter().map(|one| one.certificate.clone()).collect();
+        Peer::new(([127, 0, 0, 1], 1).into(), &chain)
+    };
+    let bob = scene.clients.client("bob", None, validity()).unwrap();
+    let guarded = scene.guard().around(super::super::api(&scene.fixture));
+    for (peer, code, trusted) in [
+        (peer(&[&scene.proxy()]), 200, true),
+        (peer(&[&bob]), 200, false),
+        (peer(&[]), 403, false),
+    ] {
+        let request = Request::get(VALUES).header("X-Remote-User", "bob");
+        let request = request.extension(peer).body(()).unwrap();
+        let answer = guarded.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), code);
+        let mark = answer.extensions().get::<crate::security::peer::Trusted>();
+        assert_eq!(mark.is_some(), trusted, "{code}");
+    }
+}

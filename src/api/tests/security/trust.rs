@@ -1,0 +1,131 @@
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+
+use super::*;
+use crate::security::trust::TrustError;
+
+#[tokio::test]
+async fn s073_changed_authorities_count_on_connections_that_are_open() {
+    let scene = Scene::new().await;
+    let next = Authority::new("next", validity()).unwrap();
+    let old = scene.server.http2_as(Some(&scene.proxy()));
+    let new = scene.server.http2_as(Some(&proxy_of(&next)));
+    let ask = async |client: &reqwest::Client| {
+        let request = client.get(scene.server.url(VALUES));
+        let request = request.header("X-Remote-User", "bob");
+        request.send().await.unwrap().status()
+    };
+    let key = "requestheader-client-ca-file";
+    let (first, second) = (scene.proxies.certificate_pem(), next.certificate_pem());
+    assert_eq!(ask(&old).await, StatusCode::OK);
+    let address = scene.served().address;
+    assert_eq!(ask(&new).await, StatusCode::UNAUTHORIZED);
+    scene.set(key, &format!("{first}{second}"));
+    assert_eq!(ask(&new).await, StatusCode::OK);
+    assert_eq!(ask(&old).await, StatusCode::OK);
+    assert_eq!(scene.served().address, address);
+    scene.set(key, &second);
+    assert_eq!(ask(&old).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask(&new).await, StatusCode::OK);
+    refused(&scene.by_user("bob", VALUES).await, 401);
+    scene.set(key, &first);
+    assert_eq!(ask(&old).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
+    let scene = Scene::new().await;
+    let generation = || scene.trust.current().unwrap().generation;
+    let before = generation();
+    for (key, value) in [
+        ("requestheader-client-ca-file", "nonsense"),
+        ("requestheader-client-ca-file", ""),
+        (
+            "requestheader-client-ca-file",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        ),
+        (
+            "requestheader-client-ca-file",
+            "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n",
+        ),
+        ("client-ca-file", "-----BEGIN CERTIFICATE-----\n"),
+        ("requestheader-allowed-names", "front-proxy-client"),
+        ("requestheader-allowed-names", "[1]"),
+        ("requestheader-username-headers", r#"["X Remote User"]"#),
+        ("requestheader-username-headers", r#"[""]"#),
+        ("requestheader-group-headers", r#"{"a": "b"}"#),
+        ("requestheader-extra-headers-prefix", r#"["é"]"#),
+    ] {
+        let mut data = scene.data();
+        data.insert(key.to_owned(), value.to_owned());
+        let problems = scene.trust.load(&data);
+        assert_eq!(problems.len(), 1, "{key} {value:?}");
+        let text = problems[0].to_string();
+        assert!(text.starts_with(key), "{text}");
+        let headers = [("X-Remote-User", "bob"), ("X-Remote-Group", "g")];
+        assert_eq!(scene.proxied(VALUES, &headers).await.status, 200, "{text}");
+        assert_eq!(scene.served().who.groups, ["g", "system:authenticated"]);
+        let other = scene.proxies.client("other", None, validity()).unwrap();
+        refused(&scene.ask(Some(&other), VALUES, &headers).await, 401);
+    }
+    assert!(generation() > before);
+    let problems = scene.trust.load(&BTreeMap::new());
+    assert!(matches!(
+        problems[..],
+        [TrustError::Missing { .. }, TrustError::Missing { .. }]
+    ));
+    assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
+    let bob = scene.clients.client("bob", None, validity()).unwrap();
+    assert_eq!(scene.ask(Some(&bob), VALUES, &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn s074_one_broken_key_does_not_hold_up_the_others() {
+    let scene = Scene::new().await;
+    let next = Authority::new("next", validity()).unwrap();
+    let mut data = config_map("nonsense", &next.certificate_pem());
+    data.insert("requestheader-group-headers".to_owned(), "[".to_owned());
+    assert_eq!(scene.trust.load(&data).len(), 2);
+    let bob = [("X-Remote-User", "bob"), ("X-Remote-Group", "g")];
+    let answer = scene.ask(Some(&proxy_of(&next)), VALUES, &bob).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(scene.served().who.groups, ["g", "system:authenticated"]);
+    refused(&scene.proxied(VALUES, &bob).await, 401);
+}
+
+#[tokio::test]
+async fn s074_before_anything_is_known_no_certificate_counts() {
+    let scene = Scene::unloaded(Settings::default(), false).await;
+    assert!(scene.trust.current().is_none());
+    let master = [
+        ("X-Remote-User", "kas"),
+        ("X-Remote-Group", "system:masters"),
+    ];
+    refused(&scene.proxied(VALUES, &master).await, 401);
+    let bob = scene.clients.client("bob", None, validity()).unwrap();
+    refused(&scene.ask(Some(&bob), VALUES, &[]).await, 401);
+    assert_eq!(scene.direct("/livez", &[]).await.status, 200);
+    refused(&scene.direct(VALUES, &master).await, 403);
+    // Nonsense is not knowledge.
+    assert!(!scene.trust.load(&BTreeMap::new()).is_empty());
+    assert!(scene.trust.load(&config_map("x", "y")).len() == 2);
+    assert!(scene.trust.current().is_none());
+    // Half of it opens one half.
+    let mut data = scene.data();
+    data.insert("requestheader-allowed-names".to_owned(), "{".to_owned());
+    assert_eq!(scene.trust.load(&data).len(), 1);
+    refused(&scene.proxied(VALUES, &master).await, 401);
+    assert_eq!(scene.ask(Some(&bob), VALUES, &[]).await.status, 200);
+    assert!(scene.trust.load(&scene.data()).is_empty());
+    assert_eq!(scene.proxied(VALUES, &master).await.status, 200);
+}
+
+#[tokio::test]
+async fn without_a_header_for_users_a_front_proxy_speaks_for_nobody() {
+    let scene = Scene::new().await;
+    let mut data = scene.data();
+    data.remove("requestheader-username-headers");
+    assert!(scene.trust.load(&data).is_empty());
+    refused(&scene.by_user("bob", VALUES).await, 401);
+}

@@ -1,0 +1,196 @@
+//! One line for each request that was refused or failed: who, what, verdict.
+//!
+//! Nothing that proves an identity is in it: no token, no header, no query.
+//! What a stranger wrote is escaped and cut.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use http::header::{ACCEPT, HeaderName, USER_AGENT};
+use http::{HeaderMap, Method, Request, Uri};
+
+use super::denied::{Answer, Denied};
+use super::identity::Identity;
+use super::layer::{Inner, Step, pass};
+use super::peer::Peer;
+use super::reviewer::Access;
+
+/// Characters of a stranger's text that a line shows at most.
+const MAX_SHOWN: usize = 256;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// Tells what a request wants to do, which must be what it would be served.
+pub type AccessOf = fn(&Method, &Uri) -> Access;
+
+/// What becomes known of a request on its way in. It outlives the request, so
+/// that one that was cut off or made the server panic is known too.
+#[derive(Debug)]
+pub struct Trail {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    address: Option<SocketAddr>,
+    access_of: AccessOf,
+    what: OnceLock<Access>,
+    who: OnceLock<Arc<Identity>>,
+}
+
+impl Trail {
+    fn begin(request: &Request<()>, access_of: AccessOf) -> Self {
+        let kept = [ACCEPT, USER_AGENT, AUDIT_ID].into_iter();
+        let headers = kept.filter_map(|name| Some((name.clone(), request.headers().get(name)?)));
+        Self {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            headers: headers.map(|(name, value)| (name, value.clone())).collect(),
+            address: request.extensions().get().map(|peer: &Peer| peer.address),
+            access_of,
+            what: OnceLock::new(),
+            who: OnceLock::new(),
+        }
+    }
+
+    /// The headers that decide about an answer's form.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// What the request wants to do.
+    pub(super) fn what(&self) -> &Access {
+        self.what
+            .get_or_init(|| (self.access_of)(&self.method, &self.uri))
+    }
+
+    /// Notes who asks.
+    pub(super) fn identify(&self, who: Arc<Identity>) {
+        let _ = self.who.set(who);
+    }
+
+    /// Who asks; nobody before that was found out.
+    pub(super) fn who(&self) -> Option<&Arc<Identity>> {
+        self.who.get()
+    }
+
+    fn say(&self, answer: &Answer) {
+        let denied = answer.extensions().get::<Denied>();
+        let code = answer.status();
+        if denied.is_none() && !code.is_server_error() {
+            return;
+        }
+        let verdict = denied.map_or("failed", |denied| denied.verdict().word());
+        let user = self.who().map_or("-", |who| who.user.as_str());
+        let line = Line {
+            code: code.as_u16(),
+            verdict,
+            user: shown(user),
+            method: shown(self.method.as_str()),
+            path: shown(self.uri.path()),
+            detail: shown(denied.map_or("", Denied::detail)),
+            audit_id: answer
+                .headers()
+                .get(AUDIT_ID)
+                .and_then(|id| id.to_str().ok()),
+            address: self.address,
+        };
+        line.write(code.is_server_error());
+    }
+}
+
+/// The request's trail; every request that passed [`Audit`] has one.
+pub(super) fn trail(request: &Request<()>, access_of: AccessOf) -> Arc<Trail> {
+    match request.extensions().get::<Arc<Trail>>() {
+        Some(trail) => trail.clone(),
+        None => Arc::new(Trail::begin(request, access_of)),
+    }
+}
+
+struct Line<'l> {
+    code: u16,
+    verdict: &'static str,
+    user: String,
+    method: String,
+    path: String,
+    detail: String,
+    audit_id: Option<&'l str>,
+    address: Option<SocketAddr>,
+}
+
+impl Line<'_> {
+    fn write(&self, ours: bool) {
+        let Self {
+            code,
+            verdict,
+            user,
+            method,
+            path,
+            detail,
+            ..
+        } = self;
+        let audit_id = self.audit_id.unwrap_or("-");
+        let mut from = String::new();
+        if let Some(address) = self.address {
+            // Writing to a string cannot fail.
+            let _ = write!(from, "{address}");
+        }
+        if ours {
+            tracing::error!(
+                code, verdict, %user, %method, %path, %detail, %from, audit_id, "request failed"
+            );
+        } else {
+            tracing::info!(
+                code, verdict, %user, %method, %path, %detail, %from, audit_id, "request refused"
+            );
+        }
+    }
+}
+
+/// A stranger's text for a line of the log.
+fn shown(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut out: String = chars
+        .by_ref()
+        .take(MAX_SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    if chars.next().is_some() {
+        out.push('…');
+    }
+    // A line is made of words.
+    if out.contains(' ') {
+        format!("\"{out}\"")
+    } else {
+        out
+    }
+}
+
+/// Begins the trail and writes the line.
+pub(super) struct Audit {
+    pub(super) access_of: AccessOf,
+}
+
+impl Step for Audit {
+    async fn run<S: Inner>(self: Arc<Self>, mut request: Request<()>, inner: S) -> Answer {
+        let trail = Arc::new(Trail::begin(&request, self.access_of));
+        request.extensions_mut().insert(trail.clone());
+        let answer = pass(inner, request).await;
+        trail.say(&answer);
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_strangers_text_cannot_make_a_line_or_colour_it_or_fill_the_log() {
+        assert_eq!(shown("bob"), "bob");
+        assert_eq!(shown("a\r\nb\u{1b}[31m"), r"a\r\nb\u{1b}[31m");
+        assert_eq!(shown("\u{202e}x"), r"\u{202e}x");
+        assert_eq!(shown("a b=\"c\""), r#""a b=\"c\"""#);
+        assert!(shown(&"é".repeat(100_000)).chars().count() <= 257);
+        assert!(shown(&"\u{1b}".repeat(100_000)).len() < 2000);
+    }
+}

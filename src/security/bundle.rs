@@ -1,0 +1,140 @@
+//! A bundle of authorities, and whether a certificate comes from one of them.
+
+use std::sync::{Arc, LazyLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+
+use super::subject;
+
+/// The one implementation of cryptography.
+pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+    LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+
+/// Why a text is no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The text is no PEM.
+    #[error("the PEM text is broken: {0}")]
+    Pem(rustls::pki_types::pem::Error),
+    /// The text holds no certificate.
+    #[error("it holds no certificate")]
+    Empty,
+    /// A certificate in it cannot be used.
+    #[error("certificate {number} cannot be used: {reason}")]
+    Certificate {
+        /// Which one, counted from 1.
+        number: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Authorities that vouch for clients.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    anchors: Arc<[Anchor]>,
+}
+
+#[derive(Debug)]
+struct Anchor {
+    certificate: CertificateDer<'static>,
+    public_key: Vec<u8>,
+    validity: subject::Validity,
+}
+
+impl Bundle {
+    /// Reads PEM certificates, one or more.
+    ///
+    /// # Errors
+    /// When there is none, or one is broken: half a bundle is none.
+    pub fn parse(pem: &str) -> Result<Self, BundleError> {
+        let certificates: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(pem.as_bytes())
+                .collect::<Result<_, _>>()
+                .map_err(BundleError::Pem)?;
+        if certificates.is_empty() {
+            return Err(BundleError::Empty);
+        }
+        let anchors = certificates.into_iter().enumerate().map(|(index, der)| {
+            Anchor::read(der).map_err(|reason| BundleError::Certificate {
+                number: index + 1,
+                reason,
+            })
+        });
+        Ok(Self {
+            anchors: anchors.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether one of the authorities, valid now, vouches for the leaf as a
+    /// client; the error says why not.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn verify(
+        &self,
+        leaf: &CertificateDer<'static>,
+        rest: &[CertificateDer<'static>],
+        now: SystemTime,
+    ) -> Result<(), String> {
+        let mut roots = RootCertStore::empty();
+        // webpki takes an authority's word for ever; Go does not.
+        for anchor in self
+            .anchors
+            .iter()
+            .filter(|anchor| anchor.validity.holds(now))
+        {
+            let added = roots.add(anchor.certificate.clone());
+            added.map_err(|error| error.to_string())?;
+        }
+        if roots.is_empty() {
+            return Err("no authority is valid now".to_owned());
+        }
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        WebPkiClientVerifier::builder_with_provider(roots.into(), PROVIDER.clone())
+            .build()
+            .map_err(|error| error.to_string())?
+            .verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since))
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+
+    /// The next moment at which an authority begins or ends to be valid.
+    #[must_use]
+    pub fn horizon(&self, now: SystemTime) -> Option<SystemTime> {
+        let next = self
+            .anchors
+            .iter()
+            .filter_map(|anchor| anchor.validity.next(now));
+        next.min()
+    }
+
+    /// Whether one key stands in both bundles, in whatever certificate.
+    #[must_use]
+    pub fn shares_a_key_with(&self, other: &Self) -> bool {
+        let keys = |bundle: &Self, key: &[u8]| {
+            bundle.anchors.iter().any(|anchor| anchor.public_key == key)
+        };
+        self.anchors
+            .iter()
+            .any(|anchor| keys(other, &anchor.public_key))
+    }
+}
+
+impl Anchor {
+    fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
+        RootCertStore::empty()
+            .add(certificate.clone())
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            public_key: subject::public_key(&certificate)?,
+            validity: subject::validity(&certificate)?,
+            certificate,
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! Why a request is not served.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Response};
+use http_body_util::Full;
+
+use super::audit::Trail;
+use super::counters::Counters;
+use super::reviewer::Access;
+
+/// An answer.
+pub type Answer = Response<Full<bytes::Bytes>>;
+
+/// Why a request is not served. The API's table of `Status` turns it into the
+/// client's words; [`Denied::detail`] is for the log only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// 401: credentials were shown and none was accepted.
+    Unauthenticated {
+        /// What was wrong with them.
+        why: String,
+    },
+    /// 403: the request wants to act as somebody else, which is not done here.
+    Impersonation,
+    /// 403: the user may not do this.
+    Forbidden {
+        /// The user's name.
+        user: String,
+        /// What was asked for.
+        what: Box<Access>,
+        /// What kube-apiserver said, may be empty.
+        reason: String,
+    },
+    /// 500: whether the user may could not be found out.
+    ReviewFailed {
+        /// What went wrong.
+        why: String,
+    },
+    /// 429: too many requests at a time.
+    Busy,
+    /// 431: too many header lines, or too long ones.
+    HeadersTooLarge,
+    /// 504: no answer in time.
+    TimedOut,
+    /// 500: a fault of ours.
+    Panicked,
+}
+
+/// The kinds of [`Denied`], a closed set: a label of counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// [`Denied::Unauthenticated`].
+    Unauthenticated,
+    /// [`Denied::Impersonation`].
+    Impersonation,
+    /// [`Denied::Forbidden`].
+    Forbidden,
+    /// [`Denied::ReviewFailed`].
+    ReviewFailed,
+    /// [`Denied::Busy`].
+    Busy,
+    /// [`Denied::HeadersTooLarge`].
+    HeadersTooLarge,
+    /// [`Denied::TimedOut`].
+    TimedOut,
+    /// [`Denied::Panicked`].
+    Panicked,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Unauthenticated,
+        Self::Impersonation,
+        Self::Forbidden,
+        Self::ReviewFailed,
+        Self::Busy,
+        Self::HeadersTooLarge,
+        Self::TimedOut,
+        Self::Panicked,
+    ];
+
+    /// The word for logs and labels.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unauthenticated => "unauthenticated",
+            Self::Impersonation => "impersonation",
+            Self::Forbidden => "forbidden",
+            Self::ReviewFailed => "review_failed",
+            Self::Busy => "busy",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::TimedOut => "timed_out",
+            Self::Panicked => "panicked",
+        }
+    }
+}
+
+impl Denied {
+    /// Which kind this is.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        match self {
+            Self::Unauthenticated { .. } => Verdict::Unauthenticated,
+            Self::Impersonation => Verdict::Impersonation,
+            Self::Forbidden { .. } => Verdict::Forbidden,
+            Self::ReviewFailed { .. } => Verdict::ReviewFailed,
+            Self::Busy => Verdict::Busy,
+            Self::HeadersTooLarge => Verdict::HeadersTooLarge,
+            Self::TimedOut => Verdict::TimedOut,
+            Self::Panicked => Verdict::Panicked,
+        }
+    }
+
+    /// What only the log may know.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,
+            Self::Forbidden { reason, .. } => reason,
+            Self::Impersonation
+            | Self::Busy
+            | Self::HeadersTooLarge
+            | Self::TimedOut
+            | Self::Panicked => "",
+        }
+    }
+}
+
+/// Writes a refusal, in the form that the request's headers ask for.
+pub type Refuse = fn(&Denied, &HeaderMap) -> Answer;
+
+/// Where all layers have their refusals made: counted, and marked for the audit.
+#[derive(Clone, Debug)]
+pub struct Refusals {
+    write: Refuse,
+    counters: Arc<Counters>,
+}
+
+impl Refusals {
+    pub(super) fn new(write: Refuse, counters: Arc<Counters>) -> Self {
+        Self { write, counters }
+    }
+
+    pub(super) fn answer(&self, denied: Denied, trail: &Trail) -> Answer {
+        self.counters.refused(denied.verdict());
+        let mut answer = (self.write)(&denied, trail.headers());
+        answer.extensions_mut().insert(denied);
+        answer
+    }
+}

@@ -1,0 +1,249 @@
+//! What the other end of a TLS connection proved.
+//!
+//! The handshake proves that the client holds the key of the certificate it
+//! shows, and nothing else. Whether the certificate means anything is asked for
+//! every request, of what is believed at that time: a change of authorities and
+//! the end of a certificate count on connections that are open.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use tokio::sync::Notify;
+
+use super::bundle::PROVIDER;
+use super::identity::Identity;
+use super::subject;
+use super::trust::{FrontProxy, Trust};
+
+/// An answer about a certificate is not believed for longer: the clock may be
+/// set.
+const ORIGIN_LIFE: Duration = Duration::from_secs(60);
+
+/// Asks for a certificate, demands none, and trusts none; but who shows one
+/// must hold its key. kube-apiserver sends its certificate only when asked, and
+/// others must be able to come without (`protocol.md` §4.5).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskForCertificate;
+
+impl ClientCertVerifier for AskForCertificate {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &PROVIDER.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &PROVIDER.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        PROVIDER
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// What a certificate is worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// None was shown.
+    Anonymous,
+    /// A front proxy: its headers say for whom it speaks.
+    FrontProxy {
+        /// Its common name; may be empty where any name is allowed.
+        name: String,
+        /// Whom the same certificate names as a user, where the clients'
+        /// authority vouches for it too.
+        client: Option<Identity>,
+    },
+    /// A user.
+    Client(Identity),
+    /// Nobody who is believed vouches for it; why, for the log.
+    Unverified(String),
+}
+
+/// Put into a response's extensions, it says that the client is a verified
+/// one, such as the aggregator: its connection is the last to end when
+/// connections run out. Nothing of it goes on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusted;
+
+/// One TLS connection; an extension of every request on it. Clones are the
+/// same connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The other end.
+    pub address: SocketAddr,
+    /// The client's certificates, leaf first; empty when it showed none.
+    pub certificates: Arc<[CertificateDer<'static>]>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    origin: Mutex<Option<Known>>,
+    hang_up: Notify,
+}
+
+/// An origin, and when it holds.
+#[derive(Debug)]
+struct Known {
+    generation: Option<u64>,
+    from: SystemTime,
+    until: SystemTime,
+    origin: Arc<Origin>,
+}
+
+impl Peer {
+    /// A connection on which these certificates were shown.
+    #[must_use]
+    pub fn new(address: SocketAddr, certificates: &[CertificateDer<'static>]) -> Self {
+        Self {
+            address,
+            certificates: certificates.into(),
+            state: Arc::default(),
+        }
+    }
+
+    /// What the certificate is worth now, to one who believes `trust`. Worked
+    /// out once per connection and trust, and again when a certificate begins
+    /// or ends to be valid.
+    #[must_use]
+    pub fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
+        let generation = trust.map(|trust| trust.generation);
+        let mut known = self
+            .state
+            .origin
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref()
+            && known.generation == generation
+            && known.from <= now
+            && now < known.until
+        {
+            return known.origin.clone();
+        }
+        let origin = Arc::new(classify(&self.certificates, trust, now));
+        *known = Some(Known {
+            generation,
+            from: now,
+            until: horizon(&self.certificates, trust, now),
+            origin: origin.clone(),
+        });
+        origin
+    }
+
+    /// Asks for the end of the connection once the requests under way are
+    /// answered.
+    pub fn hang_up(&self) {
+        self.state.hang_up.notify_one();
+    }
+
+    /// Waits until somebody asked for the end of the connection.
+    pub async fn hung_up(&self) {
+        self.state.hang_up.notified().await;
+    }
+}
+
+fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: SystemTime) -> Origin {
+    let Some((leaf, rest)) = chain.split_first() else {
+        return Origin::Anonymous;
+    };
+    let Some(trust) = trust else {
+        return Origin::Unverified("no authorities are known yet".to_owned());
+    };
+    // Each authority is asked by itself: a certificate of the clients' is no
+    // front proxy, whatever its name.
+    let client = match &trust.clients {
+        None => Err("none is known".to_owned()),
+        Some(bundle) => bundle
+            .verify(leaf, rest, now)
+            .and_then(|()| subject::identity(leaf)),
+    };
+    let proxy = match &trust.proxy {
+        None if trust.overlap => Err("it is the clients' too".to_owned()),
+        None => Err("none is known".to_owned()),
+        Some(proxy) => front_proxy(proxy, leaf, rest, now),
+    };
+    match (proxy, client) {
+        (Ok(name), client) => Origin::FrontProxy {
+            name,
+            client: client.ok(),
+        },
+        (Err(_), Ok(identity)) => Origin::Client(identity),
+        (Err(proxy), Err(client)) => Origin::Unverified(format!(
+            "front proxies' authority: {proxy}; clients' authority: {client}"
+        )),
+    }
+}
+
+/// The common name of a front proxy that is believed.
+fn front_proxy(
+    proxy: &FrontProxy,
+    leaf: &CertificateDer<'static>,
+    rest: &[CertificateDer<'static>],
+    now: SystemTime,
+) -> Result<String, String> {
+    proxy.authorities.verify(leaf, rest, now)?;
+    let name = subject::common_name(leaf)?.unwrap_or_default();
+    if proxy.allowed_names.is_empty() || proxy.allowed_names.contains(&name) {
+        Ok(name)
+    } else {
+        Err(format!("{name:?} is not among the allowed names"))
+    }
+}
+
+/// Until when a classification holds.
+fn horizon(
+    chain: &[CertificateDer<'static>],
+    trust: Option<&Trust>,
+    now: SystemTime,
+) -> SystemTime {
+    let own = chain.iter().filter_map(|certificate| {
+        let validity = subject::validity(certificate).ok()?;
+        validity.next(now)
+    });
+    let bundles = trust.into_iter().flat_map(|trust| {
+        let proxy = trust.proxy.as_ref().map(|proxy| &proxy.authorities);
+        trust.clients.iter().chain(proxy)
+    });
+    let changes = own.chain(bundles.filter_map(|bundle| bundle.horizon(now)));
+    changes.fold(now + ORIGIN_LIFE, SystemTime::min)
+}

@@ -1,0 +1,65 @@
+//! The numbers of the security layers.
+
+use std::time::Duration;
+
+/// Limits and times. The defaults are those of `protocol.md` §4.4, §5.3, §7.3
+/// and §7.4.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whom a token must be meant for; none: the API server itself.
+    pub audiences: Vec<String>,
+    /// How long what a review said of a token is remembered.
+    pub token_life: Duration,
+    /// For a TokenReview.
+    pub token_budget: Duration,
+    /// TokenReviews at a time; more wait.
+    pub token_reviews: usize,
+    /// Requests that wait for a TokenReview; more are refused.
+    pub token_waiting: usize,
+    /// How long a yes is remembered.
+    pub allowed_life: Duration,
+    /// How long a no is remembered. Shorter: who was just given a right waits
+    /// for it.
+    pub denied_life: Duration,
+    /// For a SubjectAccessReview.
+    pub access_budget: Duration,
+    /// SubjectAccessReviews at a time; more wait.
+    pub access_reviews: usize,
+    /// Requests at a time for values.
+    pub values_in_flight: usize,
+    /// Requests at a time for discovery, which must not wait behind values.
+    pub discovery_in_flight: usize,
+    /// Requests at a time by nobody in particular.
+    pub anonymous_in_flight: usize,
+    /// For a request for values.
+    pub values_time: Duration,
+    /// For any other request.
+    pub other_time: Duration,
+    /// Header lines of a request: each group of a user is one.
+    pub header_lines: usize,
+    /// Bytes of header names and values, 32 more for each line as HTTP/2 counts.
+    pub header_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            audiences: Vec::new(),
+            token_life: Duration::from_secs(10),
+            token_budget: Duration::from_secs(4),
+            token_reviews: 16,
+            token_waiting: 256,
+            allowed_life: Duration::from_secs(10),
+            denied_life: Duration::from_secs(5),
+            access_budget: Duration::from_secs(5),
+            access_reviews: 64,
+            values_in_flight: 400,
+            discovery_in_flight: 128,
+            anonymous_in_flight: 16,
+            values_time: Duration::from_secs(10),
+            other_time: Duration::from_secs(2),
+            header_lines: 1024,
+            header_bytes: 256 * 1024,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A kube-apiserver that answers reviews as a test tells it to, and remembers
+//! what it was asked.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Mutex;
+
+use crate::security::identity::Identity;
+use crate::security::reviewer::{
+    Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
+};
+
+/// How reviews end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Mood {
+    /// With an answer.
+    #[default]
+    Healthy,
+    /// With an error.
+    Failing,
+    /// Never.
+    Hanging,
+}
+
+type Rule = Box<dyn Fn(&Identity, &Access) -> AccessVerdict + Send>;
+
+struct State {
+    mood: Mood,
+    tokens: BTreeMap<String, Identity>,
+    rule: Rule,
+    asked_tokens: Vec<(String, Vec<String>)>,
+    asked: Vec<(Identity, Access)>,
+}
+
+/// The reviewer. Everybody but the anonymous user may do everything, until
+/// [`Self::rule`] says otherwise.
+pub(crate) struct FakeReviewer {
+    state: Mutex<State>,
+}
+
+impl FakeReviewer {
+    pub(crate) fn new() -> Self {
+        let rule: Rule = Box::new(|who, _| match who.user.as_str() {
+            "system:anonymous" => AccessVerdict::Refused(String::new()),
+            _ => AccessVerdict::Allowed,
+        });
+        Self {
+            state: Mutex::new(State {
+                mood: Mood::Healthy,
+                tokens: BTreeMap::new(),
+                rule,
+                asked_tokens: Vec::new(),
+                asked: Vec::new(),
+            }),
+        }
+    }
+
+    /// From now on, reviews end so.
+    pub(crate) fn mood(&self, mood: Mood) {
+        self.state.lock().unwrap().mood = mood;
+    }
+
+    /// From now on, the token is this user's.
+    pub(crate) fn token_is(&self, token: &str, user: &str) {
+        let identity = Identity {
+            user: user.to_owned(),
+            ..Identity::default()
+        };
+        let mut state = self.state.lock().unwrap();
+        state.tokens.insert(token.to_owned(), identity);
+    }
+
+    /// From now on, this decides.
+    pub(crate) fn rule(&self, rule: impl Fn(&Identity, &Access) -> AccessVerdict + Send + 'static) {
+        self.state.lock().unwrap().rule = Box::new(rule);
+    }
+
+    /// The tokens that were asked about, each with its audiences.
+    pub(crate) fn tokens_asked(&self) -> Vec<(String, Vec<String>)> {
+        self.state.lock().unwrap().asked_tokens.clone()
+    }
+
+    /// Who was asked about, and what.
+    pub(crate) fn asked(&self) -> Vec<(Identity, Access)> {
+        self.state.lock().unwrap().asked.clone()
+    }
+
+    /// The newest question.
+    pub(crate) fn last(&self) -> (Identity, Access) {
+        self.asked().pop().expect("a review")
+    }
+}
+
+async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, ReviewError> {
+    match mood {
+        Mood::Healthy => Ok(verdict),
+        Mood::Failing => Err(ReviewError("10.96.0.1:443: refused".to_owned())),
+        Mood::Hanging => pending().await,
+    }
+}
+
+impl Reviewer for FakeReviewer {
+    fn token<'a>(
+        &'a self,
+        token: &'a Token,
+        audiences: &'a [String],
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+        Box::pin(async move {
+            let (mood, verdict) = {
+                let mut state = self.state.lock().unwrap();
+                state
+                    .asked_tokens
+                    .push((token.0.clone(), audiences.to_vec()));
+                let verdict = match state.tokens.get(&token.0) {
+                    Some(identity) => TokenVerdict::Authenticated(identity.clone()),
+                    None => TokenVerdict::Refused("unknown".to_owned()),
+                };
+                (state.mood, verdict)
+            };
+            // Time for others to ask the same.
+            tokio::task::yield_now().await;
+            in_mood(mood, verdict).await
+        })
+    }
+
+    fn access<'a>(
+        &'a self,
+        who: &'a Identity,
+        what: &'a Access,
+    ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
+        Box::pin(async move {
+            let (mood, verdict) = {
+                let mut state = self.state.lock().unwrap();
+                state.asked.push((who.clone(), what.clone()));
+                (state.mood, (state.rule)(who, what))
+            };
+            tokio::task::yield_now().await;
+            in_mood(mood, verdict).await
+        })
+    }
+}
