@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("source", &["core", "config", "telemetry"]),
     ("provider", &["core"]),
     ("api", &["core", "provider", "telemetry"]),
+    ("cluster", &["core", "security", "telemetry"]),
     ("security", &["telemetry"]),
     ("serve", &["config", "telemetry"]),
     ("simulator", &["core"]),

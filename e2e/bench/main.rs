@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod answer;
+mod cluster;
 mod fleet;
 mod poll;
 mod resident;
@@ -21,6 +22,13 @@ fn main() {
         .find_map(|argument| argument.strip_prefix("--resident="))
     {
         resident::child(gpus.parse().expect("a number of GPUs"));
+        return;
+    }
+    if let Some(argument) = arguments
+        .iter()
+        .find_map(|argument| argument.strip_prefix("--cluster="))
+    {
+        cluster::child(argument);
         return;
     }
     let wanted = |name: &str| {
@@ -42,6 +50,9 @@ fn main() {
     }
     if wanted("resident") {
         resident::run();
+    }
+    if wanted("cluster") {
+        cluster::run();
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn child(gpus: u32) {
 }
 
 /// A line of `/proc/self/status`, MiB.
-fn status(key: &str) -> u64 {
+pub(super) fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("procfs");
     let line = text
         .lines()

@@ -16,8 +16,10 @@ pub struct InvalidLabels {
 /// Names are compared exactly by [`Labels::get`] and without regard to case by
 /// [`Labels::get_ignore_case`]: managed stores hand out `uuid` where the
 /// exporter wrote `UUID`.
+///
+/// A copy is a reference: the pods of one workload share one set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
+pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
     /// A label set from pairs in any order; of two pairs with one name the
@@ -76,7 +78,7 @@ impl Labels {
             return self.clone();
         }
         let mut map: BTreeMap<_, _> = self.0.iter().cloned().collect();
-        for (name, value) in &other.0 {
+        for (name, value) in other.0.iter() {
             let kept = map
                 .entry(Arc::clone(name))
                 .or_insert_with(|| Arc::clone(value));
@@ -90,6 +92,12 @@ impl Labels {
     /// All pairs, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.0.iter().map(|(name, value)| (name, value))
+    }
+
+    /// Whether nobody else holds this set: a pool of sets may let it go.
+    #[must_use]
+    pub fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
     }
 
     /// How many labels there are.

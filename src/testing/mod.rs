@@ -1,5 +1,6 @@
 //! Real servers and authorities for tests: the network is broken, not mocked.
 
 pub(crate) mod authority;
+pub(crate) mod fake_kube;
 pub(crate) mod fake_prometheus;
 pub(crate) mod test_server;

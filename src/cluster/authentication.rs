@@ -1,0 +1,89 @@
+//! The ConfigMap `kube-system/extension-apiserver-authentication`: whose client
+//! certificates count, and whose word on users (`protocol.md` §4.2, §4.7).
+//!
+//! Watched by name, as the Role `extension-apiserver-authentication-reader`
+//! allows it. The last good state outlives a broken watch and the object
+//! itself: kube-apiserver writes it anew within moments (`protocol.md` §11).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::client::Client;
+use super::health::{Board, Need};
+use super::keep::{Form, Keep, Refused, Target};
+use super::reduce;
+use super::watch::Follower;
+
+/// The ConfigMap's name, also that of its watch on the board.
+pub const NAME: &str = "extension-apiserver-authentication";
+
+const FIELDS: &str = "metadata.name=extension-apiserver-authentication";
+const PATH: &str = "/api/v1/namespaces/kube-system/configmaps";
+const REMEDY: &str = "bind the Role extension-apiserver-authentication-reader to the server's \
+                      account by a RoleBinding in the namespace kube-system";
+const ABSENT: &str = "waiting for the ConfigMap kube-system/extension-apiserver-authentication, \
+                      which kube-apiserver makes: check that it runs with --client-ca-file or \
+                      --requestheader-client-ca-file";
+
+/// The ConfigMap's texts, key by key as they stand there; `None`: not seen yet.
+pub type Texts = Option<Arc<BTreeMap<String, String>>>;
+
+/// How long to rest when the collection is not served, as by a server that is
+/// only just starting.
+const NOT_SERVED: Duration = Duration::from_secs(5);
+
+/// Follows the ConfigMap and sends its texts whenever they change; to be
+/// spawned, ends only when it is aborted.
+pub async fn follow(client: Client, board: Board, texts: watch::Sender<Texts>) {
+    let target = Target {
+        path: PATH.to_owned(),
+        fields: FIELDS,
+        form: Form::Whole,
+        remedy: REMEDY.to_owned(),
+    };
+    let reporter = board.enter(NAME, Need::Required);
+    let mut follower = Follower::new(client, target, Latest { texts }, reporter);
+    loop {
+        follower.run().await;
+        tokio::time::sleep(NOT_SERVED).await;
+    }
+}
+
+struct Latest {
+    texts: watch::Sender<Texts>,
+}
+
+impl Keep for Latest {
+    fn begin(&mut self) {}
+
+    fn put(&mut self, object: &RawValue) -> Result<(), Refused> {
+        let ((_, name), data) = reduce::config_map(object)?;
+        // A server that ignores the field selector sends others too.
+        if name == NAME {
+            self.texts.send_if_modified(|known| {
+                let changed = known.as_deref() != Some(&data);
+                if changed {
+                    *known = Some(Arc::new(data));
+                }
+                changed
+            });
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, _: &RawValue) {}
+
+    fn complete(&mut self) {}
+
+    fn len(&self) -> usize {
+        usize::from(self.texts.borrow().is_some())
+    }
+
+    fn lacking(&self) -> Option<&'static str> {
+        self.texts.borrow().is_none().then_some(ABSENT)
+    }
+}

@@ -1,0 +1,324 @@
+//! The way to kube-apiserver: from a kubeconfig or the pod's service account.
+//!
+//! Over `kube`'s configuration and authentication (tokens and the authority
+//! are read again when their files change), but with a stack and calls of our
+//! own, because `kube` 5 logs every failed attempt as an error
+//! (`kube-client/src/client/builder.rs`, `on_failure`) and the text of every
+//! answer that it cannot decode (`client/mod.rs`, `request`), which for a
+//! TokenReview holds the token.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::Deserialize;
+use tower::{BoxError, ServiceBuilder};
+
+use super::error::{CallError, ClientError, chain, excerpt};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long the head of an answer may take; a list of many objects is made
+/// before it is sent.
+const HEAD: Duration = Duration::from_secs(60);
+
+/// How long the next bytes of a body may take.
+const STALL: Duration = Duration::from_secs(30);
+
+/// How long a whole answer may take, watches apart.
+const WHOLE: Duration = Duration::from_secs(120);
+
+/// A peer that vanished without a word is noticed by probes of the kernel.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
+
+/// What is read of an answer that says no.
+const STATUS_BYTES: usize = 64 * 1024;
+
+const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
+
+/// Where the way to kube-apiserver is described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// In a file, current context.
+    Kubeconfig(PathBuf),
+    /// In the pod: environment and service account.
+    InCluster,
+}
+
+/// A client of kube-apiserver. Cheap to clone; not throttled.
+#[derive(Clone)]
+pub struct Client {
+    client: kube::Client,
+    address: Arc<str>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client; nothing is sent yet, the server need not be up.
+    ///
+    /// # Errors
+    /// When the description cannot be read or used.
+    pub async fn connect(access: &Access) -> Result<Self, ClientError> {
+        let (config, from) = match access {
+            Access::Kubeconfig(path) => (read_kubeconfig(path).await?, path.display().to_string()),
+            Access::InCluster => (in_cluster()?, "service account".to_owned()),
+        };
+        let address = config.cluster_url.to_string();
+        let client = stack(config).map_err(|error| ClientError::Unusable {
+            from,
+            reason: chain(&error),
+        })?;
+        Ok(Self {
+            client,
+            address: address.trim_end_matches('/').into(),
+        })
+    }
+
+    /// The server's address, for messages.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A GET, read whole.
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        accept: &'static str,
+        limit: usize,
+    ) -> Result<Bytes, CallError> {
+        let mut body = self.open(path, accept).await?;
+        self.collect(&mut body, limit).await
+    }
+
+    /// A GET whose body is read by the caller.
+    pub(super) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, CallError> {
+        self.send(Method::GET, path, accept, Bytes::new()).await
+    }
+
+    /// A POST of JSON, read whole.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: Bytes,
+        limit: usize,
+    ) -> Result<Bytes, CallError> {
+        let mut body = self
+            .send(Method::POST, path, "application/json", body)
+            .await?;
+        self.collect(&mut body, limit).await
+    }
+
+    /// The next piece of a body; `None` at its end.
+    pub(super) async fn piece(
+        &self,
+        body: &mut Body,
+        within: Duration,
+    ) -> Result<Option<Bytes>, CallError> {
+        loop {
+            let frame = tokio::time::timeout(within, body.frame())
+                .await
+                .map_err(|_| self.timeout(within))?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(error)) => {
+                    return Err(CallError::Cut {
+                        address: self.address.to_string(),
+                        reason: chain(&error),
+                    });
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The answer is not what the API promises.
+    pub(super) fn garbled(&self, reason: impl fmt::Display) -> CallError {
+        CallError::Garbled {
+            address: self.address.to_string(),
+            reason: excerpt(&reason.to_string()),
+        }
+    }
+
+    /// More bytes than we take at once.
+    pub(super) fn too_large(&self, limit: usize) -> CallError {
+        CallError::TooLarge {
+            address: self.address.to_string(),
+            limit,
+        }
+    }
+
+    fn timeout(&self, after: Duration) -> CallError {
+        CallError::Timeout {
+            address: self.address.to_string(),
+            after,
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: Bytes,
+    ) -> Result<Body, CallError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(USER_AGENT, HeaderValue::from_static(USER))
+            .header(ACCEPT, HeaderValue::from_static(accept));
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        // Paths hold names that come from objects: one that is no path is an
+        // answer we do not understand.
+        let request = request
+            .body(Body::from(body))
+            .map_err(|error| self.garbled(error))?;
+        let response = tokio::time::timeout(HEAD, self.client.send(request))
+            .await
+            .map_err(|_| self.timeout(HEAD))?
+            .map_err(|error| CallError::Unreachable {
+                address: self.address.to_string(),
+                reason: chain(&error),
+            })?;
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        Err(self.refusal(response).await)
+    }
+
+    async fn refusal(&self, response: Response<Body>) -> CallError {
+        let status = response.status();
+        let mut body = response.into_body();
+        // What cannot be read of a refusal is not worth another error.
+        let text = self
+            .collect(&mut body, STATUS_BYTES)
+            .await
+            .unwrap_or_default();
+        self.refused(status.as_u16(), message(&text))
+    }
+
+    /// What a status and its words mean.
+    pub(super) fn refused(&self, code: u16, text: String) -> CallError {
+        let address = self.address.to_string();
+        match StatusCode::from_u16(code) {
+            Ok(StatusCode::UNAUTHORIZED) => CallError::Unauthorized { address, text },
+            Ok(StatusCode::FORBIDDEN) => CallError::Forbidden {
+                text,
+                remedy: String::new(),
+            },
+            Ok(StatusCode::NOT_FOUND) => CallError::NotFound { text },
+            Ok(StatusCode::GONE) => CallError::Gone,
+            _ => CallError::Status {
+                address,
+                code,
+                text,
+            },
+        }
+    }
+
+    async fn collect(&self, body: &mut Body, limit: usize) -> Result<Bytes, CallError> {
+        tokio::time::timeout(WHOLE, self.read(body, limit))
+            .await
+            .map_err(|_| self.timeout(WHOLE))?
+    }
+
+    async fn read(&self, body: &mut Body, limit: usize) -> Result<Bytes, CallError> {
+        let mut whole = BytesMut::new();
+        while let Some(piece) = self.piece(body, STALL).await? {
+            if whole.len() + piece.len() > limit {
+                return Err(self.too_large(limit));
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    }
+}
+
+/// The message of a `Status`, or the beginning of whatever else came.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Status {
+        message: String,
+    }
+    match serde_json::from_slice::<Status>(body) {
+        Ok(status) => excerpt(&status.message),
+        Err(_) => excerpt(&String::from_utf8_lossy(body)),
+    }
+}
+
+async fn read_kubeconfig(path: &Path) -> Result<Config, ClientError> {
+    let unusable = |error: &kube::config::KubeconfigError| ClientError::Kubeconfig {
+        path: path.display().to_string(),
+        reason: chain(error),
+    };
+    let file = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
+    let proxied = file.clusters.iter().any(|cluster| {
+        let proxy = cluster.cluster.as_ref().and_then(|c| c.proxy_url.as_ref());
+        proxy.is_some_and(|proxy| !proxy.is_empty())
+    });
+    if proxied {
+        return Err(ClientError::Proxy {
+            path: path.display().to_string(),
+        });
+    }
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| unusable(&error))
+}
+
+fn in_cluster() -> Result<Config, ClientError> {
+    Config::incluster().map_err(|error| ClientError::InCluster {
+        reason: chain(&error),
+    })
+}
+
+/// The layers that `kube` documents for a client of one's own.
+fn stack(config: Config) -> Result<kube::Client, kube::Error> {
+    // A second call changes nothing: whoever comes first has the same one.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT));
+    connector.set_keepalive(Some(PROBE_AFTER));
+    connector.set_keepalive_interval(Some(PROBE_EVERY));
+    connector.set_keepalive_retries(Some(PROBES));
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let http: hyper_util::client::legacy::Client<_, Body> =
+        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(kube::Client::new(service, config.default_namespace))
+}

@@ -1,0 +1,365 @@
+//! How the watches do: what readiness, metrics and the log say of them.
+//!
+//! The log hears of a trouble once when it begins and once when it ends. When
+//! kube-apiserver as a whole is away, that is one trouble, however many watches
+//! suffer from it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::error::CallError;
+
+/// Where a watch is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// Never complete so far; what it waits for.
+    Waiting {
+        /// In words, with the remedy if there is one.
+        reason: String,
+    },
+    /// Complete and followed.
+    Synced,
+    /// Was complete; what is known then is kept while the watch is mended.
+    Broken {
+        /// Since when.
+        since: Instant,
+        /// In words, with the remedy if there is one.
+        reason: String,
+    },
+}
+
+/// Whether the server is ready without a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Not ready before it was complete once.
+    Required,
+    /// One kind of owner more or less.
+    Optional,
+}
+
+/// How one watch does.
+#[derive(Clone, Debug)]
+pub struct WatchHealth {
+    /// What is watched: `pods`, `deployments.apps`, a ConfigMap's name.
+    pub name: Arc<str>,
+    /// Whether the server waits for it.
+    pub need: Need,
+    /// Where it is.
+    pub state: WatchState,
+    /// When the server last said something on it: an object, a bookmark, a
+    /// list, an accepted watch. `None`: never.
+    pub last_contact: Option<Instant>,
+    /// Objects kept.
+    pub objects: usize,
+    /// Lists completed; more than one: the watch could not be resumed.
+    pub lists: u64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Objects left out because they could not be read or were too many.
+    pub left_out: u64,
+}
+
+impl WatchHealth {
+    /// How long ago the server last said something; `None`: never.
+    #[must_use]
+    pub fn age(&self, now: Instant) -> Option<Duration> {
+        self.last_contact
+            .map(|last| now.saturating_duration_since(last))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    watches: BTreeMap<Arc<str>, WatchHealth>,
+    /// Since when kube-apiserver as a whole is away.
+    outage: Option<Instant>,
+}
+
+/// The states of all watches. Clones look at the same board.
+#[derive(Clone, Debug, Default)]
+pub struct Board(Arc<Mutex<Inner>>);
+
+impl Board {
+    /// Every watch, by name.
+    #[must_use]
+    pub fn watches(&self) -> Vec<WatchHealth> {
+        self.lock().watches.values().cloned().collect()
+    }
+
+    /// The required watches that were never complete, with what each waits for:
+    /// the readiness checks that fail. A watch that broke later keeps its state
+    /// and leaves the server ready.
+    #[must_use]
+    pub fn unready(&self) -> Vec<(Arc<str>, String)> {
+        let inner = self.lock();
+        let required = inner
+            .watches
+            .values()
+            .filter(|watch| watch.need == Need::Required);
+        required
+            .filter_map(|watch| match &watch.state {
+                WatchState::Waiting { reason } => Some((Arc::clone(&watch.name), reason.clone())),
+                WatchState::Synced | WatchState::Broken { .. } => None,
+            })
+            .collect()
+    }
+
+    /// Enters a watch; it leaves the board when the reporter is dropped.
+    pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
+        let name: Arc<str> = name.into();
+        let health = WatchHealth {
+            name: Arc::clone(&name),
+            need,
+            state: WatchState::Waiting {
+                reason: "waiting for kube-apiserver".to_owned(),
+            },
+            last_contact: None,
+            objects: 0,
+            lists: 0,
+            failures: 0,
+            left_out: 0,
+        };
+        self.lock().watches.insert(Arc::clone(&name), health);
+        Reporter {
+            board: self.clone(),
+            name,
+            told: Told::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the first word of an outage.
+    fn outage_begins(&self) -> bool {
+        let mut inner = self.lock();
+        let begins = inner.outage.is_none();
+        inner.outage.get_or_insert_with(Instant::now);
+        begins
+    }
+
+    /// How long the outage lasted that ends here.
+    fn outage_ends(&self) -> Option<Duration> {
+        self.lock().outage.take().map(|since| since.elapsed())
+    }
+}
+
+/// What the log has heard.
+#[derive(Debug, Default)]
+struct Told {
+    trouble: Option<(Instant, Trouble)>,
+    garbage: bool,
+    full: bool,
+}
+
+/// What a trouble is known by: texts may vary from try to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// kube-apiserver as a whole is away.
+    Outage,
+    /// This call fails.
+    Own,
+    /// The call succeeds, and what it should give is not there.
+    Lacking,
+}
+
+/// A watch's pen on the board.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    board: Board,
+    name: Arc<str>,
+    told: Told,
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.board.lock().watches.remove(&self.name);
+    }
+}
+
+impl Reporter {
+    fn change(&self, change: impl FnOnce(&mut WatchHealth)) {
+        if let Some(watch) = self.board.lock().watches.get_mut(&self.name) {
+            change(watch);
+        }
+    }
+
+    /// The server said something.
+    pub(super) fn contact(&self, objects: usize) {
+        self.change(|watch| {
+            watch.last_contact = Some(Instant::now());
+            watch.objects = objects;
+        });
+    }
+
+    /// A list is complete.
+    pub(super) fn listed(&mut self, objects: usize) {
+        self.contact(objects);
+        self.change(|watch| watch.lists += 1);
+    }
+
+    /// All is well (again).
+    pub(super) fn well(&mut self) {
+        self.change(|watch| watch.state = WatchState::Synced);
+        if let Some(lasted) = self.board.outage_ends() {
+            tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
+        }
+        match self.told.trouble.take() {
+            None | Some((_, Trouble::Outage)) => {}
+            Some((since, Trouble::Own | Trouble::Lacking)) => {
+                let secs = since.elapsed().as_secs();
+                tracing::info!(watch = &*self.name, "well again after {secs} s");
+            }
+        }
+    }
+
+    /// A call failed.
+    pub(super) fn failed(&mut self, error: &CallError) {
+        let trouble = if error.is_outage() {
+            Trouble::Outage
+        } else {
+            Trouble::Own
+        };
+        self.change(|watch| watch.failures += 1);
+        self.trouble(trouble, error);
+    }
+
+    /// The calls succeed, and what they should give is not there.
+    pub(super) fn lacking(&mut self, what: &str) {
+        if let Some(lasted) = self.board.outage_ends() {
+            tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
+        }
+        self.trouble(Trouble::Lacking, &what);
+    }
+
+    fn trouble(&mut self, trouble: Trouble, reason: &dyn fmt::Display) {
+        let reason = reason.to_string();
+        self.change(|watch| {
+            watch.state = match &watch.state {
+                WatchState::Waiting { .. } => WatchState::Waiting {
+                    reason: reason.clone(),
+                },
+                WatchState::Synced => WatchState::Broken {
+                    since: Instant::now(),
+                    reason: reason.clone(),
+                },
+                WatchState::Broken { since, .. } => WatchState::Broken {
+                    since: *since,
+                    reason: reason.clone(),
+                },
+            };
+        });
+        let known = self.told.trouble.as_ref().map(|(_, known)| *known);
+        if known == Some(trouble) {
+            return;
+        }
+        self.told.trouble = Some((Instant::now(), trouble));
+        if trouble != Trouble::Outage {
+            tracing::warn!(
+                watch = &*self.name,
+                "{reason}; trying again, what is known is kept"
+            );
+        } else if self.board.outage_begins() {
+            tracing::warn!("{reason}; waiting for it, what is known is kept");
+        }
+    }
+
+    /// An object could not be read: said once a watch.
+    pub(super) fn garbage(&mut self, error: &dyn fmt::Display) {
+        self.change(|watch| watch.left_out += 1);
+        if !std::mem::replace(&mut self.told.garbage, true) {
+            tracing::warn!(
+                watch = &*self.name,
+                "an object cannot be read and is left out (later ones are only counted): {error}"
+            );
+        }
+    }
+
+    /// An object was left out because there are too many: said once a watch.
+    pub(super) fn full(&mut self, limit: usize) {
+        self.change(|watch| watch.left_out += 1);
+        if !std::mem::replace(&mut self.told.full, true) {
+            tracing::error!(
+                watch = &*self.name,
+                "more than {limit} objects: the others are left out"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn away() -> CallError {
+        CallError::Unreachable {
+            address: "https://a".into(),
+            reason: "refused".into(),
+        }
+    }
+
+    fn state(board: &Board, name: &str) -> WatchState {
+        let watches = board.watches();
+        let watch = watches.iter().find(|watch| &*watch.name == name).unwrap();
+        watch.state.clone()
+    }
+
+    #[test]
+    fn a_required_watch_is_unready_with_its_reason_until_it_was_complete_once() {
+        let board = Board::default();
+        let mut pods = board.enter("pods", Need::Required);
+        let _jobs = board.enter("jobs.batch", Need::Optional);
+        assert_eq!(board.unready().len(), 1);
+        pods.failed(&away());
+        let unready = board.unready();
+        assert_eq!(&*unready[0].0, "pods");
+        assert!(unready[0].1.contains("https://a"), "{unready:?}");
+        pods.listed(3);
+        pods.well();
+        assert!(board.unready().is_empty());
+        pods.failed(&away());
+        assert!(
+            board.unready().is_empty(),
+            "what is known is kept, and served"
+        );
+        assert!(matches!(state(&board, "pods"), WatchState::Broken { .. }));
+        pods.well();
+        assert_eq!(state(&board, "pods"), WatchState::Synced);
+    }
+
+    #[test]
+    fn an_outage_begins_once_for_all_watches_and_ends_with_the_first_answer() {
+        let board = Board::default();
+        let mut pods = board.enter("pods", Need::Required);
+        let mut nodes = board.enter("nodes", Need::Required);
+        pods.failed(&away());
+        assert!(!board.outage_begins(), "it has begun");
+        nodes.failed(&away());
+        nodes.well();
+        assert!(board.outage_ends().is_none(), "it has ended");
+        assert_eq!(board.watches()[1].failures, 1);
+    }
+
+    #[test]
+    fn a_watch_that_ends_leaves_the_board() {
+        let board = Board::default();
+        let reporter = board.enter("rayclusters.ray.io", Need::Optional);
+        assert_eq!(board.watches().len(), 1);
+        drop(reporter);
+        assert!(board.watches().is_empty());
+    }
+
+    #[test]
+    fn age_counts_from_the_last_word_of_the_server() {
+        let board = Board::default();
+        let mut pods = board.enter("pods", Need::Required);
+        assert_eq!(board.watches()[0].age(Instant::now()), None);
+        pods.contact(1);
+        let before = board.watches()[0].last_contact.unwrap();
+        pods.failed(&away());
+        assert_eq!(board.watches()[0].last_contact, Some(before));
+    }
+}

@@ -1,0 +1,148 @@
+//! The cluster's inventory by watches, published when it changes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::client::Client;
+use super::health::{Board, Need};
+use super::keep::{Form, Target};
+use super::owners;
+use super::snapshot;
+use super::state::{Collection, Keeper, Shared, State};
+use super::watch::Follower;
+use crate::core::inventory::{Authority, Inventory};
+
+/// Snapshots are made no sooner after one another: a rollout changes hundreds
+/// of pods a second.
+const PUBLISH_EVERY: Duration = Duration::from_millis(250);
+
+/// How long the first snapshot waits for the owners of what was listed.
+const OWNERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a core collection rests that is not served, as a server that is
+/// only just starting may say.
+const NOT_SERVED: Duration = Duration::from_secs(5);
+
+/// The pods that are worth watching; those that have finished are in no answer
+/// and, after a batch of jobs, more than all others.
+const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// The watches of a cluster. They end when this is dropped.
+#[derive(Debug)]
+pub struct Watches {
+    inventory: watch::Receiver<Arc<Inventory>>,
+    /// Dropping a set ends its tasks.
+    _tasks: JoinSet<()>,
+}
+
+impl Watches {
+    /// Starts watching. kube-apiserver need not be up; `board` says what is
+    /// waited for. To be called within a runtime.
+    #[must_use]
+    pub fn start(client: &Client, board: &Board) -> Self {
+        let shared = Arc::new(Shared::default());
+        let nothing = Inventory {
+            authority: Authority::Cluster,
+            ..Inventory::default()
+        };
+        let (publisher, inventory) = watch::channel(Arc::new(nothing));
+        let mut tasks = JoinSet::new();
+        for (collection, resource) in [
+            (Collection::Pods, "pods"),
+            (Collection::Namespaces, "namespaces"),
+            (Collection::Nodes, "nodes"),
+            (Collection::Services, "services"),
+        ] {
+            let whole = matches!(collection, Collection::Pods | Collection::Services);
+            let pods = collection == Collection::Pods;
+            let target = Target {
+                path: format!("/api/v1/{resource}"),
+                fields: if pods { UNFINISHED } else { "" },
+                form: if whole { Form::Whole } else { Form::Metadata },
+                remedy: owners::remedy("", resource),
+            };
+            let keeper = Keeper {
+                shared: Arc::clone(&shared),
+                collection,
+            };
+            let reporter = board.enter(resource, Need::Required);
+            let mut follower = Follower::new(client.clone(), target, keeper, reporter);
+            tasks.spawn(async move {
+                loop {
+                    follower.run().await;
+                    tokio::time::sleep(NOT_SERVED).await;
+                }
+            });
+        }
+        tasks.spawn(owners::run(
+            client.clone(),
+            Arc::clone(&shared),
+            board.clone(),
+        ));
+        tasks.spawn(publish(shared, publisher));
+        Self {
+            inventory,
+            _tasks: tasks,
+        }
+    }
+
+    /// The inventory in force. Until pods, namespaces and nodes were listed
+    /// once it is empty and the cluster's word, so that no pod is served.
+    #[must_use]
+    pub fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.inventory.borrow())
+    }
+
+    /// The same for those who wait for changes, or outlive the watches.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Inventory>> {
+        self.inventory.clone()
+    }
+}
+
+async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) {
+    let mut listed: Option<Instant> = None;
+    let mut published = false;
+    loop {
+        // The first snapshot also waits for time to pass.
+        let wait = if published {
+            Duration::MAX
+        } else {
+            PUBLISH_EVERY
+        };
+        let _ = tokio::time::timeout(wait, shared.changed.notified()).await;
+        let (inventory, wanted) = {
+            let mut state = shared.lock();
+            if !is_listed(&state) {
+                continue;
+            }
+            let inventory = snapshot::inventory(&mut state, Instant::now());
+            let listed = listed.get_or_insert_with(Instant::now);
+            let waits = !is_settled(&state) && listed.elapsed() < OWNERS_WITHIN;
+            let wanted = !state.wanted.is_empty();
+            ((published || !waits).then_some(inventory), wanted)
+        };
+        if wanted {
+            shared.wanted.notify_one();
+        }
+        if let Some(inventory) = inventory {
+            published = true;
+            publisher.send_replace(Arc::new(inventory));
+        }
+        tokio::time::sleep(PUBLISH_EVERY).await;
+    }
+}
+
+/// Whether there is something to make a snapshot of. Services are left to
+/// readiness: without them everything else is right.
+fn is_listed(state: &State) -> bool {
+    state.pods.complete && state.namespaces.complete && state.nodes.complete
+}
+
+/// Whether the owners of what was listed are known as far as they can be.
+fn is_settled(state: &State) -> bool {
+    state.wanted.is_empty() && state.kinds.values().all(|kind| kind.settled)
+}

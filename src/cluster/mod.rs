@@ -1,0 +1,30 @@
+//! Everything the server reads from the Kubernetes API.
+//!
+//! ```text
+//!  pods ─┐  list + watch      ┌─ pool (one copy of each text) ─┐
+//!  namespaces, nodes ─┼─ watch ─► reduce ─► state ───────────────► snapshot ─► Inventory
+//!  services ─┘                              ▲    └─ wanted kinds ─► owners ─┐
+//!                                           └──── metadata watches ◄────────┘
+//! ```
+//!
+//! [`inventory::Watches`] follows the cluster's objects,
+//! [`authentication::follow`] the authorities of delegated authentication,
+//! [`review::KubeReviewer`] asks who somebody is and what he may;
+//! [`health::Board`] says how all of them do. Every object is cut down to what
+//! is used before it is kept.
+
+pub mod authentication;
+pub mod client;
+pub mod error;
+pub mod health;
+pub mod inventory;
+mod keep;
+mod owners;
+mod pool;
+mod reduce;
+pub mod review;
+mod snapshot;
+mod state;
+#[cfg(test)]
+mod tests;
+mod watch;

@@ -1,0 +1,136 @@
+//! One copy of every text and label set, however many objects hold it: the
+//! pods of a workload differ in their names only.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::reduce::Pairs;
+use crate::core::labels::Labels;
+
+/// An API kind as an owner reference names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct KindName {
+    /// API group; empty: core.
+    pub(super) group: Box<str>,
+    /// Kind.
+    pub(super) kind: Box<str>,
+    /// The version it is named with; objects of one kind are the same in all.
+    pub(super) version: Box<str>,
+}
+
+/// Group and kind: what a kind is known by, whatever its version.
+pub(super) type KindKey = (Box<str>, Box<str>);
+
+impl KindName {
+    /// What it is known by.
+    pub(super) fn key(&self) -> KindKey {
+        (self.group.clone(), self.kind.clone())
+    }
+}
+
+/// Growth before what nobody holds is thrown out.
+const SLACK: usize = 1024;
+
+/// The pool.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    texts: HashSet<Arc<str>>,
+    labels: HashSet<Labels>,
+    kinds: HashSet<Arc<KindName>>,
+    /// Entries after the last purge.
+    purged: usize,
+}
+
+impl Pool {
+    /// The one copy of a text.
+    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+
+    /// The one copy of a label set.
+    pub(super) fn labels(&mut self, pairs: &Pairs) -> Labels {
+        let shared = pairs
+            .iter()
+            .map(|(name, value)| (self.text(name), self.text(value)))
+            .collect::<Vec<_>>();
+        let labels = Labels::from_pairs(shared);
+        if let Some(known) = self.labels.get(&labels) {
+            return known.clone();
+        }
+        self.labels.insert(labels.clone());
+        labels
+    }
+
+    /// The one copy of a kind's name.
+    pub(super) fn kind(&mut self, group: &str, version: &str, kind: &str) -> Arc<KindName> {
+        let name = KindName {
+            group: group.into(),
+            kind: kind.into(),
+            version: version.into(),
+        };
+        if let Some(known) = self.kinds.get(&name) {
+            return Arc::clone(known);
+        }
+        let name = Arc::new(name);
+        self.kinds.insert(Arc::clone(&name));
+        name
+    }
+
+    /// Throws out what nobody holds, when there is reason to believe in much
+    /// of it. Label sets first: they hold texts.
+    pub(super) fn purge(&mut self) {
+        if self.len() <= 2 * self.purged + SLACK {
+            return;
+        }
+        self.labels.retain(|labels| !labels.is_unshared());
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+        self.kinds.retain(|kind| Arc::strong_count(kind) > 1);
+        self.purged = self.len();
+        self.texts.shrink_to(2 * self.texts.len());
+        self.labels.shrink_to(2 * self.labels.len());
+    }
+
+    fn len(&self) -> usize {
+        self.texts.len() + self.labels.len() + self.kinds.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn equal_texts_and_label_sets_are_one() {
+        let mut pool = Pool::default();
+        assert!(Arc::ptr_eq(&pool.text("default"), &pool.text("default")));
+        let one = pool.labels(&pairs(&[("app", "infer"), ("tier", "gpu")]));
+        let other = pool.labels(&pairs(&[("tier", "gpu"), ("app", "infer")]));
+        assert_eq!(one, other);
+        assert_eq!(pool.labels.len(), 1);
+    }
+
+    #[test]
+    fn what_nobody_holds_is_thrown_out() {
+        let mut pool = Pool::default();
+        let held = pool.labels(&pairs(&[("app", "held")]));
+        for index in 0..5_000 {
+            drop(pool.labels(&pairs(&[("job", &index.to_string())])));
+            pool.purge();
+        }
+        assert!(pool.len() < 3 * SLACK, "{}", pool.len());
+        assert_eq!(pool.labels(&pairs(&[("app", "held")])), held);
+        assert!(pool.texts.contains("held"));
+    }
+}

@@ -1,0 +1,67 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::super::client::{Access, Client};
+use super::super::error::CallError;
+use super::fixture::connect;
+use crate::testing::fake_kube::{FakeKube, Fault};
+
+async fn refused(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    std::fs::write(&path, text).unwrap();
+    let access = Access::Kubeconfig(path);
+    Client::connect(&access).await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn an_unusable_kubeconfig_is_named_with_the_remedy() {
+    let access = Access::Kubeconfig(PathBuf::from("/no/such/file"));
+    let error = Client::connect(&access).await.unwrap_err().to_string();
+    assert!(error.starts_with("kubeconfig /no/such/file: "), "{error}");
+    assert!(error.contains("No such file"), "{error}");
+    for text in ["", "{", "[]", "kind: Config", "current-context: gone"] {
+        let error = refused(text).await;
+        assert!(
+            error.contains("current context has a cluster and a user"),
+            "{text}: {error}"
+        );
+    }
+    let with = |cluster: serde_json::Value| {
+        json!({"current-context": "t", "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t"}}],
+               "users": [{"name": "t", "user": {}}], "clusters": [{"name": "t", "cluster": cluster}]})
+        .to_string()
+    };
+    let proxied = refused(&with(
+        json!({"server": "https://a", "proxy-url": "http://p"}),
+    ))
+    .await;
+    assert!(proxied.contains("proxy-url is not supported"), "{proxied}");
+    let bad = refused(&with(
+        json!({"server": "https://a", "certificate-authority-data": "%%"}),
+    ))
+    .await;
+    assert!(bad.contains("kubeconfig"), "{bad}");
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_allowed_is_cut_off() {
+    let kube = FakeKube::start().await;
+    kube.fault("/big", Fault::Text("x".repeat(100_000)));
+    let client = connect(&kube).await;
+    let error = client.get("/big", "*/*", 1000).await.unwrap_err();
+    assert!(matches!(error, CallError::TooLarge { limit: 1000, .. }));
+    assert_eq!(
+        client.get("/big", "*/*", 100_000).await.unwrap().len(),
+        100_000
+    );
+}
+
+#[tokio::test]
+async fn a_path_that_is_none_is_refused_before_it_is_sent() {
+    let kube = FakeKube::start().await;
+    let client = connect(&kube).await;
+    let error = client.get("/a b\u{7}", "*/*", 1000).await.unwrap_err();
+    assert!(matches!(error, CallError::Garbled { .. }), "{error}");
+}

@@ -1,0 +1,140 @@
+//! A cluster to watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::client::{Access, Client};
+use super::super::health::{Board, WatchHealth};
+use super::super::inventory::Watches;
+use crate::core::inventory::{Inventory, Pod};
+use crate::testing::fake_kube::FakeKube;
+
+pub(super) const PODS: &str = "/api/v1/pods";
+pub(super) const SERVICES: &str = "/api/v1/services";
+
+/// A limit that only a hang reaches.
+const GENEROUS: Duration = Duration::from_secs(60);
+
+/// A server and the watches on it.
+pub(super) struct Scene {
+    pub(super) kube: FakeKube,
+    pub(super) board: Board,
+    pub(super) watches: Watches,
+}
+
+impl Scene {
+    /// A server with a node, a namespace and what `fill` puts there.
+    pub(super) async fn start(fill: impl FnOnce(&FakeKube)) -> Self {
+        let kube = FakeKube::start().await;
+        kube.put(
+            "/api/v1/nodes",
+            json!({"metadata": {"name": "n1", "uid": "n"}}),
+        );
+        kube.put(
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "ml", "uid": "m", "labels": {"team": "a"}}}),
+        );
+        fill(&kube);
+        Self::watching(kube).await
+    }
+
+    pub(super) async fn watching(kube: FakeKube) -> Self {
+        let client = connect(&kube).await;
+        let board = Board::default();
+        let watches = Watches::start(&client, &board);
+        Self {
+            kube,
+            board,
+            watches,
+        }
+    }
+
+    /// The first inventory that is as wanted.
+    pub(super) async fn until(&self, wanted: impl Fn(&Inventory) -> bool) -> Arc<Inventory> {
+        let mut watch = self.watches.subscribe();
+        let found = watch.wait_for(|inventory| wanted(inventory));
+        match tokio::time::timeout(GENEROUS, found).await {
+            Ok(found) => Arc::clone(&found.unwrap()),
+            Err(_) => panic!(
+                "never: {:?} {:?}",
+                self.watches.inventory(),
+                self.board.watches()
+            ),
+        }
+    }
+
+    pub(super) async fn until_pods(&self, names: &[&str]) -> Arc<Inventory> {
+        self.until(|inventory| {
+            let known: Vec<&str> = inventory.pods.iter().map(|pod| &*pod.name).collect();
+            known == names
+        })
+        .await
+    }
+
+    pub(super) fn health(&self, name: &str) -> WatchHealth {
+        let watches = self.board.watches();
+        let found = watches.into_iter().find(|watch| &*watch.name == name);
+        found.expect("the watch is on the board")
+    }
+}
+
+pub(super) async fn connect(kube: &FakeKube) -> Client {
+    let access = Access::Kubeconfig(kube.kubeconfig());
+    Client::connect(&access).await.unwrap()
+}
+
+/// Waits for a state.
+pub(super) async fn eventually(what: &str, reached: impl Fn() -> bool) {
+    let poll = async {
+        while !reached() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(GENEROUS, poll).await.is_ok(),
+        "never: {what}"
+    );
+}
+
+/// A running pod with a GPU on `n1`.
+pub(super) fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "ml", "uid": name, "labels": {"app": "infer"}},
+        "spec": {"nodeName": "n1", "containers": [
+            {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        "status": {"phase": "Running", "startTime": "2026-11-21T10:00:00Z"},
+    })
+}
+
+/// The same with a controller.
+pub(super) fn owned(mut object: Value, api_version: &str, kind: &str, name: &str) -> Value {
+    object["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "v1", "kind": "Secret", "name": "not-a-controller", "uid": "x"},
+        {"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": true},
+    ]);
+    object
+}
+
+/// An owner: metadata only.
+pub(super) fn object(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "ml", "uid": name, "labels": {"of": name}}})
+}
+
+/// The owners of a pod, as `resource/name`.
+pub(super) fn owners(inventory: &Inventory, pod: &Pod) -> Vec<String> {
+    let owners = pod.owners.iter();
+    owners
+        .map(|index| {
+            let workload = &inventory.workloads[*index as usize];
+            format!("{}/{}", workload.kind.resource, workload.name)
+        })
+        .collect()
+}
+
+/// The owners of a pod by its name.
+pub(super) fn owners_of(inventory: &Inventory, name: &str) -> Vec<String> {
+    let pod = inventory.pod("ml", name);
+    pod.map(|pod| owners(inventory, pod)).unwrap_or_default()
+}

@@ -1,0 +1,9 @@
+//! The watches against a server that lists, forgets, forbids and breaks.
+
+mod authentication;
+mod client;
+mod fixture;
+mod owners;
+mod reduction;
+mod reviews;
+mod watches;

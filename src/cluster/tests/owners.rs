@@ -1,0 +1,180 @@
+use serde_json::json;
+
+use super::fixture::{PODS, Scene, eventually, object, owned, owners_of, pod};
+use crate::testing::fake_kube::{FakeKube, Fault};
+
+const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
+const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
+
+/// A pod of a Deployment.
+fn deployment(kube: &FakeKube) {
+    kube.serve("apps/v1", "replicasets", "ReplicaSet");
+    kube.serve("apps/v1", "deployments", "Deployment");
+    kube.put(DEPLOYMENTS, object("infer"));
+    kube.put(
+        REPLICA_SETS,
+        owned(object("infer-1"), "apps/v1", "Deployment", "infer"),
+    );
+    kube.put(PODS, owned(pod("a"), "apps/v1", "ReplicaSet", "infer-1"));
+}
+
+const BOTH: [&str; 2] = ["replicasets.apps/infer-1", "deployments.apps/infer"];
+
+#[tokio::test]
+async fn controllers_are_followed_upward_and_the_first_inventory_has_them() {
+    let scene = Scene::start(deployment).await;
+    let inventory = scene.until_pods(&["a"]).await;
+    assert_eq!(owners_of(&inventory, "a"), BOTH);
+    let workload = &inventory.workloads[1];
+    assert_eq!(&*workload.kind.kind, "Deployment");
+    assert_eq!(&*workload.kind.api_version, "apps/v1");
+    assert_eq!(workload.labels.get("of"), Some("infer"));
+}
+
+#[tokio::test]
+async fn only_kinds_that_own_gpu_pods_are_asked_for() {
+    let scene = Scene::start(|kube| {
+        deployment(kube);
+        kube.serve("batch/v1", "jobs", "Job");
+        let mut idle = owned(pod("b"), "batch/v1", "Job", "sweep");
+        idle["spec"]["containers"] = json!([{"name": "c"}]);
+        kube.put(PODS, idle);
+    })
+    .await;
+    scene.until(|now| owners_of(now, "a").len() == 2).await;
+    assert!(scene.kube.queries("/apis/batch/v1").is_empty());
+    let mut busy = owned(pod("b"), "batch/v1", "Job", "sweep");
+    busy["metadata"]["uid"] = "again".into();
+    scene.kube.put("/apis/batch/v1/jobs", object("sweep"));
+    scene.kube.put(PODS, busy);
+    scene
+        .until(|now| owners_of(now, "b") == ["jobs.batch/sweep"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_custom_kind_found_by_discovery_is_an_owner_like_any_other() {
+    let scene = Scene::start(|kube| {
+        kube.serve("ray.io/v1", "rayclusters", "RayCluster");
+        kube.serve("ray.io/v1", "rayservices", "RayService");
+        kube.put("/apis/ray.io/v1/rayservices", object("serve"));
+        kube.put(
+            "/apis/ray.io/v1/rayclusters",
+            owned(object("cluster"), "ray.io/v1", "RayService", "serve"),
+        );
+        kube.put(PODS, owned(pod("a"), "ray.io/v1", "RayCluster", "cluster"));
+    })
+    .await;
+    let inventory = scene.until_pods(&["a"]).await;
+    assert_eq!(
+        owners_of(&inventory, "a"),
+        ["rayclusters.ray.io/cluster", "rayservices.ray.io/serve"]
+    );
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_served_any_more_is_replaced_by_the_preferred_one() {
+    let scene = Scene::start(|kube| {
+        kube.serve("ray.io/v1", "rayclusters", "RayCluster");
+        kube.document(
+            "/apis/ray.io",
+            json!({"preferredVersion": {"groupVersion": "ray.io/v1", "version": "v1"}}),
+        );
+        kube.put("/apis/ray.io/v1/rayclusters", object("cluster"));
+        kube.put(
+            PODS,
+            owned(pod("a"), "ray.io/v1alpha1", "RayCluster", "cluster"),
+        );
+    })
+    .await;
+    let inventory = scene.until_pods(&["a"]).await;
+    assert_eq!(owners_of(&inventory, "a"), ["rayclusters.ray.io/cluster"]);
+}
+
+#[tokio::test]
+async fn where_a_right_is_missing_the_chain_ends_and_the_rule_is_told() {
+    let scene = Scene::start(|kube| {
+        deployment(kube);
+        kube.fault(DEPLOYMENTS, Fault::Forbidden);
+        kube.serve("ray.io/v1", "rayclusters", "RayCluster");
+        kube.fault("/apis/ray.io/v1/rayclusters", Fault::Forbidden);
+        kube.put(PODS, owned(pod("b"), "ray.io/v1", "RayCluster", "cluster"));
+    })
+    .await;
+    let inventory = scene.until_pods(&["a", "b"]).await;
+    // Known by name, from the reference.
+    assert_eq!(owners_of(&inventory, "a"), BOTH);
+    assert_eq!(owners_of(&inventory, "b"), ["rayclusters.ray.io/cluster"]);
+    assert!(inventory.workloads.iter().any(|w| w.labels.is_empty()));
+    let health = format!("{:?}", scene.health("rayclusters.ray.io").state);
+    assert!(
+        health.contains(r#"resources: [\"rayclusters\"]"#),
+        "{health}"
+    );
+    eventually("the others are ready", || scene.board.unready().is_empty()).await;
+}
+
+#[tokio::test]
+async fn kinds_that_nobody_serves_or_that_are_no_names_cost_nothing() {
+    let scene = Scene::start(|kube| {
+        kube.put(PODS, owned(pod("a"), "made.up/v1", "Nothing", "x"));
+        kube.put(PODS, owned(pod("b"), "../../api/v1", "Secret", "x"));
+        kube.put(PODS, owned(pod("c"), "v1?watch=1", "Pod", "x"));
+        kube.document(
+            "/apis/odd/v1",
+            json!({"resources": [{"name": "a/b", "kind": "Odd", "namespaced": true, "verbs": ["list", "watch"]},
+                                 {"name": "../x", "kind": "Odd", "namespaced": true, "verbs": ["list", "watch"]}]}),
+        );
+        kube.put(PODS, owned(pod("d"), "odd/v1", "Odd", "x"));
+        kube.document("/apis/junk/v1", json!([1]));
+        kube.put(PODS, owned(pod("e"), "junk/v1", "Junk", "x"));
+        kube.put(PODS, owned(pod("f"), "v1", "Node", "n1"));
+    })
+    .await;
+    let inventory = scene.until_pods(&["a", "b", "c", "d", "e", "f"]).await;
+    assert!(inventory.workloads.is_empty(), "{:?}", inventory.workloads);
+    assert!(scene.board.unready().is_empty());
+}
+
+#[tokio::test]
+async fn an_owner_of_the_same_name_that_came_later_is_another_one() {
+    let scene = Scene::start(|kube| {
+        deployment(kube);
+        let mut later = object("infer-1");
+        later["metadata"]["uid"] = "later".into();
+        kube.put(REPLICA_SETS, later);
+    })
+    .await;
+    let inventory = scene.until_pods(&["a"]).await;
+    assert!(owners_of(&inventory, "a").is_empty());
+}
+
+#[tokio::test]
+async fn references_in_a_ring_end_and_a_pod_that_controls_pods_hands_on_its_own() {
+    let scene = Scene::start(|kube| {
+        deployment(kube);
+        kube.put(
+            DEPLOYMENTS,
+            owned(object("infer"), "apps/v1", "ReplicaSet", "infer-1"),
+        );
+        kube.put(PODS, owned(pod("executor"), "v1", "Pod", "a"));
+    })
+    .await;
+    let inventory = scene.until_pods(&["a", "executor"]).await;
+    let chain = owners_of(&inventory, "a");
+    assert_eq!(chain.len(), 8);
+    assert_eq!(chain[..2], BOTH);
+    assert_eq!(owners_of(&inventory, "executor")[..2], BOTH);
+}
+
+#[tokio::test]
+async fn a_kind_that_is_served_no_longer_has_no_objects() {
+    let scene = Scene::start(deployment).await;
+    scene.until(|now| owners_of(now, "a").len() == 2).await;
+    scene.kube.fault(REPLICA_SETS, Fault::Status(404));
+    scene
+        .kube
+        .document("/apis/apps/v1", json!({"resources": []}));
+    scene.kube.cut_watches();
+    scene.until(|now| owners_of(now, "a").is_empty()).await;
+}

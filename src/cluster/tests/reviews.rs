@@ -1,0 +1,164 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::review::KubeReviewer;
+use super::fixture::connect;
+use crate::security::identity::Identity;
+use crate::security::reviewer::{Access, AccessVerdict, Reviewer, Token, TokenVerdict};
+use crate::testing::fake_kube::{FakeKube, Fault};
+
+const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+async fn token(status: Value, audiences: &[String]) -> (TokenVerdict, Value) {
+    let kube = FakeKube::start().await;
+    kube.document(TOKENS, json!({"status": status}));
+    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let verdict = reviewer.token(&Token("t0k3n".to_owned()), audiences).await;
+    (verdict.unwrap(), kube.posts().remove(0))
+}
+
+async fn access(status: Value, what: Access) -> (AccessVerdict, Value) {
+    let kube = FakeKube::start().await;
+    kube.document(ACCESS, json!({"status": status}));
+    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let who = Identity {
+        user: "alice".to_owned(),
+        uid: Some("7".to_owned()),
+        groups: vec!["dev".to_owned()],
+        extra: BTreeMap::from([("scope".to_owned(), vec!["a".to_owned()])]),
+    };
+    let verdict = reviewer.access(&who, &what).await;
+    (verdict.unwrap(), kube.posts().remove(0))
+}
+
+fn probe() -> Access {
+    Access::NonResource {
+        verb: "get".to_owned(),
+        path: "/apis".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_known_token_is_its_user_with_groups_and_extras() {
+    let status = json!({"authenticated": true, "user": {
+        "username": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"], "none": null}}});
+    let (verdict, posted) = token(status, &[]).await;
+    let TokenVerdict::Authenticated(identity) = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(identity.user, "alice");
+    assert_eq!(identity.uid.as_deref(), Some("7"));
+    assert_eq!(identity.groups, ["dev"]);
+    assert_eq!(identity.extra["scope"], ["a"]);
+    assert_eq!(posted["kind"], "TokenReview");
+    assert_eq!(posted["spec"], json!({"token": "t0k3n"}));
+}
+
+#[tokio::test]
+async fn a_token_is_refused_unless_the_server_vouches_for_user_and_audience() {
+    let wanted = ["metrics".to_owned()];
+    let user = json!({"username": "alice"});
+    for status in [
+        json!({}),
+        json!({"authenticated": false, "user": user, "error": "expired"}),
+        json!({"authenticated": true}),
+        json!({"authenticated": true, "user": {"username": ""}}),
+    ] {
+        let (verdict, _) = token(status.clone(), &[]).await;
+        assert!(matches!(verdict, TokenVerdict::Refused(_)), "{status}");
+    }
+    for audiences in [json!(null), json!([]), json!(["other"])] {
+        let status = json!({"authenticated": true, "user": user, "audiences": audiences});
+        let (verdict, _) = token(status, &wanted).await;
+        assert!(matches!(verdict, TokenVerdict::Refused(_)), "{audiences}");
+    }
+    let status = json!({"authenticated": true, "user": user, "audiences": ["metrics"]});
+    let (verdict, posted) = token(status, &wanted).await;
+    assert!(matches!(verdict, TokenVerdict::Authenticated(_)));
+    assert_eq!(posted["spec"]["audiences"], json!(["metrics"]));
+}
+
+#[tokio::test]
+async fn access_is_asked_for_with_all_attributes() {
+    let what = Access::Resource {
+        verb: "get".to_owned(),
+        group: "custom.metrics.k8s.io".to_owned(),
+        version: "v1beta2".to_owned(),
+        resource: "pods".to_owned(),
+        subresource: "m".to_owned(),
+        namespace: "ml".to_owned(),
+        name: "*".to_owned(),
+    };
+    let (verdict, posted) = access(json!({"allowed": true}), what).await;
+    assert_eq!(verdict, AccessVerdict::Allowed);
+    assert_eq!(
+        posted["spec"],
+        json!({"user": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"]},
+               "resourceAttributes": {"namespace": "ml", "verb": "get", "group": "custom.metrics.k8s.io",
+                   "version": "v1beta2", "resource": "pods", "subresource": "m", "name": "*"}})
+    );
+    let (_, posted) = access(json!({"allowed": true}), probe()).await;
+    assert_eq!(
+        posted["spec"]["nonResourceAttributes"],
+        json!({"path": "/apis", "verb": "get"})
+    );
+}
+
+#[tokio::test]
+async fn only_allowed_and_not_denied_is_allowed() {
+    for status in [
+        json!({}),
+        json!({"allowed": false, "reason": "no rule"}),
+        json!({"allowed": true, "denied": true}),
+    ] {
+        let (verdict, _) = access(status.clone(), probe()).await;
+        assert!(matches!(verdict, AccessVerdict::Refused(_)), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_review_that_cannot_be_had_is_an_error_with_the_remedy_and_without_the_token() {
+    let kube = FakeKube::start().await;
+    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let ask = || async {
+        let answer = reviewer.token(&Token("t0k3n".to_owned()), &[]).await;
+        answer.unwrap_err().to_string()
+    };
+    kube.fault(TOKENS, Fault::Forbidden);
+    let forbidden = ask().await;
+    assert!(forbidden.contains("system:auth-delegator"), "{forbidden}");
+    for text in [
+        "",
+        "{}",
+        "null",
+        r#"{"spec":{"token":"t0k3n"},"status":"t0k3n"}"#,
+    ] {
+        kube.fault(TOKENS, Fault::Text(text.to_owned()));
+        let error = ask().await;
+        assert!(
+            error.contains("not an answer of the Kubernetes API"),
+            "{error}"
+        );
+        assert!(!error.contains("t0k3n"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_passing_failure_is_tried_again() {
+    let kube = FakeKube::start().await;
+    kube.document(
+        TOKENS,
+        json!({"status": {"authenticated": true, "user": {"username": "a"}}}),
+    );
+    kube.fault(TOKENS, Fault::Status(503));
+    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let token = Token("t0k3n".to_owned());
+    let mend = async {
+        super::fixture::eventually("asked", || !kube.queries(TOKENS).is_empty()).await;
+        kube.heal(TOKENS);
+    };
+    let (answer, ()) = tokio::join!(reviewer.token(&token, &[]), mend);
+    assert!(matches!(answer, Ok(TokenVerdict::Authenticated(_))));
+}

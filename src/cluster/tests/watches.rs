@@ -1,0 +1,322 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::super::client::{Access, Client};
+use super::super::health::{Board, WatchState};
+use super::super::inventory::Watches;
+use super::fixture::{PODS, SERVICES, Scene, eventually, owners_of, pod};
+use crate::core::inventory::{Authority, PodPhase};
+use crate::core::time::Timestamp;
+use crate::testing::fake_kube::{FakeKube, Fault, kubeconfig};
+
+#[tokio::test]
+async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
+    let scene = Scene::start(|kube| {
+        for name in ["b", "a"] {
+            kube.put(PODS, pod(name));
+        }
+    })
+    .await;
+    let inventory = scene.until_pods(&["a", "b"]).await;
+    assert_eq!(inventory.authority, Authority::Cluster);
+    let pod = inventory.pod("ml", "a").unwrap();
+    assert_eq!(pod.node.as_deref(), Some("n1"));
+    assert_eq!(pod.labels.get("app"), Some("infer"));
+    assert_eq!((pod.phase, pod.requests_gpu), (PodPhase::Running, true));
+    assert_eq!(pod.started, Some(Timestamp::from_secs(1_795_255_200)));
+    assert_eq!(inventory.namespaces[0].labels.get("team"), Some("a"));
+    assert_eq!(&*inventory.nodes[0].name, "n1");
+    eventually("ready", || scene.board.unready().is_empty()).await;
+    assert_eq!(scene.health("pods").objects, 2);
+}
+
+#[tokio::test]
+async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
+    let kube = FakeKube::start().await;
+    kube.put(PODS, pod("a"));
+    kube.fault("/api/v1/nodes", Fault::Stall);
+    let scene = Scene::watching(kube).await;
+    eventually("pods", || scene.health("pods").state == WatchState::Synced).await;
+    let inventory = scene.watches.inventory();
+    assert_eq!(inventory.authority, Authority::Cluster);
+    assert!(inventory.pods.is_empty());
+    assert!(
+        scene
+            .board
+            .unready()
+            .iter()
+            .any(|(name, _)| &**name == "nodes")
+    );
+}
+
+#[tokio::test]
+async fn a_list_of_many_pages_is_read_to_its_end() {
+    let names: Vec<String> = (0..620).map(|index| format!("pod-{index:04}")).collect();
+    let scene = Scene::start(|kube| {
+        for name in &names {
+            kube.put(PODS, pod(name));
+        }
+    })
+    .await;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    scene.until_pods(&names).await;
+    let lists = scene.kube.queries(PODS);
+    let pages = lists.iter().filter(|query| query.contains("limit=250"));
+    assert_eq!(pages.count(), 3);
+}
+
+#[tokio::test]
+async fn changes_arrive_and_those_that_mean_nothing_publish_nothing() {
+    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
+    scene.until_pods(&["a"]).await;
+    scene.kube.put(PODS, pod("b"));
+    let before = scene.until_pods(&["a", "b"]).await;
+    let mut beat = pod("a");
+    beat["status"]["conditions"] = json!([{"type": "Ready", "lastProbeTime": "later"}]);
+    scene.kube.put(PODS, beat);
+    let mut ending = pod("b");
+    ending["metadata"]["deletionTimestamp"] = "2026-11-21T10:05:00Z".into();
+    scene.kube.put(
+        "/api/v1/nodes",
+        json!({"metadata": {"name": "n1", "uid": "n"}}),
+    );
+    // A line behind it on the same watch, and the time a snapshot takes.
+    scene.kube.line(PODS, r#"{"type":"ADDED","object":{}}"#);
+    eventually("the beat has arrived", || {
+        scene.health("pods").left_out == 1
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(Arc::ptr_eq(&before, &scene.watches.inventory()));
+    scene.kube.put(PODS, ending);
+    let after = scene
+        .until(|now| now.pods.iter().any(|pod| pod.terminating))
+        .await;
+    assert!(!after.pod("ml", "b").unwrap().is_live());
+    scene.kube.delete(PODS, "ml", "b");
+    scene.until_pods(&["a"]).await;
+}
+
+#[tokio::test]
+async fn a_watch_that_breaks_resumes_where_it_was() {
+    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
+    scene.until_pods(&["a"]).await;
+    eventually("watching", || scene.kube.watchers(PODS) == 1).await;
+    scene.kube.cut_watches();
+    scene.kube.put(PODS, pod("b"));
+    scene.kube.delete(PODS, "ml", "a");
+    scene.until_pods(&["b"]).await;
+    assert_eq!(scene.health("pods").lists, 1, "resumed, not listed again");
+}
+
+#[tokio::test]
+async fn a_version_that_is_gone_is_listed_anew_and_what_left_meanwhile_is_gone() {
+    let scene = Scene::start(|kube| {
+        kube.put(PODS, pod("a"));
+        kube.put(PODS, pod("b"));
+    })
+    .await;
+    scene.until_pods(&["a", "b"]).await;
+    eventually("watching", || scene.kube.watchers(PODS) == 1).await;
+    scene.kube.forget(PODS, "ml", "a");
+    scene.kube.expire();
+    scene.kube.cut_watches();
+    scene.until_pods(&["b"]).await;
+    assert_eq!(scene.health("pods").lists, 2);
+    scene.kube.put(PODS, pod("c"));
+    scene.until_pods(&["b", "c"]).await;
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named_with_its_rule_and_granted_later_it_works() {
+    let kube = FakeKube::start().await;
+    kube.put(PODS, pod("a"));
+    kube.fault(PODS, Fault::Forbidden);
+    let scene = Scene::watching(kube).await;
+    eventually("refused", || scene.health("pods").failures > 0).await;
+    let unready = scene.board.unready();
+    let (_, reason) = unready.iter().find(|(name, _)| &**name == "pods").unwrap();
+    for part in [
+        "cannot list /api/v1/pods",
+        "ClusterRole",
+        r#"apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]"#,
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+    scene.kube.heal(PODS);
+    scene.until_pods(&["a"]).await;
+    eventually("ready", || scene.board.unready().is_empty()).await;
+}
+
+#[tokio::test]
+async fn while_the_server_is_away_what_is_known_is_kept_and_its_age_grows() {
+    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
+    scene.until_pods(&["a"]).await;
+    scene.kube.fault(PODS, Fault::Status(503));
+    scene.kube.cut_watches();
+    let broken = || matches!(scene.health("pods").state, WatchState::Broken { .. });
+    eventually("broken", broken).await;
+    assert_eq!(scene.watches.inventory().pods.len(), 1);
+    assert!(scene.board.unready().is_empty());
+    assert!(scene.health("pods").age(Instant::now()).is_some());
+    scene.kube.put(PODS, pod("b"));
+    scene.kube.heal(PODS);
+    scene.until_pods(&["a", "b"]).await;
+    eventually("mended", || {
+        scene.health("pods").state == WatchState::Synced
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_waits_for_a_server_that_is_started_later() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    std::fs::write(&path, kubeconfig(address)).unwrap();
+    let access = Access::Kubeconfig(path);
+    let client = Client::connect(&access).await.unwrap();
+    let board = Board::default();
+    let watches = Watches::start(&client, &board);
+    let says = || {
+        let unready = board.unready();
+        unready.len() == 4
+            && unready
+                .iter()
+                .all(|(_, why)| why.contains("cannot be reached"))
+    };
+    eventually("it says what it waits for", says).await;
+    assert!(board.unready()[0].1.contains(&address.to_string()));
+    let kube = FakeKube::on(tokio::net::TcpListener::bind(address).await.unwrap());
+    kube.put(PODS, pod("a"));
+    eventually("ready", || board.unready().is_empty()).await;
+    eventually("pods", || watches.inventory().pods.len() == 1).await;
+}
+
+#[tokio::test]
+async fn one_odd_object_is_left_out_and_holds_up_nothing() {
+    let scene = Scene::start(|kube| {
+        kube.put(PODS, pod("a"));
+        kube.put(PODS, pod("c"));
+        let mut odd = pod("b");
+        odd["metadata"]["labels"] = json!([1, 2]);
+        kube.put(PODS, odd);
+    })
+    .await;
+    scene.until_pods(&["a", "c"]).await;
+    assert_eq!(scene.health("pods").left_out, 1);
+    // One that cannot be read any more is not known any more.
+    let mut odd = pod("a");
+    odd["spec"]["containers"] = "none".into();
+    scene.kube.put(PODS, odd);
+    scene.until_pods(&["c"]).await;
+    for line in [
+        "",
+        r#"{"type":"TOMORROW","object":{"metadata":{}}}"#,
+        r#"{"type":"ADDED","object":{"metadata":{"name":""}}}"#,
+    ] {
+        scene.kube.line(PODS, line);
+    }
+    scene.kube.put(PODS, pod("d"));
+    scene.until_pods(&["c", "d"]).await;
+    assert_eq!(scene.health("pods").lists, 1);
+}
+
+#[tokio::test]
+async fn nonsense_on_a_watch_is_answered_by_a_new_list() {
+    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
+    scene.until_pods(&["a"]).await;
+    eventually("watching", || scene.kube.watchers(PODS) == 1).await;
+    scene.kube.forget(PODS, "ml", "a");
+    scene.kube.put(PODS, pod("b"));
+    scene.until_pods(&["a", "b"]).await;
+    scene.kube.line(PODS, "<html>proxy error</html>");
+    scene.until_pods(&["b"]).await;
+    assert_eq!(scene.health("pods").lists, 2);
+}
+
+#[tokio::test]
+async fn answers_that_are_no_lists_are_refused_and_asked_for_again() {
+    for text in [
+        "",
+        "null",
+        "[]",
+        "<html>",
+        r#"{"metadata":{},"items":[]}"#,
+        r#"{"items":1}"#,
+    ] {
+        let kube = FakeKube::start().await;
+        kube.fault(PODS, Fault::Text(text.to_owned()));
+        let scene = Scene::watching(kube).await;
+        eventually(text, || scene.health("pods").failures > 0).await;
+        let unready = scene.board.unready();
+        let pods = unready.iter().find(|(name, _)| &**name == "pods").unwrap();
+        assert!(
+            pods.1.contains("not an answer of the Kubernetes API"),
+            "{pods:?}"
+        );
+        scene.kube.heal(PODS);
+        eventually("ready", || scene.health("pods").state == WatchState::Synced).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cuts_every_watch_is_not_asked_in_a_rush() {
+    let scene = Scene::start(|kube| {
+        kube.put(PODS, pod("a"));
+        kube.fault(PODS, Fault::CutWatches);
+    })
+    .await;
+    scene.until_pods(&["a"]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let asked = scene.kube.queries(PODS).len();
+    assert!(asked < 12, "asked {asked} times");
+    scene.kube.heal(PODS);
+    scene.kube.put(PODS, pod("b"));
+    scene.until_pods(&["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn services_are_the_pods_they_select() {
+    let service = |name: &str, selector: serde_json::Value| {
+        json!({"metadata": {"name": name, "namespace": "ml", "labels": {"of": name}},
+               "spec": {"selector": selector}})
+    };
+    let scene = Scene::start(|kube| {
+        kube.put(PODS, pod("a"));
+        let mut other = pod("b");
+        other["metadata"]["labels"] = json!({"app": "train", "tier": "x"});
+        kube.put(PODS, other);
+        kube.put(SERVICES, service("infer", json!({"app": "infer"})));
+        kube.put(
+            SERVICES,
+            service("both", json!({"tier": "x", "app": "train"})),
+        );
+        kube.put(
+            SERVICES,
+            service("neither", json!({"tier": "x", "app": "infer"})),
+        );
+        kube.put(SERVICES, service("none", json!(null)));
+        let mut elsewhere = service("elsewhere", json!({"app": "infer"}));
+        elsewhere["metadata"]["namespace"] = "other".into();
+        kube.put(SERVICES, elsewhere);
+    })
+    .await;
+    let inventory = scene
+        .until(|now| owners_of(now, "a") == ["services/infer"])
+        .await;
+    assert_eq!(owners_of(&inventory, "b"), ["services/both"]);
+    assert_eq!(inventory.workloads.len(), 2);
+    scene
+        .kube
+        .put(SERVICES, service("infer", json!({"app": "train"})));
+    scene.until(|now| owners_of(now, "a").is_empty()).await;
+    scene.kube.delete(SERVICES, "ml", "both");
+    scene
+        .until(|now| owners_of(now, "b") == ["services/infer"])
+        .await;
+}
