@@ -16,9 +16,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("source", &["core", "config", "telemetry"]),
     ("provider", &["core"]),
     ("api", &["core", "provider", "telemetry"]),
-    ("cluster", &["core", "security", "telemetry"]),
+    ("certificates", &["core", "telemetry"]),
+    ("cluster", &["certificates", "core", "security", "telemetry"]),
     ("security", &["telemetry"]),
-    ("serve", &["config", "telemetry"]),
+    ("serve", &["certificates", "config", "telemetry"]),
     ("simulator", &["core"]),
     ("telemetry", &[]),
     (
@@ -40,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "api",
             "app",
+            "certificates",
             "config",
             "core",
             "dcgm",
