@@ -16,9 +16,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("source", &["core", "config", "telemetry"]),
     ("provider", &["core"]),
     ("api", &["core", "provider", "security", "telemetry"]),
-    ("cluster", &["core", "security", "telemetry"]),
+    ("certificates", &["core", "telemetry"]),
+    (
+        "cluster",
+        &["certificates", "core", "security", "telemetry"],
+    ),
     ("security", &["telemetry"]),
-    ("serve", &["config", "security", "telemetry"]),
+    (
+        "serve",
+        &["certificates", "config", "security", "telemetry"],
+    ),
     ("simulator", &["core"]),
     ("telemetry", &[]),
     (
@@ -41,6 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "api",
             "app",
+            "certificates",
             "config",
             "core",
             "dcgm",

@@ -25,6 +25,7 @@
 
 pub mod api;
 pub mod app;
+pub mod certificates;
 pub mod cli;
 pub mod cluster;
 pub mod config;

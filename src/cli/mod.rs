@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+pub mod certs;
 pub mod demo;
 
 use std::fmt::Display;
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// The whole thing on a laptop: a simulated GPU fleet, served over TLS.
     Demo(demo::DemoArgs),
+    /// An authority, a serving certificate and its key, for development.
+    Certs(certs::CertsArgs),
 }
 
 /// A parser of numbers that says which ones may be written.
@@ -77,6 +80,7 @@ pub fn run() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Demo(args) => runtime.block_on(demo::run(args)),
+        Command::Certs(args) => certs::run(&args, std::time::SystemTime::now()),
     };
     // A lookup that hangs in a blocking thread must not hold up the exit.
     runtime.shutdown_background();

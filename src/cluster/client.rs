@@ -129,6 +129,19 @@ impl Client {
         self.collect(&mut body, limit).await
     }
 
+    /// A merge patch (RFC 7386), its answer read whole.
+    pub(super) async fn patch(
+        &self,
+        path: &str,
+        body: Bytes,
+        limit: usize,
+    ) -> Result<Bytes, CallError> {
+        let mut body = self
+            .send(Method::PATCH, path, "application/json", body)
+            .await?;
+        self.collect(&mut body, limit).await
+    }
+
     /// The next piece of a body; `None` at its end.
     pub(super) async fn piece(
         &self,
@@ -186,13 +199,17 @@ impl Client {
         accept: &'static str,
         body: Bytes,
     ) -> Result<Body, CallError> {
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(USER_AGENT, HeaderValue::from_static(USER))
             .header(ACCEPT, HeaderValue::from_static(accept));
         if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static(content));
         }
         // Paths hold names that come from objects: one that is no path is an
         // answer we do not understand.

@@ -13,6 +13,7 @@
 //! [`health::Board`] says how all of them do. Every object is cut down to what
 //! is used before it is kept.
 
+pub mod apiservice;
 pub mod authentication;
 pub mod client;
 pub mod error;
@@ -23,6 +24,7 @@ mod owners;
 mod pool;
 mod reduce;
 pub mod review;
+pub mod secret;
 mod snapshot;
 mod state;
 #[cfg(test)]

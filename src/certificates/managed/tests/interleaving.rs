@@ -1,0 +1,141 @@
+//! Every order in which the calls of two replicas can happen.
+
+use std::time::SystemTime;
+
+use super::super::content::{self, Found};
+use super::world::{DAY, Stepped, Verifier, World, settings, start};
+
+/// How often each replica passes, and what the others see meanwhile.
+struct Scene {
+    world: World,
+    replicas: [Stepped; 2],
+    now: SystemTime,
+}
+
+/// Runs a scene in every order; what it says at the end of each. The first
+/// replica makes `passes.0` passes, the second `passes.1`.
+fn in_every_order<T>(
+    passes: (usize, usize),
+    scene: impl Fn() -> Scene,
+    end: impl Fn(&mut Scene) -> T,
+) -> Vec<T> {
+    let mut verifier = Verifier::default();
+    let mut script: Vec<usize> = Vec::new();
+    let mut ends = Vec::new();
+    loop {
+        let mut scene = scene();
+        let mut left = [passes.0, passes.1];
+        let mut taken = Vec::new();
+        while left != [0, 0] {
+            let free: Vec<usize> = (0..2).filter(|replica| left[*replica] > 0).collect();
+            let choice = script.get(taken.len()).copied().unwrap_or(0);
+            taken.push((choice, free.len()));
+            let replica = free[choice];
+            if scene.replicas[replica].step(scene.now) {
+                left[replica] -= 1;
+            }
+            verifier.check(&scene.world, &scene.replicas, scene.now);
+        }
+        ends.push(end(&mut scene));
+        while taken
+            .last()
+            .is_some_and(|(choice, free)| choice + 1 == *free)
+        {
+            taken.pop();
+        }
+        let Some((choice, _)) = taken.pop() else {
+            return ends;
+        };
+        script = taken.into_iter().map(|(choice, _)| choice).collect();
+        script.push(choice + 1);
+    }
+}
+
+fn scene() -> Scene {
+    let settings = settings(1);
+    let world = World::new(&settings);
+    let replicas = [(); 2].map(|()| Stepped::new(&world, &settings));
+    Scene {
+        world,
+        replicas,
+        now: start(),
+    }
+}
+
+/// Both replicas serve; then time passes.
+fn settled(later: u32) -> Scene {
+    let mut scene = scene();
+    let now = scene.now;
+    for replica in &mut scene.replicas {
+        replica.pass(now);
+    }
+    scene.now += DAY * later;
+    scene
+}
+
+fn authorities(world: &World) -> content::Authorities {
+    match content::read(&world.secret()) {
+        Found::Whole(content) => content.authorities,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn two_replicas_that_start_together_agree_on_one_pair() {
+    let ends = in_every_order((1, 1), scene, |scene| {
+        assert_eq!(scene.world.lock().secret_writes, 1);
+        assert_eq!(scene.replicas[0].leaf(), scene.replicas[1].leaf());
+    });
+    assert!(ends.len() > 50, "{} orders", ends.len());
+}
+
+#[test]
+fn a_renewal_at_a_time_is_one_renewal() {
+    in_every_order(
+        (1, 1),
+        || settled(61),
+        |scene| {
+            assert_eq!(scene.world.lock().secret_writes, 2);
+            assert_eq!(scene.replicas[0].leaf(), scene.replicas[1].leaf());
+        },
+    );
+}
+
+#[test]
+fn one_replica_changes_the_authority_while_the_other_is_slow() {
+    let old = || {
+        let mut scene = settled(0);
+        // The serving certificates were renewed in time.
+        for _ in 0..4 {
+            scene.now += DAY * 61;
+            scene.replicas[0].pass(scene.now);
+            scene.replicas[1].pass(scene.now);
+        }
+        let now = scene.now;
+        assert!(
+            authorities(&scene.world).next.is_some()
+                || authorities(&scene.world).retired.is_empty()
+        );
+        scene.now = now;
+        scene
+    };
+    let ends = in_every_order((3, 1), old, |scene| authorities(&scene.world).retired.len());
+    assert!(ends.contains(&1), "the authority was never changed");
+}
+
+#[test]
+fn a_lost_secret_is_restored_by_one_who_knows_it() {
+    let lost = || {
+        let mut scene = settled(1);
+        scene.world.change_secret(std::collections::BTreeMap::clear);
+        scene.replicas[1].restart();
+        scene
+    };
+    in_every_order((2, 2), lost, |scene| {
+        let now = scene.now;
+        for _ in 0..2 {
+            scene.replicas.iter_mut().for_each(|it| it.pass(now));
+        }
+        assert_eq!(scene.replicas[0].leaf(), scene.replicas[1].leaf());
+    });
+}

@@ -1,0 +1,6 @@
+//! Replicas that share a Secret and APIServices.
+
+mod interleaving;
+mod properties;
+mod rules;
+mod world;

@@ -1,0 +1,133 @@
+//! Three replicas, three APIServices, a year and what people do to them.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::content::ALL;
+use super::world::{DAY, Stepped, Verifier, World, settings, start};
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A replica makes some calls.
+    Step(usize, usize),
+    /// Time passes, in hours.
+    Wait(u32),
+    /// A replica's process starts anew.
+    Restart(usize),
+    /// Somebody re-applies an APIService so that its bundle is gone.
+    Bundle(usize),
+    /// Somebody empties a value of the Secret, or all of them.
+    Secret(Option<usize>),
+}
+
+/// The Secret and the bundles are not lost in one run: a replica that restores
+/// an overtaken Secret would then know nothing of the newest authority.
+fn event(secret: bool) -> impl Strategy<Value = Event> {
+    let fault = if secret {
+        prop::option::of(0..ALL.len())
+            .prop_map(Event::Secret)
+            .boxed()
+    } else {
+        (0..3_usize).prop_map(Event::Bundle).boxed()
+    };
+    prop_oneof![
+        60 => (0..3_usize, 1..12_usize).prop_map(|(replica, calls)| Event::Step(replica, calls)),
+        20 => (1..24 * 15_u32).prop_map(Event::Wait),
+        4 => (0..3_usize).prop_map(Event::Restart),
+        4 => fault,
+    ]
+}
+
+fn events() -> impl Strategy<Value = (Vec<Event>, [u64; 3])> {
+    let events = any::<bool>().prop_flat_map(|secret| prop::collection::vec(event(secret), 1..200));
+    // Clocks may be half an hour apart.
+    (events, prop::array::uniform3(0..1800_u64))
+}
+
+fn run(events: &[Event], ahead: [u64; 3]) {
+    let settings = settings(3);
+    let world = World::new(&settings);
+    let mut verifier = Verifier::default();
+    let mut now = start();
+    let mut replicas = ahead.map(|ahead| {
+        let mut replica = Stepped::new(&world, &settings);
+        replica.ahead = Duration::from_secs(ahead);
+        replica
+    });
+    for event in events {
+        match *event {
+            Event::Step(replica, calls) => {
+                for _ in 0..calls {
+                    replicas[replica].step(now);
+                    verifier.check(&world, &replicas, now);
+                }
+            }
+            Event::Wait(hours) => now += Duration::from_secs(3600) * hours,
+            Event::Restart(replica) => replicas[replica].restart(),
+            Event::Bundle(number) => {
+                let name = &settings.apiservices[number];
+                world.change_entry(name, |entry| entry.bundle.clear());
+            }
+            Event::Secret(key) => world.change_secret(|data| match key {
+                None => data.clear(),
+                Some(key) => drop(data.insert(ALL[key].to_owned(), b"garbage".to_vec())),
+            }),
+        }
+        verifier.check(&world, &replicas, now);
+    }
+    // Left alone they agree and are content.
+    for _ in 0..4 {
+        for replica in &mut replicas {
+            replica.pass(now);
+        }
+        now += Duration::from_secs(10);
+    }
+    let writes = (world.lock().secret_writes, world.lock().bundle_writes);
+    for replica in &mut replicas {
+        replica.pass(now);
+        let status = replica.serving.status.borrow().clone();
+        assert_eq!(status.ready(now), Ok(()));
+        assert_eq!(status.registered(), Ok(()));
+        assert_eq!(status.state, crate::certificates::State::Serving);
+    }
+    let after = (world.lock().secret_writes, world.lock().bundle_writes);
+    assert_eq!(writes, after, "replicas take turns");
+    assert_eq!(replicas[0].leaf(), replicas[1].leaf());
+    assert_eq!(replicas[1].leaf(), replicas[2].leaf());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_any_replica_serves_is_trusted_by_every_bundle((events, ahead) in events()) {
+        run(&events, ahead);
+    }
+}
+
+#[test]
+fn replicas_that_pass_every_day_serve_a_fresh_pair_for_five_years() {
+    let settings = settings(3);
+    let world = World::new(&settings);
+    let mut verifier = Verifier::default();
+    let mut replicas = [(); 2].map(|()| Stepped::new(&world, &settings));
+    let mut leaves = std::collections::BTreeSet::new();
+    for day in 0..5 * 365 {
+        let now = start() + DAY * day;
+        for number in 0..2 {
+            replicas[number].pass(now);
+            verifier.check(&world, &replicas, now);
+        }
+        for replica in &replicas {
+            let pair = replica.serving.in_force.pair().unwrap();
+            assert!(pair.not_after() > now + DAY * 28, "day {day}");
+            leaves.insert(replica.leaf());
+        }
+        for bundle in world.bundles() {
+            let count = bundle.windows(5).filter(|it| it == b"BEGIN").count();
+            assert!((1..=2).contains(&count), "day {day}: {count} authorities");
+        }
+    }
+    assert!((25..45).contains(&leaves.len()), "{} pairs", leaves.len());
+}

@@ -1,0 +1,288 @@
+//! Rule by rule: one replica, one thing wrong.
+
+use std::time::Duration;
+
+use super::super::content::{self, Found, anchors};
+use super::super::store::ServiceName;
+use super::world::{DAY, Stepped, World, settings, start};
+use crate::certificates::authority::{Authority, Validity};
+use crate::certificates::{Registration, State};
+
+const NAME: &str = "v1beta2.custom.metrics.k8s.io";
+
+fn scene() -> (World, Stepped) {
+    let settings = settings(1);
+    let world = World::new(&settings);
+    let mut replica = Stepped::new(&world, &settings);
+    replica.pass(start());
+    (world, replica)
+}
+
+fn other() -> ServiceName {
+    ServiceName {
+        namespace: "monitoring".to_owned(),
+        name: "prometheus-adapter".to_owned(),
+    }
+}
+
+fn foreign_authority() -> String {
+    let validity = Validity {
+        not_before: start() - DAY,
+        not_after: start() + DAY * 3650,
+    };
+    let authority = Authority::new("somebody else", validity).unwrap();
+    authority.certificate_pem()
+}
+
+#[test]
+fn the_first_pass_makes_registers_and_serves_a_pair() {
+    let (world, replica) = scene();
+    assert_eq!(replica.registration(NAME), Registration::Registered);
+    let pair = replica.serving.in_force.pair().unwrap();
+    let names = [
+        "gpu-metrics-apiserver.gpu-metrics.svc",
+        "gpu-metrics-apiserver.gpu-metrics.svc.cluster.local",
+        "gpu-metrics-apiserver.gpu-metrics",
+    ];
+    assert_eq!(pair.names(), names);
+    assert_eq!(pair.not_after(), start() + DAY * 90);
+    assert_eq!(pair.not_before(), start() - Duration::from_secs(3600));
+    assert_eq!(
+        world.entry(NAME).bundle,
+        world.secret()[content::CA_CERTIFICATE]
+    );
+    let (_, parsed) = x509_parser::parse_x509_certificate(&pair.chain()[0]).unwrap();
+    let usage = parsed.extended_key_usage().unwrap().unwrap().value;
+    assert!(usage.server_auth && !usage.client_auth && !usage.any);
+}
+
+#[test]
+fn a_content_without_trouble_is_written_once() {
+    let (world, mut replica) = scene();
+    for hour in 0..48 {
+        replica.pass(start() + Duration::from_secs(3600) * hour);
+    }
+    assert_eq!(world.lock().secret_writes, 1);
+    assert_eq!(world.lock().bundle_writes, 1);
+}
+
+#[test]
+fn a_pair_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() {
+    let (world, mut replica) = scene();
+    let (leaf, bundle) = (replica.leaf(), world.entry(NAME).bundle);
+    replica.pass(start() + DAY * 59);
+    assert_eq!(replica.leaf(), leaf);
+    replica.pass(start() + DAY * 61);
+    assert_ne!(replica.leaf(), leaf);
+    assert_eq!(world.entry(NAME).bundle, bundle);
+}
+
+#[test]
+fn an_announced_authority_signs_only_when_every_bundle_holds_it() {
+    let (world, mut replica) = scene();
+    let mut now = start();
+    for _ in 0..4 {
+        now += DAY * 61;
+        replica.pass(now);
+    }
+    replica.pass(now);
+    world.lock().bundle_writes_fail = Some("forbidden".to_owned());
+    world.change_entry(NAME, |entry| entry.bundle.clear());
+    for _ in 0..3 {
+        now += DAY;
+        replica.pass(now);
+    }
+    let announced = |world: &World| match content::read(&world.secret()) {
+        Found::Whole(content) => content.authorities.next.is_some(),
+        other => panic!("{other:?}"),
+    };
+    let retired = |world: &World| match content::read(&world.secret()) {
+        Found::Whole(content) => content.authorities.retired.len(),
+        other => panic!("{other:?}"),
+    };
+    let before = retired(&world);
+    if before == 0 {
+        assert!(announced(&world), "it waits");
+    }
+    assert!(matches!(
+        replica.registration(NAME),
+        Registration::Failing(_)
+    ));
+    world.lock().bundle_writes_fail = None;
+    for _ in 0..3 {
+        replica.pass(now);
+    }
+    assert!(!announced(&world));
+    assert_eq!(retired(&world), 1, "the old authority stays trusted");
+    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 2);
+}
+
+#[test]
+fn an_emptied_bundle_is_filled_again_and_the_pair_stays() {
+    let (world, mut replica) = scene();
+    let leaf = replica.leaf();
+    world.apply(NAME, Some(super::world::ours()));
+    replica.pass(start());
+    assert!(!world.entry(NAME).bundle.is_empty());
+    assert_eq!(replica.leaf(), leaf);
+}
+
+#[test]
+fn an_apiservice_of_another_server_is_left_alone_and_said() {
+    let (world, mut replica) = scene();
+    world.apply(NAME, Some(other()));
+    replica.pass(start());
+    let Registration::Foreign(why) = replica.registration(NAME) else {
+        panic!("{:?}", replica.registration(NAME));
+    };
+    assert!(why.contains("monitoring/prometheus-adapter"), "{why}");
+    assert!(why.contains("--take-over"), "{why}");
+    assert!(world.entry(NAME).bundle.is_empty());
+    let status = replica.serving.status.borrow();
+    assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
+    assert_eq!(status.registered(), Err(why));
+}
+
+#[test]
+fn an_apiservice_of_another_server_is_taken_over_by_order() {
+    let mut settings = settings(1);
+    settings.take_over = true;
+    let world = World::new(&settings);
+    world.apply(NAME, Some(other()));
+    let mut replica = Stepped::new(&world, &settings);
+    replica.pass(start());
+    let entry = world.entry(NAME);
+    assert_eq!(entry.service, Some(super::world::ours()));
+    assert!(!entry.bundle.is_empty());
+    assert_eq!(replica.registration(NAME), Registration::Registered);
+}
+
+#[test]
+fn an_absent_apiservice_is_said_and_no_reason_to_be_unready() {
+    let (world, mut replica) = scene();
+    world.remove_entry(NAME);
+    replica.pass(start());
+    let Registration::Absent(why) = replica.registration(NAME) else {
+        panic!("{:?}", replica.registration(NAME));
+    };
+    assert!(why.contains("manifests/apiservices.yaml"), "{why}");
+    assert_eq!(replica.serving.status.borrow().ready(start()), Ok(()));
+}
+
+#[test]
+fn one_that_trusts_anybody_trusts_us_alone_afterwards() {
+    let (world, mut replica) = scene();
+    world.change_entry(NAME, |entry| {
+        entry.insecure = true;
+        entry.bundle.clear();
+    });
+    replica.pass(start());
+    let entry = world.entry(NAME);
+    assert!(!entry.insecure && !entry.bundle.is_empty());
+}
+
+#[test]
+fn an_apiservice_that_cert_manager_writes_is_left_to_it() {
+    let (world, mut replica) = scene();
+    world.change_entry(NAME, |entry| {
+        entry.injected = Some("cert-manager.io/inject-ca-from".to_owned());
+        entry.bundle = b"theirs".to_vec();
+    });
+    replica.pass(start());
+    let state = replica.registration(NAME);
+    assert!(
+        matches!(&state, Registration::Failing(why) if why.contains("cert-manager.io/inject-ca-from")),
+        "{state:?}"
+    );
+    assert_eq!(world.entry(NAME).bundle, b"theirs");
+}
+
+#[test]
+fn authorities_of_others_do_not_stay_in_a_bundle() {
+    let (world, mut replica) = scene();
+    let foreign = foreign_authority();
+    world.change_entry(NAME, |entry| entry.bundle.extend(foreign.as_bytes()));
+    replica.pass(start());
+    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
+    world.change_entry(NAME, |entry| entry.bundle = b"garbage".to_vec());
+    replica.pass(start());
+    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
+}
+
+#[test]
+fn every_broken_value_of_the_secret_is_mended_and_the_pair_stays_trusted() {
+    for key in content::ALL {
+        for garbage in ["", "garbage", &foreign_authority()] {
+            let (world, mut replica) = scene();
+            let mut fresh = Stepped::new(&world, &settings(1));
+            world.change_secret(|data| drop(data.insert(key.to_owned(), garbage.into())));
+            fresh.pass(start());
+            for _ in 0..2 {
+                replica.pass(start());
+                fresh.pass(start());
+            }
+            assert!(
+                matches!(content::read(&world.secret()), Found::Whole(_)),
+                "{key}: {garbage}"
+            );
+            assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");
+            assert_eq!(replica.serving.status.borrow().state, State::Serving);
+        }
+    }
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_leaves_the_pair_in_force() {
+    let (world, mut replica) = scene();
+    let leaf = replica.leaf();
+    world.lock().secret_fails = Some("forbidden: allow it".to_owned());
+    replica.pass(start());
+    let state = replica.serving.status.borrow().state.clone();
+    assert_eq!(state, State::Failing("forbidden: allow it".to_owned()));
+    assert_eq!(replica.leaf(), leaf);
+    let status = replica.serving.status.borrow().clone();
+    assert_eq!(status.ready(start()), Ok(()));
+    let expired = status.ready(start() + DAY * 91).unwrap_err();
+    assert!(expired.contains("forbidden: allow it"), "{expired}");
+    world.lock().secret_fails = None;
+    replica.pass(start());
+    assert_eq!(replica.serving.status.borrow().state, State::Serving);
+}
+
+#[test]
+fn without_a_secret_from_the_start_nothing_is_served_and_readiness_says_why() {
+    let settings = settings(1);
+    let world = World::new(&settings);
+    world.lock().secret_fails = Some("forbidden: allow it".to_owned());
+    let mut replica = Stepped::new(&world, &settings);
+    replica.pass(start());
+    let status = replica.serving.status.borrow();
+    assert_eq!(status.ready(start()), Err("forbidden: allow it".to_owned()));
+    assert!(replica.serving.in_force.pair().is_none());
+}
+
+#[test]
+fn replicas_that_want_different_names_agree_on_all_of_them() {
+    let (world, mut replica) = scene();
+    let mut renamed = settings(1);
+    renamed.service.name = "renamed".to_owned();
+    let mut other = Stepped::new(&world, &renamed);
+    for _ in 0..3 {
+        other.pass(start());
+        replica.pass(start());
+    }
+    assert_eq!(world.lock().secret_writes, 2);
+    let names = replica.serving.in_force.pair().unwrap().names().to_vec();
+    assert_eq!(names.len(), 6, "{names:?}");
+}
+
+#[test]
+fn an_expired_authority_is_replaced_at_once() {
+    let (world, mut replica) = scene();
+    let leaf = replica.leaf();
+    let late = start() + DAY * 400;
+    replica.pass(late);
+    assert_ne!(replica.leaf(), leaf);
+    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
+    assert_eq!(replica.serving.status.borrow().ready(late), Ok(()));
+}

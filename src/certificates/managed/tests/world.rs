@@ -1,0 +1,315 @@
+//! A cluster of one Secret and some APIServices, where every call waits for its
+//! turn, and replicas whose calls a test puts in order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
+
+use super::super::content::{Data, anchors, vouched_for};
+use super::super::store::{
+    Change, Entry, Registry, SecretStore, ServiceName, Stored, Trouble, WriteError,
+};
+use super::super::{Replica, Settings};
+use crate::certificates::{Registration, Serving, serving};
+
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) fn ours() -> ServiceName {
+    ServiceName {
+        namespace: "gpu-metrics".to_owned(),
+        name: "gpu-metrics-apiserver".to_owned(),
+    }
+}
+
+pub(super) fn start() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+}
+
+pub(super) fn settings(apiservices: usize) -> Settings {
+    let mut settings = Settings::new(ours());
+    settings.apiservices.truncate(apiservices);
+    settings
+}
+
+#[derive(Default)]
+pub(super) struct Inner {
+    version: u64,
+    secret: (u64, Data),
+    services: BTreeMap<String, (u64, Entry)>,
+    pub(super) secret_writes: usize,
+    pub(super) bundle_writes: usize,
+    /// Calls fail with this.
+    pub(super) secret_fails: Option<String>,
+    pub(super) bundle_writes_fail: Option<String>,
+}
+
+/// The cluster; clones are the same one.
+#[derive(Clone, Default)]
+pub(super) struct World(Arc<Mutex<Inner>>);
+
+impl World {
+    /// An empty Secret and our APIServices without a bundle.
+    pub(super) fn new(settings: &Settings) -> Self {
+        let world = Self::default();
+        for name in &settings.apiservices {
+            world.apply(name, Some(ours()));
+        }
+        world
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    /// A manifest is applied in a way that forgets the bundle.
+    pub(super) fn apply(&self, name: &str, service: Option<ServiceName>) {
+        let mut inner = self.lock();
+        inner.version += 1;
+        let version = inner.version;
+        let entry = Entry {
+            version: version.to_string(),
+            service,
+            bundle: Vec::new(),
+            insecure: false,
+            injected: None,
+        };
+        inner.services.insert(name.to_owned(), (version, entry));
+    }
+
+    pub(super) fn change_entry(&self, name: &str, change: impl FnOnce(&mut Entry)) {
+        let mut inner = self.lock();
+        inner.version += 1;
+        let version = inner.version;
+        let (known, entry) = inner.services.get_mut(name).unwrap();
+        *known = version;
+        entry.version = version.to_string();
+        change(entry);
+    }
+
+    pub(super) fn remove_entry(&self, name: &str) {
+        self.lock().services.remove(name);
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Entry {
+        self.lock().services[name].1.clone()
+    }
+
+    pub(super) fn secret(&self) -> Data {
+        self.lock().secret.1.clone()
+    }
+
+    pub(super) fn change_secret(&self, change: impl FnOnce(&mut Data)) {
+        let mut inner = self.lock();
+        inner.version += 1;
+        inner.secret.0 = inner.version;
+        change(&mut inner.secret.1);
+    }
+
+    /// How many authorities each bundle of ours holds.
+    pub(super) fn bundles(&self) -> Vec<Vec<u8>> {
+        let inner = self.lock();
+        let ours = Some(ours());
+        let entries = inner.services.values().map(|(_, entry)| entry);
+        entries
+            .filter(|entry| entry.service == ours)
+            .map(|entry| entry.bundle.clone())
+            .collect()
+    }
+}
+
+/// Lets the scheduler go on: the call happens when it is polled again.
+async fn turn() {
+    let mut waited = false;
+    std::future::poll_fn(|_| {
+        if std::mem::replace(&mut waited, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+fn trouble(text: &str) -> Trouble {
+    Trouble {
+        text: text.to_owned(),
+        outage: false,
+    }
+}
+
+impl SecretStore for World {
+    fn place(&self) -> String {
+        "Secret gpu-metrics/test".to_owned()
+    }
+
+    async fn read(&self) -> Result<Stored, Trouble> {
+        turn().await;
+        let inner = self.lock();
+        if let Some(text) = &inner.secret_fails {
+            return Err(trouble(text));
+        }
+        Ok(Stored {
+            version: inner.secret.0.to_string(),
+            data: inner.secret.1.clone(),
+        })
+    }
+
+    async fn write(&self, version: &str, data: &Data) -> Result<(), WriteError> {
+        turn().await;
+        let mut inner = self.lock();
+        if inner.secret.0.to_string() != version {
+            return Err(WriteError::Conflict);
+        }
+        inner.version += 1;
+        inner.secret_writes += 1;
+        inner.secret = (inner.version, data.clone());
+        Ok(())
+    }
+}
+
+impl Registry for World {
+    async fn read(&self, name: &str) -> Result<Option<Entry>, Trouble> {
+        turn().await;
+        Ok(self
+            .lock()
+            .services
+            .get(name)
+            .map(|(_, entry)| entry.clone()))
+    }
+
+    async fn write(&self, name: &str, change: &Change) -> Result<(), WriteError> {
+        turn().await;
+        let mut inner = self.lock();
+        if let Some(text) = &inner.bundle_writes_fail {
+            return Err(WriteError::Failed(trouble(text)));
+        }
+        let next = inner.version + 1;
+        let Some((version, entry)) = inner.services.get_mut(name) else {
+            return Err(WriteError::Conflict);
+        };
+        if version.to_string() != change.version {
+            return Err(WriteError::Conflict);
+        }
+        *version = next;
+        entry.version = next.to_string();
+        entry.bundle = change.bundle.clone().into_bytes();
+        entry.insecure = false;
+        if let Some(service) = &change.service {
+            entry.service = Some(service.clone());
+        }
+        inner.version = next;
+        inner.bundle_writes += 1;
+        Ok(())
+    }
+}
+
+type Pass = Pin<Box<dyn Future<Output = Actor>>>;
+type Actor = Replica<World, World>;
+
+/// A replica whose passes are polled call by call.
+pub(super) struct Stepped {
+    world: World,
+    settings: Settings,
+    pub(super) serving: Serving,
+    idle: Option<Actor>,
+    pass: Option<Pass>,
+    /// Its clock, apart from ours.
+    pub(super) ahead: Duration,
+}
+
+impl Stepped {
+    pub(super) fn new(world: &World, settings: &Settings) -> Self {
+        let (publisher, serving) = serving();
+        let replica = Replica::new(settings.clone(), world.clone(), world.clone(), publisher);
+        Self {
+            world: world.clone(),
+            settings: settings.clone(),
+            serving,
+            idle: Some(replica),
+            pass: None,
+            ahead: Duration::ZERO,
+        }
+    }
+
+    /// The process ends and another one starts.
+    pub(super) fn restart(&mut self) {
+        let ahead = self.ahead;
+        *self = Self::new(&self.world, &self.settings);
+        self.ahead = ahead;
+    }
+
+    /// Goes on to the next call; whether a pass ended.
+    pub(super) fn step(&mut self, now: SystemTime) -> bool {
+        if let Some(mut replica) = self.idle.take() {
+            let now = now + self.ahead;
+            self.pass = Some(Box::pin(async move {
+                replica.pass(now).await;
+                replica
+            }));
+        }
+        let pass = self.pass.as_mut().unwrap();
+        match pass.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => false,
+            Poll::Ready(replica) => {
+                self.idle = Some(replica);
+                self.pass = None;
+                true
+            }
+        }
+    }
+
+    /// A whole pass without disturbance.
+    pub(super) fn pass(&mut self, now: SystemTime) {
+        while !self.step(now) {}
+    }
+
+    pub(super) fn registration(&self, name: &str) -> Registration {
+        let status = self.serving.status.borrow();
+        let found = status.registrations.iter().find(|(known, _)| known == name);
+        found.unwrap().1.clone()
+    }
+
+    pub(super) fn leaf(&self) -> Vec<u8> {
+        self.serving.in_force.pair().unwrap().chain()[0].to_vec()
+    }
+}
+
+/// What kube-apiserver would say: every pair in force against every bundle.
+#[derive(Default)]
+pub(super) struct Verifier {
+    known: HashSet<(Vec<u8>, Vec<u8>, SystemTime)>,
+}
+
+impl Verifier {
+    /// An empty bundle is one that nobody filled so far, and a pair past its
+    /// time belongs to a replica that was cut off for a month.
+    pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
+        let bundles = world.bundles();
+        for (number, replica) in replicas.iter().enumerate() {
+            let Some(pair) = replica.serving.in_force.pair() else {
+                continue;
+            };
+            if pair.not_after() < now {
+                continue;
+            }
+            for bundle in bundles.iter().filter(|bundle| !bundle.is_empty()) {
+                let key = (pair.chain()[0].to_vec(), bundle.clone(), now);
+                if !self.known.insert(key) {
+                    continue;
+                }
+                let trusted = anchors(bundle).unwrap();
+                let trusted: Vec<_> = trusted.into_iter().map(|it| it.certificate).collect();
+                let name = "gpu-metrics-apiserver.gpu-metrics.svc";
+                let verdict = vouched_for(&pair, &trusted, name, now);
+                assert_eq!(
+                    verdict,
+                    Ok(()),
+                    "replica {number}, {} authorities",
+                    trusted.len()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `certs`: a pair for development, and the authority to trust.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+
+use super::Failure;
+use crate::certificates::authority::{Authority, Validity};
+use crate::certificates::managed::service_names;
+use crate::certificates::managed::store::ServiceName;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Flags of `certs`.
+#[derive(Debug, Args)]
+pub struct CertsArgs {
+    /// Where ca.crt, tls.crt and tls.key go; made if it is not there
+    #[arg(long)]
+    dir: PathBuf,
+    /// A DNS name or IP address of the server [default: localhost, 127.0.0.1
+    /// and ::1, where no --service is named]
+    #[arg(long = "host")]
+    hosts: Vec<String>,
+    /// The Service by which kube-apiserver reaches the server
+    #[arg(long, requires = "namespace")]
+    service: Option<String>,
+    /// Its namespace
+    #[arg(long, requires = "service")]
+    namespace: Option<String>,
+    /// How many days the certificates are valid
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    days: u16,
+    /// Overwrite what is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Makes an authority, a certificate for a server and its key. The
+/// authority's key is kept nowhere: it signs this one certificate.
+///
+/// # Errors
+/// When a name is no DNS name, a file is there already, or the directory
+/// cannot be written.
+pub fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
+    let (names, addresses) = subjects(args);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let validity = Validity {
+        not_before: now - HOUR,
+        not_after: now + HOUR * 24 * u32::from(args.days),
+    };
+    let usage = |error: crate::certificates::authority::CertError| {
+        Failure::Usage(format!("{error}: name others with --host or --service"))
+    };
+    let authority =
+        Authority::new("gpu-metrics-apiserver development authority", validity).map_err(usage)?;
+    let pair = authority
+        .serving(&names, &addresses, validity)
+        .map_err(usage)?;
+    let files = [
+        ("ca.crt", authority.certificate_pem(), 0o644),
+        ("tls.crt", pair.certificate_pem.clone(), 0o644),
+        ("tls.key", pair.key_pem.clone(), 0o600),
+    ];
+    prepare(&args.dir, &files.each_ref().map(|file| file.0), args.force)?;
+    for (name, text, mode) in &files {
+        let path = args.dir.join(name);
+        write(&path, text, *mode, args.force).map_err(|error| unwritable(&path, &error))?;
+    }
+    said(args, &names, &addresses)
+}
+
+/// Nobody may be left to read it; the files are there all the same.
+fn said(args: &CertsArgs, names: &[&str], addresses: &[IpAddr]) -> Result<(), Failure> {
+    let addresses = addresses.iter().map(ToString::to_string);
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(addresses)
+        .collect();
+    let dir = args.dir.display();
+    let told = writeln!(
+        io::stdout(),
+        "{dir}/tls.crt and tls.key: for {}, {} days\n{dir}/ca.crt: for clients to trust",
+        names.join(", "),
+        args.days
+    );
+    match told {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn subjects(args: &CertsArgs) -> (Vec<String>, Vec<IpAddr>) {
+    let mut names = Vec::new();
+    let mut addresses = Vec::new();
+    if let (Some(name), Some(namespace)) = (&args.service, &args.namespace) {
+        names.extend(service_names(&ServiceName {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        }));
+    }
+    let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let hosts = if args.hosts.is_empty() && names.is_empty() {
+        &local[..]
+    } else {
+        &args.hosts[..]
+    };
+    for host in hosts {
+        match host.parse() {
+            Ok(address) => addresses.push(address),
+            Err(_) => names.push(host.clone()),
+        }
+    }
+    (names, addresses)
+}
+
+fn prepare(dir: &Path, names: &[&str], force: bool) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(|error| unwritable(dir, &error))?;
+    let there = names.iter().map(|name| dir.join(name));
+    match there.into_iter().find(|path| path.exists()) {
+        Some(path) if !force => Err(Failure::Usage(format!(
+            "{} is there already: name another directory, or overwrite it with --force",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Made anew, never written into: a file that was there may be open to others.
+fn write(path: &Path, text: &str, mode: u32, force: bool) -> io::Result<()> {
+    if force {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!(
+        "{}: {error}: name a directory that can be written with --dir",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::certificates::pair::{Origin, Pair};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CertsArgs,
+    }
+
+    fn certs(dir: &Path, more: &[&str]) -> Result<(), Failure> {
+        let line = ["certs", "--dir", dir.to_str().unwrap()];
+        let line = Line::try_parse_from(line.iter().chain(more)).unwrap();
+        run(&line.args, SystemTime::now())
+    }
+
+    fn pair(dir: &Path) -> Pair {
+        let read = |name: &str| fs::read(dir.join(name)).unwrap();
+        let origin = Origin {
+            certificate: "tls.crt".to_owned(),
+            key: "tls.key".to_owned(),
+        };
+        let pair = Pair::read(&read("tls.crt"), &read("tls.key"), &origin).unwrap();
+        pair.check(SystemTime::now()).unwrap();
+        pair
+    }
+
+    #[test]
+    fn a_pair_is_made_that_others_cannot_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("new");
+        certs(&dir, &[]).unwrap();
+        assert_eq!(pair(&dir).names(), ["localhost"]);
+        let mode = |name: &str| fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("tls.key"), 0o600);
+        let files = fs::read_dir(&dir).unwrap().count();
+        assert_eq!(files, 3, "no key of the authority");
+    }
+
+    #[test]
+    fn a_pair_for_a_service_has_the_name_that_kube_apiserver_verifies() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = [
+            "--service",
+            "s",
+            "--namespace",
+            "n",
+            "--host",
+            "extra.example",
+        ];
+        certs(dir.path(), &flags).unwrap();
+        let names = ["s.n.svc", "s.n.svc.cluster.local", "s.n", "extra.example"];
+        assert_eq!(pair(dir.path()).names(), names);
+    }
+
+    #[test]
+    fn what_is_there_is_overwritten_by_force_only() {
+        let dir = tempfile::tempdir().unwrap();
+        certs(dir.path(), &[]).unwrap();
+        let before = fs::read(dir.path().join("tls.key")).unwrap();
+        let error = certs(dir.path(), &[]).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+        assert_eq!(fs::read(dir.path().join("tls.key")).unwrap(), before);
+        certs(dir.path(), &["--force"]).unwrap();
+        assert_ne!(fs::read(dir.path().join("tls.key")).unwrap(), before);
+        pair(dir.path());
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = certs(dir.path(), &["--host", "né"]).unwrap_err();
+        assert!(error.to_string().contains("né"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

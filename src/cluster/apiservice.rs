@@ -1,0 +1,155 @@
+//! The APIServices by which kube-apiserver knows us.
+//!
+//! Read and patched by name. An annotation of cert-manager is looked at,
+//! because its `cainjector` writes the bundle too
+//! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::error::CallError;
+use super::secret::{MANAGER, is_conflict, trouble};
+use crate::certificates::managed::store::{
+    Change, Entry, Registry, ServiceName, Trouble, WriteError,
+};
+
+/// More than any APIService.
+const LIMIT: usize = 4 * 1024 * 1024;
+
+/// The annotations by which somebody asks cert-manager to write the bundle.
+const INJECTORS: [&str; 3] = [
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+];
+
+/// The cluster's APIServices.
+#[derive(Clone, Debug)]
+pub struct ApiServices {
+    client: Client,
+}
+
+impl ApiServices {
+    /// Of the cluster that the client talks to.
+    #[must_use]
+    pub const fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
+}
+
+fn failed(name: &str, error: CallError) -> Trouble {
+    let rule = format!(
+        "allow get and patch of the APIService {name} in a ClusterRole (manifests/rbac.yaml)"
+    );
+    let Trouble { text, outage } = trouble(error, &rule);
+    Trouble {
+        text: format!("APIService {name}: {text}"),
+        outage,
+    }
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    service: Option<Service>,
+    #[serde(default)]
+    ca_bundle: Option<ByteString>,
+    #[serde(default, rename = "insecureSkipTLSVerify")]
+    insecure: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Service {
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+impl From<Object> for Entry {
+    fn from(object: Object) -> Self {
+        let annotations = object.metadata.annotations.unwrap_or_default();
+        let injected = INJECTORS
+            .iter()
+            .find(|name| annotations.contains_key(**name));
+        let service = object.spec.service.map(|service| ServiceName {
+            namespace: service.namespace,
+            name: service.name,
+        });
+        Self {
+            version: object.metadata.resource_version,
+            service,
+            bundle: object.spec.ca_bundle.map(|it| it.0).unwrap_or_default(),
+            insecure: object.spec.insecure.unwrap_or(false),
+            injected: injected.map(|name| (*name).to_owned()),
+        }
+    }
+}
+
+fn patch(change: &Change) -> Value {
+    // kube-apiserver refuses a bundle beside `insecureSkipTLSVerify: true`.
+    let mut spec = json!({
+        "caBundle": ByteString(change.bundle.clone().into_bytes()),
+        "insecureSkipTLSVerify": null,
+    });
+    if let Some(service) = &change.service {
+        // Without a port it is 443, that of the manifests' Service.
+        spec["service"] = json!({
+            "namespace": service.namespace,
+            "name": service.name,
+            "port": null,
+        });
+    }
+    json!({"metadata": {"resourceVersion": change.version}, "spec": spec})
+}
+
+impl Registry for ApiServices {
+    async fn read(&self, name: &str) -> Result<Option<Entry>, Trouble> {
+        let answer = self
+            .client
+            .get(&path(name), "application/json", LIMIT)
+            .await;
+        let body = match answer {
+            Ok(body) => body,
+            Err(CallError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(failed(name, error)),
+        };
+        let object: Object = serde_json::from_slice(&body)
+            .map_err(|error| failed(name, self.client.garbled(error)))?;
+        Ok(Some(object.into()))
+    }
+
+    async fn write(&self, name: &str, change: &Change) -> Result<(), WriteError> {
+        let path = format!("{}?{MANAGER}", path(name));
+        let body = Bytes::from(patch(change).to_string());
+        match self.client.patch(&path, body, LIMIT).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
+            Err(error) => Err(WriteError::Failed(failed(name, error))),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The Secret in which the replicas share their certificates.
+//!
+//! Read and patched by name; never created, because RBAC cannot restrict
+//! `create` to one name: the manifests bring it, empty.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::client::Client;
+use super::error::CallError;
+use crate::certificates::managed::content::{self, Data};
+use crate::certificates::managed::store::{SecretStore, Stored, Trouble, WriteError};
+
+/// A Secret is at most 1 MiB, a third more as base64; then its metadata.
+const LIMIT: usize = 4 * 1024 * 1024;
+
+/// Who wrote, in `managedFields`.
+pub(super) const MANAGER: &str = "fieldManager=gpu-metrics-apiserver";
+
+/// One Secret.
+#[derive(Clone, Debug)]
+pub struct SharedSecret {
+    client: Client,
+    namespace: String,
+    name: String,
+}
+
+impl SharedSecret {
+    /// A Secret by name; nothing is sent yet.
+    #[must_use]
+    pub const fn new(client: Client, namespace: String, name: String) -> Self {
+        Self {
+            client,
+            namespace,
+            name,
+        }
+    }
+
+    fn path(&self) -> String {
+        format!(
+            "/api/v1/namespaces/{}/secrets/{}",
+            self.namespace, self.name
+        )
+    }
+
+    fn trouble(&self, error: CallError) -> Trouble {
+        let Self {
+            namespace, name, ..
+        } = self;
+        if let CallError::NotFound { .. } = error {
+            return Trouble {
+                text: format!(
+                    "Secret {namespace}/{name} is absent: apply manifests/secret.yaml; the server \
+                     may change it, but not create it"
+                ),
+                outage: false,
+            };
+        }
+        let remedy = format!(
+            "allow get and patch of the Secret {name} in a Role of the namespace {namespace} \
+             (manifests/rbac.yaml)"
+        );
+        trouble(error, &remedy)
+    }
+}
+
+/// An error with the rule that would mend it.
+pub(super) fn trouble(error: CallError, rule: &str) -> Trouble {
+    let outage = error.is_outage() || error.is_passing();
+    let error = match error {
+        CallError::Forbidden { text, .. } => CallError::Forbidden {
+            text,
+            remedy: rule.to_owned(),
+        },
+        other => other,
+    };
+    Trouble {
+        text: error.to_string(),
+        outage,
+    }
+}
+
+/// Whether a write came second; 404: it was there a moment ago.
+pub(super) const fn is_conflict(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::Status { code: 409, .. } | CallError::NotFound { .. }
+    )
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+    #[serde(default)]
+    data: Option<BTreeMap<String, ByteString>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
+
+impl SecretStore for SharedSecret {
+    fn place(&self) -> String {
+        format!("Secret {}/{}", self.namespace, self.name)
+    }
+
+    async fn read(&self) -> Result<Stored, Trouble> {
+        let path = self.path();
+        let answer = self.client.get(&path, "application/json", LIMIT).await;
+        let body = answer.map_err(|error| self.trouble(error))?;
+        // The parser's words may quote a private key: none of them.
+        let object: Object = serde_json::from_slice(&body).map_err(|_| {
+            let error = self.client.garbled("this is no Secret");
+            self.trouble(error)
+        })?;
+        let data = object.data.unwrap_or_default();
+        Ok(Stored {
+            version: object.metadata.resource_version,
+            data: data
+                .into_iter()
+                .map(|(key, value)| (key, value.0))
+                .collect(),
+        })
+    }
+
+    async fn write(&self, version: &str, data: &Data) -> Result<(), WriteError> {
+        let mut values = Map::new();
+        for key in content::ALL {
+            let value = data.get(key).map(|value| ByteString(value.clone()));
+            values.insert(key.to_owned(), json!(value));
+        }
+        let patch: Value = json!({
+            "metadata": {"resourceVersion": version},
+            "data": values,
+        });
+        let path = format!("{}?{MANAGER}", self.path());
+        let body = Bytes::from(patch.to_string());
+        match self.client.patch(&path, body, LIMIT).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
+            Err(error) => Err(WriteError::Failed(self.trouble(error))),
+        }
+    }
+}
