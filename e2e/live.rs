@@ -8,4 +8,4 @@
 mod changes;
 mod outages;
 mod restarts;
-mod scene;
+pub(crate) mod scene;

@@ -10,6 +10,7 @@
 )]
 
 mod bad_input;
+mod cluster;
 mod controlplane;
 mod demo;
 mod differential;

@@ -102,6 +102,18 @@ impl Program {
     }
 
     /// Waits until its log holds some words.
+    /// Waits until `find` finds something in what was said to standard error.
+    pub(crate) fn find_in_stderr<T>(
+        &self,
+        what: &str,
+        within: Duration,
+        find: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        eventually(what, within, || {
+            find(&self.stderr.so_far()).ok_or_else(|| self.account())
+        })
+    }
+
     pub(crate) fn await_stderr(&self, words: &str) {
         eventually(words, Duration::from_secs(30), || {
             let found = self.stderr.so_far().contains(words);

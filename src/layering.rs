@@ -31,6 +31,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "app",
         &[
+            "certificates",
+            "cluster",
             "config",
             "core",
             "dcgm",
@@ -49,11 +51,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "api",
             "app",
             "certificates",
+            "cluster",
             "config",
             "core",
             "dcgm",
             "pipeline",
             "provider",
+            "security",
             "serve",
             "simulator",
             "source",

@@ -193,7 +193,7 @@ fn serve(prometheus: &Engine, dir: &Path, window: u64) -> (Program, Kubectl) {
 
 /// A configuration that gives targets the labels that the operator's
 /// ServiceMonitor gives them.
-fn scrapes(fleet: &Fleet, exporters: &[RunningExporter]) -> String {
+pub(crate) fn scrapes(fleet: &Fleet, exporters: &[RunningExporter]) -> String {
     let mut config = "global: {scrape_interval: 1s, scrape_timeout: 1s}\n\
                       scrape_configs:\n\
                       - job_name: nvidia-dcgm-exporter\n  \

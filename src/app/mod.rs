@@ -4,8 +4,11 @@
 pub mod clock;
 pub mod engine;
 mod measure;
+mod numbers;
+pub mod server;
 pub mod shutdown;
 #[cfg(test)]
 mod tests;
+mod trusted;
 
 pub use engine::{Engine, EngineSettings};

@@ -40,6 +40,30 @@ pub struct CertsArgs {
     force: bool,
 }
 
+/// Makes a pair as [`run`] does with no names given: for a Service if there is
+/// one, and for this machine.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn make_for(
+    dir: &Path,
+    service: Option<ServiceName>,
+    now: SystemTime,
+) -> Result<(), Failure> {
+    let (service, namespace) = service
+        .map(|service| (service.name, service.namespace))
+        .unzip();
+    let args = CertsArgs {
+        dir: dir.to_owned(),
+        hosts: vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
+        service,
+        namespace,
+        days: 365,
+        force: false,
+    };
+    make(&args, now).map(|_| ())
+}
+
 /// Makes an authority, a certificate for a server and its key. The
 /// authority's key is kept nowhere: it signs this one certificate.
 ///
@@ -47,8 +71,14 @@ pub struct CertsArgs {
 /// When a name is no DNS name, a file is there already, or the directory
 /// cannot be written.
 pub fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
-    let (names, addresses) = subjects(args);
+    let (names, addresses) = make(args, now)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    said(args, &names, &addresses)
+}
+
+fn make(args: &CertsArgs, now: SystemTime) -> Result<(Vec<String>, Vec<IpAddr>), Failure> {
+    let (all, addresses) = subjects(args);
+    let names: Vec<&str> = all.iter().map(String::as_str).collect();
     let validity = Validity {
         not_before: now - HOUR,
         not_after: now + HOUR * 24 * u32::from(args.days),
@@ -71,7 +101,7 @@ pub fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
         let path = args.dir.join(name);
         write(&path, text, *mode, args.force).map_err(|error| unwritable(&path, &error))?;
     }
-    said(args, &names, &addresses)
+    Ok((all, addresses))
 }
 
 /// Nobody may be left to read it; the files are there all the same.

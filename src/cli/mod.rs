@@ -2,6 +2,7 @@
 
 pub mod certs;
 pub mod demo;
+mod serve;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -13,14 +14,22 @@ use clap::{Parser, Subcommand};
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.
 #[derive(Debug, Parser)]
-#[command(name = "gpu-metrics-apiserver", version, arg_required_else_help = true)]
+#[command(
+    name = "gpu-metrics-apiserver",
+    version,
+    args_conflicts_with_subcommands = true
+)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The server of a cluster; what runs without a command, too.
+    Serve(Box<serve::ServeArgs>),
     /// The whole thing on a laptop: a simulated GPU fleet, served over TLS.
     Demo(demo::DemoArgs),
     /// An authority, a serving certificate and its key, for development.
@@ -78,7 +87,11 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let outcome = match cli.command {
+    let command = cli
+        .command
+        .unwrap_or_else(|| Command::Serve(Box::new(cli.serve)));
+    let outcome = match command {
+        Command::Serve(args) => runtime.block_on(serve::run(*args)),
         Command::Demo(args) => runtime.block_on(demo::run(args)),
         Command::Certs(args) => certs::run(&args, std::time::SystemTime::now()),
     };

@@ -6,6 +6,7 @@
 mod connection;
 pub mod listener;
 mod places;
+pub mod plain;
 #[cfg(test)]
 mod tests;
 pub mod tls;

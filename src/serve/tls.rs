@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::server::{ResolvesServerCert, WantsServerCert, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig};
 
 use crate::security::peer::AskForCertificate;
 
@@ -46,19 +46,43 @@ pub fn server_config(
     key: PrivateKeyDer<'static>,
     clients: &ClientAuth,
 ) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = builder(clients)?.with_single_cert(chain, key)?;
+    config.alpn_protocols = protocols(true);
+    Ok(Arc::new(config))
+}
+
+/// The same with a certificate that is asked for at each handshake; without
+/// `http2` HTTP/1.1 only.
+///
+/// # Errors
+/// When an authority is unusable.
+pub fn resolving(
+    resolver: Arc<dyn ResolvesServerCert>,
+    clients: &ClientAuth,
+    http2: bool,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = builder(clients)?.with_cert_resolver(resolver);
+    config.alpn_protocols = protocols(http2);
+    Ok(Arc::new(config))
+}
+
+fn protocols(http2: bool) -> Vec<Vec<u8>> {
+    let all: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    let from = usize::from(!http2);
+    all[from..].iter().map(|name| name.to_vec()).collect()
+}
+
+fn builder(clients: &ClientAuth) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
-    let builder = match clients {
+    Ok(match clients {
         ClientAuth::None => builder.with_no_client_auth(),
         ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),
         ClientAuth::Required(roots) => builder.with_client_cert_verifier(
             WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?,
         ),
-    };
-    let mut config = builder.with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    })
 }
 
 /// Reads a certificate chain, leaf first.

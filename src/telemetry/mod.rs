@@ -37,15 +37,27 @@ impl Default for Telemetry {
     }
 }
 
-/// Starts logging to standard error: `info` and above, or what `RUST_LOG` says.
-/// Called once; a second call changes nothing.
-pub fn init() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt()
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging to standard error: `level` and above, or what `RUST_LOG`
+/// says. Called once; a second call changes nothing.
+pub fn init(level: tracing::Level, lines: Lines) {
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(level.as_str().to_ascii_lowercase()));
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_target(false);
+    let _ = match lines {
         // Colours are for people: in a file they are noise.
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .try_init();
+        Lines::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        Lines::Json => log.json().flatten_event(true).try_init(),
+    };
 }

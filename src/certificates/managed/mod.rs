@@ -335,7 +335,7 @@ fn told(place: &str, reason: &Reason) {
             tracing::warn!("{place}: {reason}");
         }
         Reason::First | Reason::Names | Reason::Renewed | Reason::Announced | Reason::Promoted => {
-            tracing::info!("{place}: {reason}")
+            tracing::info!("{place}: {reason}");
         }
     }
 }

@@ -66,7 +66,7 @@ pub struct DemoArgs {
 /// When the configuration is wrong, the directory cannot be written or the
 /// port is taken.
 pub async fn run(args: DemoArgs) -> Result<(), Failure> {
-    telemetry::init();
+    telemetry::init(tracing::Level::INFO, telemetry::Lines::Text);
     let config = configuration(&args)?;
     let mut signals = Signals::new()?;
     let tcp = bind(args.port).await?;

@@ -218,7 +218,11 @@ impl Retired {
         let rules = "metrics are read as they arrive, nothing is listed";
         let client = "requests to kube-apiserver are few and not throttled";
         let all: [(&str, &Option<String>, &str); 19] = [
-            ("metrics-relist-interval", &self.metrics_relist_interval, rules),
+            (
+                "metrics-relist-interval",
+                &self.metrics_relist_interval,
+                rules,
+            ),
             ("metrics-max-age", &self.metrics_max_age, rules),
             (
                 "discovery-interval",
@@ -227,7 +231,11 @@ impl Retired {
             ),
             ("client-qps", &self.client_qps, client),
             ("client-burst", &self.client_burst, client),
-            ("profiling", &self.profiling, "there is no profiling endpoint"),
+            (
+                "profiling",
+                &self.profiling,
+                "there is no profiling endpoint",
+            ),
             ("logtostderr", &self.logtostderr, klog),
             ("alsologtostderr", &self.alsologtostderr, klog),
             ("add-dir-header", &self.add_dir_header, klog),

@@ -1,0 +1,4 @@
+//! The server in a real cluster, asked by a real autoscaler.
+
+mod lab;
+mod scaling;

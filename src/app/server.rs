@@ -1,0 +1,358 @@
+//! The server of a cluster: every part of the program, connected.
+//!
+//! Nothing waits for anything else to be up. Each part says in a health check
+//! what it waits for, and readiness is all of them.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tower::Layer;
+
+use super::shutdown::{Shutdown, Times};
+use super::{Engine, EngineSettings, clock, numbers, trusted};
+use crate::api::{self, Api};
+use crate::certificates::files::{self, Files};
+use crate::certificates::{self, Serving, managed};
+use crate::cluster::apiservice::ApiServices;
+use crate::cluster::authentication;
+use crate::cluster::client::{Access, Client};
+use crate::cluster::error::ClientError;
+use crate::cluster::health::Board;
+use crate::cluster::inventory::Watches;
+use crate::cluster::review::KubeReviewer;
+use crate::cluster::secret::SharedSecret;
+use crate::config::Config;
+use crate::core::policy::MetricSpec;
+use crate::dcgm::metrics;
+use crate::pipeline;
+use crate::provider::gpu::GpuProvider;
+use crate::security::counters::Counters;
+use crate::security::settings::Settings as SecuritySettings;
+use crate::security::trust::TrustStore;
+use crate::security::{Guard, reviewer};
+use crate::serve::listener::{Limits, Listener};
+use crate::serve::plain;
+use crate::serve::tls::{self, ClientAuth, TlsError};
+use crate::source::{self, KeyHasher, Prometheus, Source};
+use crate::telemetry::Telemetry;
+use crate::telemetry::endpoints::Operators;
+use crate::telemetry::health::{State, Weight};
+
+/// The watches that readiness waits for.
+const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
+
+/// Where the serving certificate comes from.
+#[derive(Clone, Debug)]
+pub enum CertificateSource {
+    /// Two files that somebody else writes.
+    Files(Files),
+    /// A Secret of this name, beside the Service; kept by the server itself.
+    Managed(managed::Settings, String),
+}
+
+/// The ways to kube-apiserver.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// For objects and registration.
+    pub lister: Access,
+    /// For TokenReviews and the authentication ConfigMap.
+    pub authentication: Access,
+    /// For SubjectAccessReviews.
+    pub authorization: Access,
+}
+
+/// Whether the authentication ConfigMap is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// Not ready before it was read.
+    Required,
+    /// Read, but ready without it (`--authentication-tolerate-lookup-failure`).
+    Tolerated,
+    /// Not read (`--authentication-skip-lookup`).
+    Skipped,
+}
+
+/// What a server is built from.
+#[derive(Debug)]
+pub struct ServerSettings {
+    /// The configuration, with the address of Prometheus.
+    pub config: Config,
+    /// How to reach Prometheus.
+    pub source: Source,
+    /// The API's port.
+    pub tcp: TcpListener,
+    /// The operators' port.
+    pub operators: Option<TcpListener>,
+    /// Whether HTTP/2 is offered.
+    pub http2: bool,
+    /// The serving certificate.
+    pub certificate: CertificateSource,
+    /// The ways to kube-apiserver.
+    pub ways: Ways,
+    /// The authentication ConfigMap.
+    pub lookup: Lookup,
+    /// Times and sizes of the security layers.
+    pub security: SecuritySettings,
+    /// How long stopping takes.
+    pub times: Times,
+}
+
+/// Why there is no server. Everything else is waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A kubeconfig or the pod's service account cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] ClientError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// The source for a configuration.
+///
+/// # Errors
+/// When its files cannot be used.
+pub fn prometheus(config: &Config) -> Option<Result<Source, source::Error>> {
+    let settings = config.prometheus.clone()?;
+    let built = Prometheus::new(settings, KeyHasher::new());
+    Some(built.map(|source| Source::Prometheus(Box::new(source))))
+}
+
+/// Three clients; one where the ways are the same.
+struct Clients {
+    lister: Client,
+    authentication: Client,
+    authorization: Client,
+}
+
+impl Clients {
+    async fn connect(ways: &Ways) -> Result<Self, ClientError> {
+        let lister = Client::connect(&ways.lister).await?;
+        let other = |way: Access| {
+            let lister = lister.clone();
+            async move {
+                if way == ways.lister {
+                    Ok(lister)
+                } else {
+                    Client::connect(&way).await
+                }
+            }
+        };
+        Ok(Self {
+            authentication: other(ways.authentication.clone()).await?,
+            authorization: other(ways.authorization.clone()).await?,
+            lister,
+        })
+    }
+}
+
+/// Reviews go their own ways.
+struct Reviews {
+    tokens: KubeReviewer,
+    accesses: KubeReviewer,
+}
+
+impl reviewer::Reviewer for Reviews {
+    fn token<'a>(
+        &'a self,
+        token: &'a reviewer::Token,
+        audiences: &'a [String],
+    ) -> reviewer::Pending<'a, Result<reviewer::TokenVerdict, reviewer::ReviewError>> {
+        self.tokens.token(token, audiences)
+    }
+
+    fn access<'a>(
+        &'a self,
+        who: &'a crate::security::identity::Identity,
+        what: &'a reviewer::Access,
+    ) -> reviewer::Pending<'a, Result<reviewer::AccessVerdict, reviewer::ReviewError>> {
+        self.accesses.access(who, what)
+    }
+}
+
+/// What runs beside the listener.
+struct Beside {
+    telemetry: Telemetry,
+    tasks: JoinSet<()>,
+    draining: watch::Receiver<bool>,
+}
+
+impl fmt::Debug for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Beside").finish_non_exhaustive()
+    }
+}
+
+/// Serves until `stop`, then ends in order; `hurry` cuts that short.
+///
+/// # Errors
+/// When a kubeconfig or the service account cannot be used.
+pub async fn run(
+    settings: ServerSettings,
+    stop: impl Future<Output = ()>,
+    hurry: impl Future<Output = ()>,
+) -> Result<(), StartError> {
+    let clients = Clients::connect(&settings.ways).await?;
+    let telemetry = Telemetry::new();
+    let shutdown = Shutdown::new(&telemetry.health);
+    let mut beside = Beside {
+        telemetry: telemetry.clone(),
+        tasks: JoinSet::new(),
+        draining: shutdown.draining(),
+    };
+    let serving = beside.keep_certificate(settings.certificate, &clients.lister);
+    let trust = beside.follow_trust(settings.lookup, &clients.authentication);
+    let provider = beside.poll(settings.config, settings.source, &clients.lister);
+    if let Some(tcp) = settings.operators {
+        let operators = Operators(telemetry.clone());
+        let answer = move |request: &http::request::Parts| operators.answer(request);
+        let draining = shutdown.draining();
+        beside.tasks.spawn(plain::run(tcp, answer, draining));
+    }
+    let counters = Arc::new(Counters::default());
+    numbers::of_security(&telemetry.metrics, &counters);
+    let api = Api::new(provider, clock::now, telemetry);
+    let counting = api.count_layer();
+    let guard = Guard {
+        trust,
+        reviewer: Arc::new(Reviews {
+            tokens: KubeReviewer::new(clients.authentication),
+            accesses: KubeReviewer::new(clients.authorization),
+        }),
+        access_of: api::access,
+        refuse: api::denied,
+        clock: Arc::new(SystemTime::now),
+        settings: settings.security,
+        counters,
+    };
+    let service = counting.layer(guard.around(api));
+    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, settings.http2)?;
+    let tls = Arc::new(ArcSwap::new(config));
+    let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
+        .leaving(shutdown.leaving());
+    beside
+        .tasks
+        .spawn(listener.run(service, shutdown.draining()));
+    stop.await;
+    let mut tasks = beside.tasks;
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    shutdown.run(settings.times, ended, hurry).await;
+    Ok(())
+}
+
+impl Beside {
+    fn keep_certificate(&mut self, source: CertificateSource, client: &Client) -> Serving {
+        let (publisher, serving) = certificates::serving();
+        let draining = self.draining.clone();
+        match source {
+            CertificateSource::Files(files) => {
+                let kept = files::run(files, publisher, SystemTime::now, draining);
+                self.tasks.spawn(kept);
+            }
+            CertificateSource::Managed(settings, name) => {
+                let namespace = settings.service.namespace.clone();
+                let stores = (
+                    SharedSecret::new(client.clone(), namespace, name),
+                    ApiServices::new(client.clone()),
+                );
+                let kept = managed::run(settings, stores, publisher, SystemTime::now, draining);
+                self.tasks.spawn(kept);
+            }
+        }
+        let status = serving.status.clone();
+        let health = &self.telemetry.health;
+        health.ask("certificate", Weight::Readiness, move || {
+            let said = status.borrow().ready(SystemTime::now());
+            said.err().map_or(State::Ok, State::Waiting)
+        });
+        let status = serving.status.clone();
+        health.ask("registration", Weight::Detail, move || {
+            let said = status.borrow().registered();
+            said.err().map_or(State::Ok, State::Failed)
+        });
+        numbers::of_certificate(&self.telemetry.metrics, &serving);
+        serving
+    }
+
+    fn follow_trust(&mut self, lookup: Lookup, client: &Client) -> Arc<TrustStore> {
+        let trust = Arc::new(TrustStore::new(false));
+        if lookup == Lookup::Skipped {
+            return trust;
+        }
+        let board = Board::default();
+        let weight = match lookup {
+            Lookup::Required => Weight::Readiness,
+            Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
+        };
+        self.show_board("authentication", weight, &board);
+        numbers::of_watches(&self.telemetry.metrics, &board, &[authentication::NAME]);
+        let waiting = State::Waiting("authorities of clients".to_owned());
+        let check = self
+            .telemetry
+            .health
+            .register("client-authorities", weight, waiting);
+        let (sender, texts) = watch::channel(None);
+        let followed = authentication::follow(client.clone(), board, sender);
+        self.until_draining(followed);
+        self.until_draining(trusted::follow(texts, Arc::clone(&trust), Some(check)));
+        trust
+    }
+
+    /// The poll loop and the cluster's objects.
+    fn poll(&mut self, config: Config, source: Source, client: &Client) -> Arc<GpuProvider> {
+        let board = Board::default();
+        let watches = Watches::start(client, &board);
+        self.show_board("cluster-objects", Weight::Readiness, &board);
+        numbers::of_watches(&self.telemetry.metrics, &board, &WATCHED);
+        let specs = metrics::built_in().into_iter();
+        let specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
+        let provider = Arc::new(GpuProvider::new(&specs));
+        let known = watches.subscribe();
+        let engine = Engine::new(EngineSettings {
+            pipeline: pipeline::Settings {
+                policy: config.policy,
+                signals: config.signals,
+                metrics: specs,
+                exporter: config.exporters,
+            },
+            source,
+            inventory: Box::new(move |_| Arc::clone(&known.borrow())),
+            poll: config.poll,
+            provider: Arc::clone(&provider),
+            telemetry: self.telemetry.clone(),
+        });
+        let draining = self.draining.clone();
+        self.tasks.spawn(async move {
+            engine.run(draining).await;
+            drop(watches);
+        });
+        provider
+    }
+
+    fn show_board(&self, name: &'static str, weight: Weight, board: &Board) {
+        let board = board.clone();
+        self.telemetry.health.ask(name, weight, move || {
+            let unready = board.unready();
+            match unready.first() {
+                Some((watch, reason)) => State::Waiting(format!("{watch}: {reason}")),
+                None => State::Ok,
+            }
+        });
+    }
+
+    fn until_draining(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut draining = self.draining.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = task => {}
+                _ = draining.wait_for(|draining| *draining) => {}
+            }
+        });
+    }
+}

@@ -1,0 +1,291 @@
+//! `serve`: the server of a cluster. No command means this one.
+
+mod flags;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use http::HeaderMap;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::Level;
+
+pub(crate) use flags::ServeArgs;
+use flags::{Cluster, Listening, LogFormat, Logging, PrometheusFlags};
+
+use super::{Failure, certs};
+use crate::app::server::{self, CertificateSource, Lookup, ServerSettings, Ways};
+use crate::app::shutdown::Times;
+use crate::certificates::files::Files;
+use crate::certificates::managed;
+use crate::certificates::managed::store::ServiceName;
+use crate::cluster::client::Access;
+use crate::config::{ClientFiles, Config, Flags, Verb};
+use crate::security::settings::Settings as SecuritySettings;
+use crate::source::Source;
+use crate::telemetry::{self, Lines};
+
+/// Where a pod finds its service account.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// When flags or files are wrong, or a port is taken.
+pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+    start_logging(&args.logging);
+    for warning in args.retired.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let config = configuration(&args.prometheus)?;
+    let source = source_of(&config)?;
+    let certificate = certificate(&args.listening)?;
+    let mut signals = Signals::new()?;
+    let listening = &args.listening;
+    let tcp = bind(
+        SocketAddr::new(listening.bind_address, listening.secure_port),
+        "--secure-port",
+    )
+    .await?;
+    let operators = match listening.metrics_bind_address {
+        Some(address) => Some(bind(address, "--metrics-bind-address").await?),
+        None => None,
+    };
+    if let Ok(address) = tcp.local_addr() {
+        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+    }
+    let settings = ServerSettings {
+        config,
+        source,
+        tcp,
+        operators,
+        http2: !listening.disable_http2,
+        certificate,
+        ways: ways(&args.cluster),
+        lookup: lookup(&args.cluster),
+        security: security(&args),
+        times: Times {
+            delay: listening.shutdown_delay_duration,
+            ..Times::default()
+        },
+    };
+    let (stop, hurry) = signals.split();
+    server::run(settings, stop, hurry)
+        .await
+        .map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// klog's verbosity: up to 3 is what operators act on, 4 and 5 are debugging.
+fn start_logging(logging: &Logging) {
+    let level = match logging.v {
+        0..=3 => Level::INFO,
+        4 | 5 => Level::DEBUG,
+        6.. => Level::TRACE,
+    };
+    let lines = match logging.logging_format {
+        LogFormat::Text => Lines::Text,
+        LogFormat::Json => Lines::Json,
+    };
+    telemetry::init(level, lines);
+}
+
+fn configuration(args: &PrometheusFlags) -> Result<Config, Failure> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &args.prometheus_header {
+        headers.append(name, value.clone());
+    }
+    let client = args
+        .prometheus_client_tls_cert_file
+        .clone()
+        .zip(args.prometheus_client_tls_key_file.clone());
+    let token = PathBuf::from(SERVICE_ACCOUNT).join("token");
+    let flags = Flags {
+        prometheus_url: args.prometheus_url.clone(),
+        bearer_token_file: args
+            .prometheus_token_file
+            .clone()
+            .or_else(|| args.prometheus_auth_incluster.then_some(token)),
+        ca_file: args.prometheus_ca_file.clone(),
+        client: client.map(|(cert_file, key_file)| ClientFiles {
+            cert_file,
+            key_file,
+        }),
+        headers,
+        verb: args
+            .prometheus_verb
+            .as_deref()
+            .map(|verb| match verb.eq_ignore_ascii_case("POST") {
+                true => Verb::Post,
+                false => Verb::Get,
+            }),
+    };
+    let Some(path) = &args.config else {
+        return Ok(Config::built_in(&flags));
+    };
+    let config = Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(config)
+}
+
+fn source_of(config: &Config) -> Result<Source, Failure> {
+    let Some(built) = server::prometheus(config) else {
+        return Err(Failure::Usage(
+            "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url \
+             in the file of --config"
+                .to_owned(),
+        ));
+    };
+    built.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Files where some are named; else the server keeps its own.
+fn certificate(args: &Listening) -> Result<CertificateSource, Failure> {
+    if let Some((cert, key)) = args
+        .tls_cert_file
+        .clone()
+        .zip(args.tls_private_key_file.clone())
+    {
+        return Ok(CertificateSource::Files(Files::new(cert, key)));
+    }
+    if let Some(dir) = &args.cert_dir {
+        return in_directory(dir, args);
+    }
+    let namespace = own_namespace(args).ok_or_else(|| {
+        Failure::Usage(
+            "in which namespace is this server? Outside of a pod give --namespace, or a \
+             certificate by --tls-cert-file and --tls-private-key-file or --cert-dir"
+                .to_owned(),
+        )
+    })?;
+    let service = ServiceName {
+        namespace,
+        name: args.service_name.clone(),
+    };
+    let mut settings = managed::Settings::new(service);
+    settings.take_over = args.take_over;
+    Ok(CertificateSource::Managed(
+        settings,
+        args.certificate_secret.clone(),
+    ))
+}
+
+/// A pair under one of the usual names; a self-signed one is made where there
+/// is none, as prometheus-adapter does.
+fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failure> {
+    let pair = |name: &str| {
+        Files::new(
+            dir.join(format!("{name}.crt")),
+            dir.join(format!("{name}.key")),
+        )
+    };
+    for files in [pair("tls"), pair("apiserver")] {
+        if files.certificate.exists() || files.key.exists() {
+            return Ok(CertificateSource::Files(files));
+        }
+    }
+    let service = own_namespace(args).map(|namespace| ServiceName {
+        namespace,
+        name: args.service_name.clone(),
+    });
+    certs::make_for(dir, service, SystemTime::now())?;
+    tracing::warn!(
+        dir = %dir.display(),
+        "made a self-signed certificate: kube-apiserver cannot verify it; leave --cert-dir out and \
+         the server keeps one that it can"
+    );
+    Ok(CertificateSource::Files(pair("tls")))
+}
+
+fn own_namespace(args: &Listening) -> Option<String> {
+    args.namespace.clone().or_else(|| {
+        let text = std::fs::read_to_string(Path::new(SERVICE_ACCOUNT).join("namespace")).ok()?;
+        Some(text.trim().to_owned()).filter(|name| !name.is_empty())
+    })
+}
+
+fn ways(args: &Cluster) -> Ways {
+    let way = |file: &Option<PathBuf>| match file {
+        Some(path) => Access::Kubeconfig(path.clone()),
+        None => Access::InCluster,
+    };
+    Ways {
+        lister: way(&args.lister_kubeconfig),
+        authentication: way(&args.authentication_kubeconfig),
+        authorization: way(&args.authorization_kubeconfig),
+    }
+}
+
+fn lookup(args: &Cluster) -> Lookup {
+    if args.authentication_skip_lookup {
+        Lookup::Skipped
+    } else if args.authentication_tolerate_lookup_failure {
+        Lookup::Tolerated
+    } else {
+        Lookup::Required
+    }
+}
+
+fn security(args: &ServeArgs) -> SecuritySettings {
+    let cluster = &args.cluster;
+    SecuritySettings {
+        token_life: cluster.authentication_token_webhook_cache_ttl,
+        allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
+        denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
+        values_in_flight: args.listening.max_requests_inflight,
+        ..SecuritySettings::default()
+    }
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot listen on {address}: {error}: end the program that has the port, or choose \
+             another with {flag}"
+        ))
+    })
+}
+
+/// The first signal to stop, and the second, which is meant.
+struct Signals {
+    received: tokio::sync::watch::Receiver<u32>,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let handler = |kind| {
+            signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
+        };
+        let mut interrupt = handler(SignalKind::interrupt())?;
+        let mut terminate = handler(SignalKind::terminate())?;
+        let (sender, received) = tokio::sync::watch::channel(0);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                sender.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(Self { received })
+    }
+
+    fn split(
+        &mut self,
+    ) -> (
+        impl Future<Output = ()> + use<>,
+        impl Future<Output = ()> + use<>,
+    ) {
+        let nth = |least: u32| {
+            let mut received = self.received.clone();
+            async move {
+                let _ = received.wait_for(|count| *count >= least).await;
+            }
+        };
+        (nth(1), nth(2))
+    }
+}
