@@ -285,7 +285,7 @@ fn install(plane: &ControlPlane) {
     }
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "gpu-metrics-apiserver-tls", "namespace": HOME},
+        "metadata": {"name": "gpu-metrics-apiserver-certificates", "namespace": HOME},
     }));
 }
 
@@ -324,7 +324,10 @@ fn serve(plane: &ControlPlane, prometheus: &Engine, dir: &TempDir) -> Program {
 }
 
 fn command(kubeconfig: &Path, config: &Path, prometheus: &Engine) -> std::process::Command {
-    let mut command = Program::command(["--secure-port=0", "--namespace=gpu-metrics"]);
+    let mut command = Program::command([
+        "--secure-port=0",
+        "--service=gpu-metrics/gpu-metrics-apiserver",
+    ]);
     command.arg("--prometheus-url").arg(prometheus.url());
     command.arg("--config").arg(config);
     for flag in [

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::lab::{APP, Lab, TEAM};
+use super::lab::{APP, Lab, PATIENCE, TEAM};
+use crate::program::eventually;
 
 const SYNC: Duration = Duration::from_secs(2);
 
@@ -27,10 +28,11 @@ async fn a_busy_service_grows_to_its_maximum_and_an_idle_one_shrinks_to_one() {
     lab.await_replicas(4);
     lab.gpus.work(0);
     lab.await_replicas(1);
-    let listed = lab.plane.kubectl(&[
-        "get",
-        "--raw",
-        &format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{APP}/gpu_held_count"),
-    ]);
-    assert!(listed.contains("\"value\":\"1\""), "{listed}");
+    let path = format!(
+        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{APP}/gpu_held_count"
+    );
+    eventually("one GPU held", PATIENCE, || {
+        let said = lab.plane.kubectl(&["get", "--raw", &path]);
+        said.contains("\"value\":\"1\"").then_some(()).ok_or(said)
+    });
 }

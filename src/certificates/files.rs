@@ -154,3 +154,194 @@ async fn read(path: &Path) -> Result<Vec<u8>, String> {
         Ok(_) => Ok(bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::certificates::authority::{Authority, Issued, Validity};
+    use crate::certificates::{Serving, State, Status, serving};
+
+    fn issued(authority: &Authority, days: u64) -> Issued {
+        let now = SystemTime::now();
+        let validity = Validity {
+            not_before: now - Duration::from_secs(3600),
+            not_after: now + Duration::from_secs(24 * 3600 * days),
+        };
+        authority.serving(&["localhost"], &[], validity).unwrap()
+    }
+
+    /// A folder that is followed.
+    struct Scene {
+        folder: tempfile::TempDir,
+        authority: Authority,
+        serving: Serving,
+        stop: watch::Sender<bool>,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    impl Scene {
+        fn start() -> Self {
+            let now = SystemTime::now();
+            let validity = Validity {
+                not_before: now - Duration::from_secs(3600),
+                not_after: now + Duration::from_secs(3600),
+            };
+            let folder = tempfile::tempdir().unwrap();
+            let (publisher, serving) = serving();
+            let files = Files {
+                every: Duration::from_millis(5),
+                ..Files::new(folder.path().join("tls.crt"), folder.path().join("tls.key"))
+            };
+            let (stop, stopped) = watch::channel(false);
+            Self {
+                folder,
+                authority: Authority::new("test", validity).unwrap(),
+                serving,
+                stop,
+                task: tokio::spawn(run(files, publisher, SystemTime::now, stopped)),
+            }
+        }
+
+        fn write(&self, certificate: &[u8], key: &[u8]) {
+            fs::write(self.folder.path().join("tls.crt"), certificate).unwrap();
+            fs::write(self.folder.path().join("tls.key"), key).unwrap();
+        }
+
+        fn good(&self) -> Issued {
+            let issued = issued(&self.authority, 1);
+            self.write(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
+            issued
+        }
+
+        /// The first status that is as wanted.
+        async fn until(&mut self, wanted: impl Fn(&Status) -> bool) -> Status {
+            let limit = Duration::from_secs(60);
+            let found = self.serving.status.wait_for(wanted);
+            let found = tokio::time::timeout(limit, found).await;
+            found.expect("never").unwrap().clone()
+        }
+
+        async fn until_served(&mut self, issued: &Issued) {
+            let in_force = self.serving.in_force.clone();
+            let wanted = issued.certificate.clone();
+            self.until(move |status| {
+                let pair = in_force.pair();
+                let shown = pair.is_some_and(|pair| pair.chain()[0] == wanted);
+                shown && status.state == State::Serving
+            })
+            .await;
+        }
+
+        async fn until_failing(&mut self, text: &str) {
+            let text = text.to_owned();
+            self.until(
+                move |status| matches!(&status.state, State::Failing(why) if why.contains(&text)),
+            )
+            .await;
+        }
+
+        async fn end(self) {
+            self.stop.send(true).unwrap();
+            self.task.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn files_that_come_late_are_waited_for() {
+        let mut scene = Scene::start();
+        let waiting = scene
+            .until(|status| matches!(&status.state, State::Waiting(why) if why.contains("tls.crt")))
+            .await;
+        assert!(waiting.ready(SystemTime::now()).is_err());
+        let issued = scene.good();
+        scene.until_served(&issued).await;
+        let status = scene.serving.status.borrow().clone();
+        assert!(status.ready(SystemTime::now()).is_ok());
+        scene.end().await;
+    }
+
+    #[tokio::test]
+    async fn a_new_pair_is_served_and_a_broken_one_leaves_the_old_one_in_force() {
+        let mut scene = Scene::start();
+        let first = scene.good();
+        scene.until_served(&first).await;
+        let second = scene.good();
+        scene.until_served(&second).await;
+        let other = issued(&scene.authority, 1);
+        scene.write(other.certificate_pem.as_bytes(), second.key_pem.as_bytes());
+        scene
+            .until_failing("this is not the key of the certificate")
+            .await;
+        scene.write(b"garbage", other.key_pem.as_bytes());
+        scene.until_failing("no certificate chain").await;
+        let over = Validity {
+            not_before: SystemTime::UNIX_EPOCH,
+            not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+        };
+        let expired = scene.authority.serving(&["localhost"], &[], over).unwrap();
+        scene.write(
+            expired.certificate_pem.as_bytes(),
+            expired.key_pem.as_bytes(),
+        );
+        scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
+        fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
+        scene.until_failing("tls.key: No such file").await;
+        let pair = scene.serving.in_force.pair().unwrap();
+        assert_eq!(pair.chain()[0], second.certificate);
+        let status = scene.serving.status.borrow().clone();
+        assert!(status.ready(SystemTime::now()).is_ok());
+        scene.write(second.certificate_pem.as_bytes(), second.key_pem.as_bytes());
+        scene.until_served(&second).await;
+        scene.end().await;
+    }
+
+    #[tokio::test]
+    async fn a_file_without_end_is_no_certificate() {
+        let mut scene = Scene::start();
+        let first = scene.good();
+        scene.until_served(&first).await;
+        let path = scene.folder.path().join("tls.crt");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        scene.until_failing("more than 1048576 bytes").await;
+        scene.end().await;
+    }
+
+    #[tokio::test]
+    async fn handshakes_show_the_pair_in_force_without_a_new_configuration() {
+        let mut scene = Scene::start();
+        let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let server = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(scene.serving.in_force.clone());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(scene.authority.certificate()).unwrap();
+        let client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let (server, client) = (std::sync::Arc::new(server), std::sync::Arc::new(client));
+        let shown = async || {
+            let (near, far) = tokio::io::duplex(64 * 1024);
+            let acceptor = tokio_rustls::TlsAcceptor::from(server.clone());
+            let connector = tokio_rustls::TlsConnector::from(client.clone());
+            let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+            let (_, connected) = tokio::join!(acceptor.accept(far), connector.connect(name, near));
+            let connected = connected.ok()?;
+            let chain = connected.get_ref().1.peer_certificates()?;
+            Some(chain[0].clone().into_owned())
+        };
+        assert_eq!(shown().await, None, "nothing to show so far");
+        for _ in 0..2 {
+            let issued = scene.good();
+            scene.until_served(&issued).await;
+            assert_eq!(shown().await, Some(issued.certificate));
+        }
+        scene.end().await;
+    }
+}

@@ -3,5 +3,6 @@
 pub(crate) mod authority;
 pub(crate) mod fake_kube;
 pub(crate) mod fake_prometheus;
+pub(crate) mod fake_registry;
 pub(crate) mod fake_reviewer;
 pub(crate) mod test_server;

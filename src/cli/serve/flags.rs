@@ -64,14 +64,12 @@ pub(super) struct Listening {
     pub(super) cert_dir: Option<PathBuf>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
-    #[arg(long, default_value = "gpu-metrics-apiserver-tls")]
+    #[arg(long, default_value = "gpu-metrics-apiserver-certificates")]
     pub(super) certificate_secret: String,
-    /// Service through which kube-apiserver reaches this server
+    /// Service through which kube-apiserver reaches this server, NAME or
+    /// NAMESPACE/NAME; the Secret is in its namespace [default: the pod's own]
     #[arg(long, default_value = "gpu-metrics-apiserver")]
-    pub(super) service_name: String,
-    /// Namespace of that Service and Secret [default: the pod's own]
-    #[arg(long, env = "POD_NAMESPACE")]
-    pub(super) namespace: Option<String>,
+    pub(super) service: String,
     /// Take over APIServices that name another server
     #[arg(long)]
     pub(super) take_over: bool,

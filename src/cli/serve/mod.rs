@@ -154,17 +154,13 @@ fn certificate(args: &Listening) -> Result<CertificateSource, Failure> {
     if let Some(dir) = &args.cert_dir {
         return in_directory(dir, args);
     }
-    let namespace = own_namespace(args).ok_or_else(|| {
+    let service = service(args).ok_or_else(|| {
         Failure::Usage(
-            "in which namespace is this server? Outside of a pod give --namespace, or a \
-             certificate by --tls-cert-file and --tls-private-key-file or --cert-dir"
+            "in which namespace is this server? Outside of a pod give --service NAMESPACE/NAME, \
+             or a certificate by --tls-cert-file and --tls-private-key-file or --cert-dir"
                 .to_owned(),
         )
     })?;
-    let service = ServiceName {
-        namespace,
-        name: args.service_name.clone(),
-    };
     let mut settings = managed::Settings::new(service);
     settings.take_over = args.take_over;
     Ok(CertificateSource::Managed(
@@ -187,11 +183,7 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
             return Ok(CertificateSource::Files(files));
         }
     }
-    let service = own_namespace(args).map(|namespace| ServiceName {
-        namespace,
-        name: args.service_name.clone(),
-    });
-    certs::make_for(dir, service, SystemTime::now())?;
+    certs::make_for(dir, service(args), SystemTime::now())?;
     tracing::warn!(
         dir = %dir.display(),
         "made a self-signed certificate: kube-apiserver cannot verify it; leave --cert-dir out and \
@@ -200,10 +192,18 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
     Ok(CertificateSource::Files(pair("tls")))
 }
 
-fn own_namespace(args: &Listening) -> Option<String> {
-    args.namespace.clone().or_else(|| {
-        let text = std::fs::read_to_string(Path::new(SERVICE_ACCOUNT).join("namespace")).ok()?;
-        Some(text.trim().to_owned()).filter(|name| !name.is_empty())
+/// Our Service; without a namespace in its name it is in the pod's own.
+fn service(args: &Listening) -> Option<ServiceName> {
+    if let Some((namespace, name)) = args.service.split_once('/') {
+        return Some(ServiceName {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    let namespace = std::fs::read_to_string(Path::new(SERVICE_ACCOUNT).join("namespace")).ok()?;
+    Some(ServiceName {
+        namespace: namespace.trim().to_owned(),
+        name: args.service.clone(),
     })
 }
 

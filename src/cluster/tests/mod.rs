@@ -1,6 +1,7 @@
 //! The watches against a server that lists, forgets, forbids and breaks.
 
 mod authentication;
+mod certificates;
 mod client;
 mod fixture;
 mod owners;

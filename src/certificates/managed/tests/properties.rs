@@ -83,7 +83,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
         }
         now += Duration::from_secs(10);
     }
-    let writes = (world.lock().secret_writes, world.lock().bundle_writes);
+    let writes = world.writes();
     for replica in &mut replicas {
         replica.pass(now);
         let status = replica.serving.status.borrow().clone();
@@ -91,8 +91,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
         assert_eq!(status.registered(), Ok(()));
         assert_eq!(status.state, crate::certificates::State::Serving);
     }
-    let after = (world.lock().secret_writes, world.lock().bundle_writes);
-    assert_eq!(writes, after, "replicas take turns");
+    assert_eq!(writes, world.writes(), "replicas take turns");
     assert_eq!(replicas[0].leaf(), replicas[1].leaf());
     assert_eq!(replicas[1].leaf(), replicas[2].leaf());
 }

@@ -33,7 +33,7 @@ pub(super) fn settings(apiservices: usize) -> Settings {
     settings
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Inner {
     version: u64,
     secret: (u64, Data),
@@ -107,7 +107,18 @@ impl World {
         change(&mut inner.secret.1);
     }
 
-    /// How many authorities each bundle of ours holds.
+    /// Of the Secret, of bundles.
+    pub(super) fn writes(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.secret_writes, inner.bundle_writes)
+    }
+
+    /// Another cluster in the same state.
+    pub(super) fn fork(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().clone())))
+    }
+
+    /// The bundles of the APIServices that are ours.
     pub(super) fn bundles(&self) -> Vec<Vec<u8>> {
         let inner = self.lock();
         let ours = Some(ours());
@@ -238,6 +249,18 @@ impl Stepped {
         let ahead = self.ahead;
         *self = Self::new(&self.world, &self.settings);
         self.ahead = ahead;
+    }
+
+    /// The same replica, between two passes, in another cluster.
+    pub(super) fn fork(&self, world: &World) -> Self {
+        let mut fork = Self::new(world, &self.settings);
+        let (known, new) = (self.idle.as_ref().unwrap(), fork.idle.as_mut().unwrap());
+        new.memory.clone_from(&known.memory);
+        new.registrations.clone_from(&known.registrations);
+        if let Some(pair) = known.publisher.pair() {
+            new.publisher.serve(&pair);
+        }
+        fork
     }
 
     /// Goes on to the next call; whether a pass ended.
