@@ -14,5 +14,6 @@ mod demo;
 mod differential;
 mod kubectl;
 mod live;
+mod manifests;
 mod program;
 mod prometheus;
