@@ -16,5 +16,6 @@ mod demo;
 mod differential;
 mod kubectl;
 mod live;
+mod manifests;
 mod program;
 mod prometheus;

@@ -98,7 +98,7 @@ fn two_replicas_that_start_together_agree_on_one_pair() {
         assert_eq!(scene.world.lock().secret_writes, 1);
         assert_eq!(scene.replicas[0].leaf(), scene.replicas[1].leaf());
     });
-    assert!(ends.len() > 50, "{} orders", ends.len());
+    assert!(ends.len() > 20, "{} orders", ends.len());
 }
 
 #[test]

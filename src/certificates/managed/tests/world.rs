@@ -263,7 +263,7 @@ impl Stepped {
         fork
     }
 
-    /// Goes on to the next call; whether a pass ended.
+    /// Makes the next call; whether a pass ended with it.
     pub(super) fn step(&mut self, now: SystemTime) -> bool {
         if let Some(mut replica) = self.idle.take() {
             let now = now + self.ahead;
@@ -271,9 +271,10 @@ impl Stepped {
                 replica.pass(now).await;
                 replica
             }));
+            // Up to the first call, which nobody can tell from not starting.
+            assert!(self.poll().is_pending());
         }
-        let pass = self.pass.as_mut().unwrap();
-        match pass.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match self.poll() {
             Poll::Pending => false,
             Poll::Ready(replica) => {
                 self.idle = Some(replica);
@@ -281,6 +282,11 @@ impl Stepped {
                 true
             }
         }
+    }
+
+    fn poll(&mut self) -> Poll<Actor> {
+        let pass = self.pass.as_mut().unwrap();
+        pass.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
     /// A whole pass without disturbance.

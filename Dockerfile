@@ -1,0 +1,28 @@
+# syntax=docker/dockerfile:1
+# docker build -t gpu-metrics-apiserver:0.1.0 .
+
+FROM rust:1.95-slim-bookworm AS build
+WORKDIR /build
+
+# Dependencies alone: this layer is built again when they change, not when the
+# program does. The targets that Cargo.toml names must exist.
+COPY Cargo.toml Cargo.lock ./
+RUN mkdir -p src e2e/bench \
+ && echo 'fn main() {}' | tee src/main.rs e2e/main.rs e2e/bench/main.rs > /dev/null \
+ && touch src/lib.rs \
+ && cargo build --release --locked
+
+COPY src src
+# Newer than what the layer above made of the placeholders.
+RUN touch src/main.rs src/lib.rs \
+ && cargo build --release --locked \
+ && ./target/release/gpu-metrics-apiserver --version
+
+# The binary needs libc, libm and libgcc_s: no more than this image has. No
+# shell, no package manager, user 65532.
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /build/target/release/gpu-metrics-apiserver /usr/local/bin/gpu-metrics-apiserver
+USER 65532:65532
+EXPOSE 6443
+ENTRYPOINT ["/usr/local/bin/gpu-metrics-apiserver"]
+CMD ["serve"]

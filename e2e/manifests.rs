@@ -1,0 +1,143 @@
+//! The manifests as kubectl's kustomize puts them together, and that they and
+//! the program speak of the same things.
+
+use std::path::Path;
+use std::process::Command;
+
+use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
+use gpu_metrics_apiserver::certificates::managed::{APISERVICES, service_names};
+use serde_json::{Value, json};
+
+use crate::kubectl::REMEDY;
+
+const NAME: &str = "gpu-metrics-apiserver";
+const NAMESPACE: &str = "gpu-metrics";
+
+fn built(folder: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let output = Command::new("kubectl")
+        .arg("kustomize")
+        .arg(&folder)
+        .output()
+        .unwrap_or_else(|error| panic!("kubectl {REMEDY} ({error})"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("deprecated"), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap()
+}
+
+fn of<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|it| it["kind"] == kind).collect()
+}
+
+fn one<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = objects
+        .iter()
+        .find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+fn args(objects: &[Value]) -> Vec<String> {
+    let deployment = one(objects, "Deployment", NAME);
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args = args.as_array().unwrap().iter();
+    args.map(|arg| arg.as_str().unwrap().to_owned()).collect()
+}
+
+fn flag(objects: &[Value], name: &str) -> Option<String> {
+    let prefix = format!("--{name}=");
+    let args = args(objects).into_iter();
+    args.filter_map(|arg| arg.strip_prefix(&prefix).map(str::to_owned))
+        .next()
+}
+
+#[test]
+fn the_apiservices_are_those_the_server_looks_after_and_trust_nobody_so_far() {
+    let objects = built("manifests");
+    let services = of(&objects, "APIService");
+    assert_eq!(services.len(), APISERVICES.len());
+    for (name, priority) in APISERVICES.iter().zip([200, 100, 100]) {
+        let spec = &one(&objects, "APIService", name)["spec"];
+        let (version, group) = name.split_once('.').unwrap();
+        let wanted = json!({
+            "group": group, "version": version,
+            "groupPriorityMinimum": 100, "versionPriority": priority,
+            "service": {"namespace": NAMESPACE, "name": NAME, "port": 443},
+        });
+        assert_eq!(*spec, wanted);
+    }
+    let ports = &one(&objects, "Service", NAME)["spec"]["ports"];
+    assert_eq!(ports[0]["port"], 443);
+}
+
+#[test]
+fn the_rights_are_for_the_objects_that_are_there() {
+    let objects = built("manifests");
+    let rules = &one(&objects, "ClusterRole", "gpu-metrics-apiserver:registration")["rules"];
+    assert_eq!(rules[0]["resourceNames"], json!(APISERVICES));
+    assert_eq!(rules[0]["verbs"], json!(["get", "patch"]));
+    let secret = flag(&objects, "certificate-secret").unwrap();
+    let object = one(&objects, "Secret", &secret);
+    assert!(object.get("data").is_none() && object.get("stringData").is_none());
+    let rules = &one(&objects, "Role", "gpu-metrics-apiserver:certificates")["rules"];
+    let wanted = json!([{
+        "apiGroups": [""], "resources": ["secrets"],
+        "resourceNames": [secret], "verbs": ["get", "patch"],
+    }]);
+    assert_eq!(*rules, wanted);
+    assert_eq!(flag(&objects, "service").unwrap(), format!("{NAMESPACE}/{NAME}"));
+    let inventory = &one(&objects, "ClusterRole", "gpu-metrics-apiserver:inventory")["rules"];
+    for rule in inventory.as_array().unwrap() {
+        assert_eq!(rule["verbs"], json!(["get", "list", "watch"]));
+        assert!(!rule.to_string().contains('*') && !rule.to_string().contains("secrets"));
+    }
+}
+
+#[test]
+fn the_pod_may_do_nothing_it_need_not() {
+    for folder in ["manifests", "certs/cert-manager"] {
+        let objects = built(folder);
+        let spec = &one(&objects, "Deployment", NAME)["spec"];
+        assert_eq!(spec["replicas"], 2);
+        let pod = &spec["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let container = &pod["containers"][0];
+        let wanted = json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        });
+        assert_eq!(container["securityContext"], wanted);
+        for (probe, path) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
+            let get = &container[probe]["httpGet"];
+            assert_eq!(*get, json!({"path": path, "port": "https", "scheme": "HTTPS"}));
+        }
+        let text = serde_json::to_string(&objects).unwrap();
+        assert!(!text.contains("insecureSkipTLSVerify") && !text.contains("caBundle"));
+    }
+}
+
+#[test]
+fn cert_manager_makes_what_kube_apiserver_verifies_and_the_server_writes_nothing() {
+    let objects = built("certs/cert-manager");
+    let service = ServiceName {
+        namespace: NAMESPACE.to_owned(),
+        name: NAME.to_owned(),
+    };
+    let certificate = &one(&objects, "Certificate", NAME)["spec"];
+    assert_eq!(certificate["dnsNames"], json!(service_names(&service)));
+    let volumes = &one(&objects, "Deployment", NAME)["spec"]["template"]["spec"]["volumes"];
+    let mounted = volumes.as_array().unwrap().iter();
+    let names: Vec<&Value> = mounted
+        .map(|volume| &volume["secret"]["secretName"])
+        .collect();
+    assert!(names.contains(&&certificate["secretName"]), "{names:?}");
+    for service in of(&objects, "APIService") {
+        let annotation = &service["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+        assert_eq!(*annotation, format!("{NAMESPACE}/{NAME}"));
+    }
+    assert_eq!(flag(&objects, "certificate-secret"), None);
+    let text = serde_json::to_string(&objects).unwrap();
+    assert!(!text.contains("\"patch\"") && !text.contains("\"secrets\""));
+}
