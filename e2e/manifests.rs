@@ -74,7 +74,11 @@ fn the_apiservices_are_those_the_server_looks_after_and_trust_nobody_so_far() {
 #[test]
 fn the_rights_are_for_the_objects_that_are_there() {
     let objects = built("manifests");
-    let rules = &one(&objects, "ClusterRole", "gpu-metrics-apiserver:registration")["rules"];
+    let rules = &one(
+        &objects,
+        "ClusterRole",
+        "gpu-metrics-apiserver:registration",
+    )["rules"];
     assert_eq!(rules[0]["resourceNames"], json!(APISERVICES));
     assert_eq!(rules[0]["verbs"], json!(["get", "patch"]));
     let secret = flag(&objects, "certificate-secret").unwrap();
@@ -86,7 +90,10 @@ fn the_rights_are_for_the_objects_that_are_there() {
         "resourceNames": [secret], "verbs": ["get", "patch"],
     }]);
     assert_eq!(*rules, wanted);
-    assert_eq!(flag(&objects, "service").unwrap(), format!("{NAMESPACE}/{NAME}"));
+    assert_eq!(
+        flag(&objects, "service").unwrap(),
+        format!("{NAMESPACE}/{NAME}")
+    );
     let inventory = &one(&objects, "ClusterRole", "gpu-metrics-apiserver:inventory")["rules"];
     for rule in inventory.as_array().unwrap() {
         assert_eq!(rule["verbs"], json!(["get", "list", "watch"]));
@@ -102,7 +109,10 @@ fn the_pod_may_do_nothing_it_need_not() {
         assert_eq!(spec["replicas"], 2);
         let pod = &spec["template"]["spec"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        assert_eq!(
+            pod["securityContext"]["seccompProfile"]["type"],
+            "RuntimeDefault"
+        );
         let container = &pod["containers"][0];
         let wanted = json!({
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
@@ -111,7 +121,10 @@ fn the_pod_may_do_nothing_it_need_not() {
         assert_eq!(container["securityContext"], wanted);
         for (probe, path) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
             let get = &container[probe]["httpGet"];
-            assert_eq!(*get, json!({"path": path, "port": "https", "scheme": "HTTPS"}));
+            assert_eq!(
+                *get,
+                json!({"path": path, "port": "https", "scheme": "HTTPS"})
+            );
         }
         let text = serde_json::to_string(&objects).unwrap();
         assert!(!text.contains("insecureSkipTLSVerify") && !text.contains("caBundle"));

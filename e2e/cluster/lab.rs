@@ -37,11 +37,11 @@ const NODES: u32 = 2;
 /// Everything that runs. Ended from top to bottom.
 #[derive(Debug)]
 pub(super) struct Lab {
-    pub(super) server: Program,
+    _server: Program,
     pub(super) gpus: Gpus,
     pub(super) plane: Arc<ControlPlane>,
-    pub(super) prometheus: Engine,
-    pub(super) dir: TempDir,
+    _prometheus: Engine,
+    _dir: TempDir,
     _exporters: Vec<RunningExporter>,
 }
 
@@ -165,11 +165,11 @@ impl Lab {
         install(&plane);
         let server = serve(&plane, &prometheus, &dir);
         let lab = Self {
-            server,
+            _server: server,
             gpus: Gpus::start(Arc::clone(&plane), controls),
             plane,
-            prometheus,
-            dir,
+            _prometheus: prometheus,
+            _dir: dir,
             _exporters: exporters,
         };
         lab.await_available();
@@ -252,7 +252,7 @@ impl Lab {
     }
 
     /// An autoscaler from 1 to `most` on these metrics, without delays.
-    pub(super) fn autoscale(&self, most: u32, metrics: Value) {
+    pub(super) fn autoscale(&self, most: u32, metrics: &Value) {
         self.plane.apply(&json!({
             "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
             "metadata": {"name": APP, "namespace": TEAM},

@@ -17,7 +17,7 @@ async fn a_busy_service_grows_to_its_maximum_and_an_idle_one_shrinks_to_one() {
     lab.gpus.work(90);
     lab.autoscale(
         4,
-        json!([{
+        &json!([{
             "type": "Pods",
             "pods": {
                 "metric": {"name": "gpu_memory_utilization"},
