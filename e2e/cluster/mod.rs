@@ -1,4 +1,5 @@
 //! The server in a real cluster, asked by a real autoscaler.
 
 mod lab;
+mod memory;
 mod scaling;

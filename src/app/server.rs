@@ -217,6 +217,7 @@ pub async fn run(
     }
     let counters = Arc::new(Counters::default());
     numbers::of_security(&telemetry.metrics, &counters);
+    let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     let counting = api.count_layer();
     let guard = Guard {
@@ -236,6 +237,7 @@ pub async fn run(
     let tls = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .leaving(shutdown.leaving());
+    numbers::of_connections(&metrics, listener.connections());
     beside
         .tasks
         .spawn(listener.run(service, shutdown.draining()));
