@@ -5,13 +5,13 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test lint bench prerequisites controlplane cargo-deny
+.PHONY: all test lint bench release prerequisites controlplane cargo-deny
 
 all: lint test
 
 # Everything: unit, property, API tests over TLS, and those against a real
 # Prometheus, kubectl and control plane.
-test: prerequisites controlplane
+test: prerequisites controlplane release
 	$(CARGO) test --locked --all-targets
 	$(CARGO) test --locked --doc
 
@@ -26,6 +26,10 @@ lint: cargo-deny
 # Checks its answers; writes the table of e2e/bench/README.md to stdout.
 bench:
 	$(CARGO) bench --locked
+
+# The binary as the image has it; some minutes on two cores.
+release:
+	$(CARGO) build --locked --release
 
 # The real parts of the tests.
 prerequisites:
