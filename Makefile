@@ -41,6 +41,7 @@ prerequisites:
 	@missing=""; \
 	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v kubectl >/dev/null || missing="$$missing kubernetes-client"; \
+	command -v curl >/dev/null || missing="$$missing curl"; \
 	if [ -n "$$missing" ]; then \
 	  echo "make test: installing Debian's$$missing"; \
 	  $(SUDO) apt-get update -qq && \
