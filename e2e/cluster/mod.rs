@@ -1,4 +1,8 @@
 //! The server in a real cluster, asked by a real autoscaler.
 
+mod install;
 mod lab;
 mod scaling;
+mod scaling_formula;
+mod scaling_gaps;
+mod scaling_table;
