@@ -90,6 +90,15 @@ impl Program {
         self.stderr.so_far()
     }
 
+    /// The memory it holds now (VmRSS), in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let file = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(file).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number.unwrap().parse().unwrap()
+    }
+
     /// Waits until its output shows something.
     pub(crate) fn await_stdout<T>(
         &self,

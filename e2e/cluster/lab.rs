@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::controlplane::{ControlPlane, Extent};
 use crate::live::scene::scrapes;
-use crate::program::{Program, eventually};
+use crate::program::{End, Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
 /// Generous: what is awaited comes within seconds on an idle machine.
@@ -37,11 +37,13 @@ const NODES: u32 = 2;
 /// Everything that runs. Ended from top to bottom.
 #[derive(Debug)]
 pub(super) struct Lab {
-    _server: Program,
+    pub(super) server: Option<Program>,
+    /// Where it listens, also after a restart.
+    pub(super) port: u16,
     pub(super) gpus: Gpus,
     pub(super) plane: Arc<ControlPlane>,
-    _prometheus: Engine,
-    _dir: TempDir,
+    pub(super) prometheus: Engine,
+    dir: TempDir,
     _exporters: Vec<RunningExporter>,
 }
 
@@ -163,17 +165,41 @@ impl Lab {
         let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
         let dir = tempfile::tempdir().unwrap();
         install(&plane);
-        let server = serve(&plane, &prometheus, &dir);
+        let (server, port) = serve(&plane, &prometheus, &dir);
         let lab = Self {
-            _server: server,
+            server: Some(server),
+            port,
             gpus: Gpus::start(Arc::clone(&plane), controls),
             plane,
-            _prometheus: prometheus,
-            _dir: dir,
+            prometheus,
+            dir,
             _exporters: exporters,
         };
         lab.await_available();
         lab
+    }
+
+    /// Ends the server by a signal; how it ended.
+    pub(super) fn end_server(&mut self, signal: &str) -> End {
+        let server = self.server.take().expect("a running server");
+        server.signal(signal);
+        server.await_end(PATIENCE)
+    }
+
+    /// Starts it again where it was.
+    pub(super) fn start_server(&mut self) {
+        let server = self.replica(self.port, &[]);
+        self.server = Some(server);
+    }
+
+    /// Another server of the same settings, on a port of its own.
+    pub(super) fn replica(&self, port: u16, flags: &[&str]) -> Program {
+        let config = self.dir.path().join("config.yaml");
+        let mut command = command(self.plane.kubeconfig(), &config, &self.prometheus, port);
+        command.args(flags);
+        let server = Program::start(command);
+        listening(&server);
+        server
     }
 
     /// Waits until kube-apiserver has found all APIServices available.
@@ -289,17 +315,22 @@ fn install(plane: &ControlPlane) {
     }));
 }
 
+/// The port that a server has said it listens on.
+pub(super) fn listening(server: &Program) -> u16 {
+    server.find_in_stderr("the address", PATIENCE, |said| {
+        let line = said.lines().find(|line| line.contains("listening"))?;
+        let (_, rest) = line.split_once("address=0.0.0.0:")?;
+        rest.split_whitespace().next()?.parse().ok()
+    })
+}
+
 /// Starts the server and leads its Service to it.
-fn serve(plane: &ControlPlane, prometheus: &Engine, dir: &TempDir) -> Program {
+fn serve(plane: &ControlPlane, prometheus: &Engine, dir: &TempDir) -> (Program, u16) {
     let config = dir.path().join("config.yaml");
     std::fs::write(&config, "gpu: {window: 10s}\n").unwrap();
     let kubeconfig = plane.kubeconfig().to_owned();
-    let server = Program::start(command(&kubeconfig, &config, prometheus));
-    let port = server.find_in_stderr("the address", PATIENCE, |said| {
-        let line = said.lines().find(|line| line.contains("listening"))?;
-        let (_, rest) = line.split_once("address=0.0.0.0:")?;
-        rest.split_whitespace().next()?.parse::<u16>().ok()
-    });
+    let server = Program::start(command(&kubeconfig, &config, prometheus, 0));
+    let port = listening(&server);
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": NAME, "namespace": HOME},
@@ -320,14 +351,17 @@ fn serve(plane: &ControlPlane, prometheus: &Engine, dir: &TempDir) -> Program {
             },
         }));
     }
-    server
+    (server, port)
 }
 
-fn command(kubeconfig: &Path, config: &Path, prometheus: &Engine) -> std::process::Command {
-    let mut command = Program::command([
-        "--secure-port=0",
-        "--service=gpu-metrics/gpu-metrics-apiserver",
-    ]);
+fn command(
+    kubeconfig: &Path,
+    config: &Path,
+    prometheus: &Engine,
+    port: u16,
+) -> std::process::Command {
+    let mut command = Program::command(["--service=gpu-metrics/gpu-metrics-apiserver"]);
+    command.arg(format!("--secure-port={port}"));
     command.arg("--prometheus-url").arg(prometheus.url());
     command.arg("--config").arg(config);
     for flag in [
