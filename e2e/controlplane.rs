@@ -15,13 +15,13 @@ mod registration;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-pub(crate) use authority::{Authority, Identity};
+pub(crate) use authority::{Authority, FrontProxy, Identity};
 pub(crate) use registration::Registration;
 
 use authority::Authorities;
@@ -54,10 +54,8 @@ pub(crate) enum Extent {
 /// A running control plane, ended with the value.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
-    /// In the order of their start.
-    etcd: Part,
-    apiserver: Option<Part>,
-    others: Vec<Part>,
+    /// Behind a lock: kube-apiserver is restarted while others look at it.
+    parts: Mutex<Parts>,
     etcd_port: u16,
     port: u16,
     authorities: Authorities,
@@ -66,6 +64,23 @@ pub(crate) struct ControlPlane {
     /// The last two, in this order, after all of the above.
     watchman: Watchman,
     dir: TempDir,
+}
+
+/// The programs, in the order of their start.
+#[derive(Debug)]
+struct Parts {
+    etcd: Part,
+    apiserver: Option<Part>,
+    others: Vec<Part>,
+}
+
+impl Parts {
+    /// How the first one ended that has.
+    fn ended(&mut self) -> Option<String> {
+        let apiserver = self.apiserver.iter_mut();
+        let parts = std::iter::once(&mut self.etcd).chain(apiserver);
+        parts.chain(&mut self.others).find_map(Part::ended)
+    }
 }
 
 impl ControlPlane {
@@ -95,10 +110,12 @@ impl ControlPlane {
         let (etcd, etcd_port) = programs::etcd(dir.path())?;
         let (apiserver, port) = programs::apiserver(dir.path(), &authorities, etcd_port, None)?;
         let admin = authorities.client("admin", Some("system:masters"));
-        let mut plane = Self {
-            etcd,
-            apiserver: Some(apiserver),
-            others: Vec::new(),
+        let plane = Self {
+            parts: Mutex::new(Parts {
+                etcd,
+                apiserver: Some(apiserver),
+                others: Vec::new(),
+            }),
             etcd_port,
             port,
             authorities,
@@ -117,7 +134,7 @@ impl ControlPlane {
     }
 
     /// Starts everything that acts on objects.
-    fn populate(&mut self, autoscaler_sync: Duration) -> Result<(), String> {
+    fn populate(&self, autoscaler_sync: Duration) -> Result<(), String> {
         let identity = |name: &str| {
             let user = format!("system:{name}");
             self.user_kubeconfig(&user, &[])
@@ -127,10 +144,12 @@ impl ControlPlane {
         let dir = self.dir.path();
         let controllers =
             programs::controllers(dir, &self.authorities, &controllers, autoscaler_sync)?;
-        self.others.push(controllers);
-        let dir = self.dir.path();
-        self.others.push(programs::scheduler(dir, &scheduler)?);
-        self.others.push(programs::kwok(dir, &self.kubeconfig)?);
+        let others = [
+            controllers,
+            programs::scheduler(dir, &scheduler)?,
+            programs::kwok(dir, &self.kubeconfig)?,
+        ];
+        self.parts().others.extend(others);
         self.add_node("gpu-node-0")?;
         let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
         self.await_words(
@@ -146,26 +165,33 @@ impl ControlPlane {
     /// Waits until kube-apiserver serves what everybody takes for granted: the
     /// namespace `default`, and the authorities of the front proxy, which it
     /// publishes some moments after it calls itself ready.
-    fn await_api(&mut self) -> Result<(), String> {
+    fn await_api(&self) -> Result<(), String> {
         self.await_words("kube-apiserver", &["get", "--raw", "/readyz"], "ok")?;
         let namespace = ["get", "namespace", "default", "-o", "name"];
         self.await_words("kube-apiserver", &namespace, "namespace/default")?;
-        let authority = std::fs::read_to_string(self.front_proxy_ca())
+        self.await_published()
+    }
+
+    /// Waits until kube-apiserver publishes the last of the front proxy's
+    /// authorities.
+    fn await_published(&self) -> Result<(), String> {
+        const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+        let authorities = std::fs::read_to_string(self.front_proxy_ca())
             .map_err(|error| format!("the front proxy's authority: {error}"))?;
-        self.await_words("kube-apiserver", kubectl::PUBLISHED, authority.trim())
+        let last = authorities.rfind(BEGIN).unwrap_or_default();
+        let last = authorities[last..].trim();
+        self.await_words("kube-apiserver", kubectl::PUBLISHED, last)
     }
 
     /// Waits until kubectl says some words.
-    fn await_words(&mut self, what: &str, command: &[&str], words: &str) -> Result<(), String> {
+    fn await_words(&self, what: &str, command: &[&str], words: &str) -> Result<(), String> {
         let begun = Instant::now();
         loop {
             let said = self.kubectl_as(&self.kubeconfig, command);
             if said.as_ref().is_ok_and(|said| said.contains(words)) {
                 return Ok(());
             }
-            let apiserver = self.apiserver.iter_mut();
-            let parts = std::iter::once(&mut self.etcd).chain(apiserver);
-            let ended = parts.chain(&mut self.others).find_map(Part::ended);
+            let ended = self.parts().ended();
             if ended.is_none() && begun.elapsed() < READY {
                 std::thread::sleep(LOOK);
                 continue;
@@ -178,24 +204,28 @@ impl ControlPlane {
         }
     }
 
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends kube-apiserver without warning. Clients see refused connections.
-    pub(crate) fn stop_apiserver(&mut self) {
-        self.apiserver = None;
+    pub(crate) fn stop_apiserver(&self) {
+        self.parts().apiserver = None;
     }
 
     /// Starts kube-apiserver again at the same address, over the same objects.
-    pub(crate) fn start_apiserver(&mut self) {
+    pub(crate) fn start_apiserver(&self) {
         let dir = self.dir.path();
         let started = programs::apiserver(dir, &self.authorities, self.etcd_port, Some(self.port));
         let started = started.and_then(|(part, _)| {
-            self.apiserver = Some(part);
+            self.parts().apiserver = Some(part);
             self.await_api()
         });
         started.unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Both: an upgrade of kube-apiserver, as its clients see it.
-    pub(crate) fn restart_apiserver(&mut self) {
+    pub(crate) fn restart_apiserver(&self) {
         self.stop_apiserver();
         self.start_apiserver();
     }
@@ -206,10 +236,39 @@ impl ControlPlane {
     /// authority beside the old one: kube-apiserver adds and takes away only
     /// what has expired (k8s.io/kubernetes,
     /// pkg/controlplane/controller/clusterauthenticationtrust).
-    pub(crate) fn rotate_front_proxy(&mut self) {
+    pub(crate) fn rotate_front_proxy(&self) {
         self.stop_apiserver();
         self.authorities.rotate_front_proxy();
         self.start_apiserver();
+    }
+
+    /// Has kube-apiserver publish another authority of the front proxy beside
+    /// the one that is there, without a restart: it follows its files.
+    pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
+        let next = self.authorities.trust_another_front_proxy();
+        let published = self.await_published();
+        published.unwrap_or_else(|error| panic!("{error}"));
+        next
+    }
+
+    /// Replaces the files of the aggregator's certificate and of its
+    /// authority. What is published keeps the old authority.
+    pub(crate) fn show_front_proxy(&self, next: &FrontProxy) {
+        self.authorities.show_front_proxy(next);
+    }
+
+    /// Publishes this authority of the front proxy and no other.
+    pub(crate) fn publish_front_proxy(&self, authority: &str) {
+        let data = serde_json::json!({"requestheader-client-ca-file": authority});
+        self.patch_published(&data);
+    }
+
+    /// Changes texts of the ConfigMap that kube-apiserver publishes.
+    pub(crate) fn patch_published(&self, data: &serde_json::Value) {
+        let patch = serde_json::json!({"data": data}).to_string();
+        let map = ["patch", "configmap", "extension-apiserver-authentication"];
+        let arguments = ["--namespace=kube-system", "--patch", &patch];
+        self.kubectl(&[&map[..], &arguments].concat());
     }
 
     /// The kubeconfig of an administrator.
@@ -246,8 +305,9 @@ impl ControlPlane {
 
     /// The last lines of every log.
     pub(crate) fn logs(&self) -> String {
-        let parts = std::iter::once(&self.etcd).chain(&self.apiserver);
-        parts.chain(&self.others).map(Part::tail).collect()
+        let parts = self.parts();
+        let named = std::iter::once(&parts.etcd).chain(&parts.apiserver);
+        named.chain(&parts.others).map(Part::tail).collect()
     }
 }
 
@@ -257,9 +317,11 @@ impl Drop for ControlPlane {
             eprintln!("{}", self.logs());
         }
         // Whoever talks to a part ends before it.
-        while self.others.pop().is_some() {}
-        self.apiserver = None;
-        self.etcd.end();
+        let mut parts = self.parts();
+        while parts.others.pop().is_some() {}
+        parts.apiserver = None;
+        parts.etcd.end();
+        drop(parts);
         self.watchman.dismiss();
     }
 }

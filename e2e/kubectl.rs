@@ -69,8 +69,8 @@ impl Kubectl {
     }
 }
 
-/// The items of a MetricValueList or ExternalMetricValueList.
-fn read(body: &str) -> Vec<Served> {
+/// The items of a MetricValueList or ExternalMetricValueList, sorted by name.
+pub(crate) fn read(body: &str) -> Vec<Served> {
     let list: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {body}"));
     let items = list["items"].as_array();
     let items = items.unwrap_or_else(|| panic!("no list: {body}"));

@@ -1,9 +1,19 @@
 //! The server in a real cluster, asked by a real autoscaler.
 
+mod asking;
+mod crowd;
 mod install;
 mod lab;
 mod memory;
+mod outages;
+mod refusals;
+mod rolling;
+mod rotations;
 mod scaling;
 mod scaling_formula;
 mod scaling_gaps;
 mod scaling_table;
+mod scene;
+mod stand;
+mod trickle;
+mod trust;

@@ -91,6 +91,14 @@ impl Authority {
     }
 }
 
+/// An authority of front proxies, and a front proxy of it.
+#[derive(Debug)]
+pub(crate) struct FrontProxy {
+    /// The authority's certificate as PEM.
+    pub(crate) authority: String,
+    pub(crate) client: Identity,
+}
+
 /// A control plane's authorities and its own identities, as files in a folder.
 #[derive(Debug)]
 pub(crate) struct Authorities {
@@ -122,6 +130,24 @@ impl Authorities {
         self.put("front-proxy-ca.crt", &authority.pem());
         let client = authority.client(FRONT_PROXY_CLIENT, None);
         self.put_identity(FRONT_PROXY_CLIENT, &client);
+    }
+
+    /// Puts a new authority of the front proxy beside the one that is there.
+    pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
+        let authority = Authority::new("front-proxy-ca");
+        let known = std::fs::read_to_string(self.path("front-proxy-ca.crt")).unwrap();
+        let both = format!("{known}{}", authority.pem());
+        self.put("front-proxy-ca.crt", &both);
+        FrontProxy {
+            authority: authority.pem(),
+            client: authority.client(FRONT_PROXY_CLIENT, None),
+        }
+    }
+
+    /// Shows this one's certificate, and trusts nobody else.
+    pub(crate) fn show_front_proxy(&self, next: &FrontProxy) {
+        self.put_identity(FRONT_PROXY_CLIENT, &next.client);
+        self.put("front-proxy-ca.crt", &next.authority);
     }
 
     /// An identity that kube-apiserver trusts.

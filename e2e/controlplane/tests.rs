@@ -143,7 +143,7 @@ fn a_registered_process_is_asked_in_the_users_name() {
 
 #[test]
 fn a_restarted_apiserver_has_its_address_and_objects_and_a_rotated_authority_is_published() {
-    let mut plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     plane.kubectl(&["create", "namespace", "kept"]);
     plane.stop_apiserver();
     let refused = plane.kubectl_as(plane.kubeconfig(), &["get", "--raw", "/readyz"]);

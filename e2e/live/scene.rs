@@ -15,7 +15,7 @@ use crate::program::{Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
 /// Readings are believed for this long, given the intervals: I + 2 × S.
-pub(super) const FRESH: f64 = 3.0;
+pub(crate) const FRESH: f64 = 3.0;
 
 /// Generous: what is awaited comes within seconds on an idle machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -167,7 +167,7 @@ pub(super) fn pair(served: &Served) -> (&str, &str) {
 }
 
 /// A quantity in thousandths.
-pub(super) fn milli(served: &Served) -> u64 {
+pub(crate) fn milli(served: &Served) -> u64 {
     let text = served.value.as_str();
     match text.strip_suffix('m') {
         Some(milli) => milli.parse().unwrap(),

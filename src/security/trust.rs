@@ -71,6 +71,21 @@ pub enum TrustError {
     Overlap,
 }
 
+impl TrustError {
+    /// Whether it is about what is there to know a front proxy by. Without one
+    /// nobody comes through kube-apiserver.
+    #[must_use]
+    pub fn is_of_front_proxy(&self) -> bool {
+        match self {
+            Self::Missing { .. } => false,
+            Self::Bundle { key, .. } | Self::List { key, .. } | Self::Header { key, .. } => {
+                *key != CLIENT_CA
+            }
+            Self::Overlap => true,
+        }
+    }
+}
+
 /// What is believed at one time. Never changed: another one takes its place.
 #[derive(Debug)]
 pub struct Trust {

@@ -67,8 +67,7 @@ impl Settings {
         );
         format!(
             "APIService {name} belongs to {owner}, not to our Service {}, and is left alone: start \
-             with --take-over to make it ours, or remove that server first; to leave it there for \
-             good, take it from --apiservices",
+             with --take-over to make it ours, or remove that server first",
             self.service
         )
     }

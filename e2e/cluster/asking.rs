@@ -1,0 +1,189 @@
+//! Requests over HTTPS with the identity of a kubeconfig or of a front proxy,
+//! on connections that stay: a kubectl for each would take longer than what is
+//! measured.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use reqwest::Identity;
+use serde_json::Value;
+
+/// Longer than any answer takes that comes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What a request led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// 200 with this body.
+    Body(String),
+    /// Another status with this body.
+    Status(u16, String),
+    /// No answer.
+    Lost(String),
+}
+
+impl Came {
+    /// What is wrong with it, in a line that is the same for the same trouble.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Body(_) => None,
+            Self::Status(code, body) => {
+                let said = serde_json::from_str::<Value>(body).ok();
+                let said = said.as_ref().and_then(|said| said["message"].as_str());
+                Some(format!("{code} {}", said.unwrap_or(body).trim()))
+            }
+            Self::Lost(why) => Some(why.clone()),
+        }
+    }
+
+    /// Its status.
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Body(_) => Some(200),
+            Self::Status(code, _) => Some(*code),
+            Self::Lost(_) => None,
+        }
+    }
+}
+
+/// A server, and who asks it.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    client: reqwest::Client,
+    base: String,
+}
+
+impl Way {
+    /// To kube-apiserver as a kubeconfig says.
+    pub(super) fn of(kubeconfig: &Path) -> Self {
+        let config = read(kubeconfig);
+        let cluster = &config["clusters"][0]["cluster"];
+        let authority = pem(&cluster["certificate-authority-data"]);
+        let authority = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
+        let client = builder()
+            .tls_certs_only([authority])
+            .identity(identity_of(kubeconfig));
+        Self {
+            client: client.build().unwrap(),
+            base: cluster["server"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// Straight to a server on this machine, whoever it says it is; with a
+    /// certificate or without.
+    pub(super) fn straight(port: u16, identity: Option<Identity>) -> Self {
+        let mut client = builder().tls_danger_accept_invalid_certs(true);
+        if let Some(identity) = identity {
+            client = client.identity(identity);
+        }
+        Self {
+            client: client.build().unwrap(),
+            base: format!("https://127.0.0.1:{port}"),
+        }
+    }
+
+    /// To a server on this machine that shows a certificate of this authority
+    /// for `localhost`.
+    pub(super) fn verified(port: u16, authority: &str) -> Self {
+        let authority = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
+        Self {
+            client: builder().tls_certs_only([authority]).build().unwrap(),
+            base: format!("https://localhost:{port}"),
+        }
+    }
+
+    /// The same without TLS.
+    pub(super) fn plain(port: u16) -> Self {
+        Self {
+            client: builder().build().unwrap(),
+            base: format!("http://127.0.0.1:{port}"),
+        }
+    }
+
+    /// Asks.
+    pub(super) async fn get(&self, path: &str) -> Came {
+        self.get_with(path, &[]).await
+    }
+
+    /// Asks with these headers.
+    pub(super) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Came {
+        let mut request = self.client.get(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let read = async {
+            let answer = request.send().await?;
+            let code = answer.status().as_u16();
+            Ok((code, answer.text().await?))
+        };
+        match read.await {
+            Ok((200, body)) => Came::Body(body),
+            Ok((code, body)) => Came::Status(code, body),
+            Err(error) => Came::Lost(chain(&error)),
+        }
+    }
+}
+
+/// The certificate and key of two files.
+pub(super) fn identity((certificate, key): (&Path, &Path)) -> Identity {
+    let pem = [certificate, key].map(|path| std::fs::read_to_string(path).unwrap());
+    Identity::from_pem(pem.concat().as_bytes()).unwrap()
+}
+
+/// Those of a kubeconfig.
+pub(super) fn identity_of(kubeconfig: &Path) -> Identity {
+    let config = read(kubeconfig);
+    let user = &config["users"][0]["user"];
+    let both = [&user["client-certificate-data"], &user["client-key-data"]];
+    Identity::from_pem(both.map(pem).concat().as_bytes()).unwrap()
+}
+
+fn read(kubeconfig: &Path) -> Value {
+    let text = std::fs::read_to_string(kubeconfig).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn pem(data: &Value) -> String {
+    let ByteString(bytes) = serde_json::from_value(data.clone()).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().timeout(LONGEST)
+}
+
+/// An error's last cause: the others name addresses.
+fn chain(error: &reqwest::Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    format!("no answer: {last}")
+}
+
+/// The ports of those who are connected to a port of this machine, as its
+/// kernel knows them.
+pub(super) fn connected_to(port: u16) -> BTreeSet<u16> {
+    const ESTABLISHED: &str = "01";
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| {
+        // A machine without IPv6 has only one.
+        std::fs::read_to_string(table).unwrap_or_default()
+    });
+    let number = |address: &str| {
+        let (_, port) = address.rsplit_once(':')?;
+        u16::from_str_radix(port, 16).ok()
+    };
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+    lines
+        .filter_map(|line| {
+            let mut columns = line.split_whitespace().skip(1);
+            let (local, remote) = (columns.next()?, columns.next()?);
+            let open = columns.next()? == ESTABLISHED;
+            let ours = number(local)? == port;
+            (open && ours).then(|| number(remote)).flatten()
+        })
+        .collect()
+}

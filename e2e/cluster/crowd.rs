@@ -1,0 +1,197 @@
+//! A crowd of silent, slow and busy clients at the real process: who asks
+//! through kube-apiserver is answered, and the memory comes back.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::asking::{Way, identity_of};
+use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
+use super::scene::{await_value, reader};
+use crate::program::eventually;
+
+const IDLE: usize = 500;
+const SLOW: usize = 200;
+const BUSY: usize = 200;
+
+/// What a request may take in spite of them.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Descriptors of this process: a connection each, and what else it has.
+const FILES: u32 = 4096;
+
+/// The server's memory may end above where it was by so much: what an
+/// allocator keeps, and some seconds of values.
+const KEPT_KIB: u64 = 24 * 1024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
+    raise_files();
+    let lab = Lab::start(Duration::from_secs(15)).await;
+    lab.deploy(1);
+    lab.gpus.work(50);
+    let who = reader(&lab);
+    let path = format!(
+        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/%2A/gpu_memory_utilization?labelSelector=app%3D{APP}"
+    );
+    await_value(&who, &path, "50").await;
+    let server = lab.server.as_ref().unwrap();
+    let before = server.resident_kib();
+    for turn in 1..=3 {
+        let (crowd, answers) = gather(&lab, &who, &path).await;
+        let slowest = answers.iter().max().unwrap();
+        let crowded = server.resident_kib();
+        println!(
+            "crowd {turn}: {} requests through kube-apiserver, the slowest in {slowest:.2?}; \
+             VmRSS {before} KiB before, {crowded} KiB with the crowd",
+            answers.len()
+        );
+        assert!(*slowest < SOON, "{slowest:?}");
+        drop(crowd);
+    }
+    let after = eventually("the memory of before", PATIENCE, || {
+        let now = server.resident_kib();
+        (now <= before + KEPT_KIB)
+            .then_some(now)
+            .ok_or(now.to_string())
+    });
+    println!("VmRSS {before} KiB before, {after} KiB after three crowds");
+}
+
+/// This process has a connection of each of the crowd.
+fn raise_files() {
+    let files = format!("--nofile={FILES}:");
+    let process = std::process::id().to_string();
+    let raised = Command::new("prlimit")
+        .args(["--pid", &process, &files])
+        .output();
+    let raised = raised.expect("prlimit: apt-get install util-linux");
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap();
+    let soft = line.split_whitespace().nth(3).unwrap();
+    let enough = soft == "unlimited" || soft.parse::<u32>().unwrap() >= FILES;
+    assert!(enough, "{line}: ulimit -n {FILES} ({raised:?})");
+}
+
+/// The connections of a crowd.
+struct Crowd {
+    _idle: Vec<TcpStream>,
+    _slow: JoinSet<()>,
+}
+
+/// Lets a crowd come; how long each request took that somebody made through
+/// kube-apiserver meanwhile.
+async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>) {
+    let port = lab.port;
+    let tls = [b"http/1.1".as_slice(), b"h2"].map(|protocol| tls(lab, protocol));
+    let mut idle = Vec::new();
+    for _ in 0..IDLE {
+        idle.push(connect(port).await);
+    }
+    let mut slow = JoinSet::new();
+    for kind in 0..SLOW {
+        send_slowly(port, kind, &tls, &mut slow).await;
+    }
+    let mut busy = JoinSet::new();
+    for _ in 0..BUSY {
+        let (path, identity) = (path.to_owned(), identity_of(lab.plane.kubeconfig()));
+        busy.spawn(async move {
+            // A connection of its own.
+            let way = Way::straight(port, Some(identity));
+            for _ in 0..5 {
+                assert_eq!(way.get(&path).await.trouble(), None);
+            }
+        });
+    }
+    let mut answers = Vec::new();
+    while !busy.is_empty() || answers.len() < 50 {
+        let begun = Instant::now();
+        let came = who.get(path).await;
+        assert_eq!(came.trouble(), None);
+        answers.push(begun.elapsed());
+        while let Some(ended) = busy.try_join_next() {
+            ended.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let crowd = Crowd {
+        _idle: idle,
+        _slow: slow,
+    };
+    (crowd, answers)
+}
+
+async fn connect(port: u16) -> TcpStream {
+    let tried = TcpStream::connect(("127.0.0.1", port)).await;
+    tried.expect("a connection (if files ran out: ulimit -n 4096)")
+}
+
+/// One that never comes to the end of what it says, in its handshake or after
+/// it, in either protocol.
+async fn send_slowly(port: u16, kind: usize, tls: &[TlsConnector; 2], crowd: &mut JoinSet<()>) {
+    const HELLO: &[u8] = &[
+        0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let tcp = connect(port).await;
+    let [http1, http2] = tls.clone();
+    match kind % 3 {
+        0 => drop(crowd.spawn(drip(tcp, HELLO))),
+        1 => drop(crowd.spawn(async move {
+            if let Ok(tls) = handshake(&http1, tcp).await {
+                drip(tls, b"GET /readyz HTTP/1.1\r\nHost: x\r\nX-Y: ").await;
+            }
+        })),
+        _ => drop(crowd.spawn(async move {
+            if let Ok(tls) = handshake(&http2, tcp).await {
+                drip(tls, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+            }
+        })),
+    }
+}
+
+async fn handshake(tls: &TlsConnector, tcp: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(format!("{NAME}.{HOME}.svc")).unwrap();
+    tls.connect(name, tcp).await
+}
+
+/// Trusts whom kube-apiserver trusts.
+fn tls(lab: &Lab, protocol: &[u8]) -> TlsConnector {
+    let secret = ["get", "secret", "gpu-metrics-apiserver-certificates"];
+    let output = ["-n", HOME, "-o", r"jsonpath={.data.ca\.crt}"];
+    let encoded = lab.plane.kubectl(&[&secret[..], &output].concat());
+    let k8s_openapi::ByteString(pem) =
+        serde_json::from_value(serde_json::Value::String(encoded)).unwrap();
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(&pem) {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let mut config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Says something without an end, a byte a second, for as long as somebody
+/// listens.
+async fn drip<S: AsyncWrite + Unpin>(mut stream: S, text: &'static [u8]) {
+    let (last, all) = text.split_last().unwrap();
+    for byte in all.iter().chain(std::iter::repeat(last)) {
+        if stream.write_all(&[*byte]).await.is_err() || stream.flush().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

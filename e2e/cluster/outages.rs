@@ -1,0 +1,96 @@
+//! Every part goes away once, while somebody asks all the time. What fails,
+//! and for how long, is printed; a number that is served is right.
+
+use std::time::Duration;
+
+use super::asking::Way;
+use super::scene::{ALL, AVAILABLE, NUMBERS, Scene};
+
+/// Longer than readings are believed.
+const AWAY: Duration = Duration::from_secs(20);
+
+/// What the GPUs do first, and later.
+const BEFORE: u32 = 60;
+const AFTER: u32 = 90;
+
+/// Percent in between: what a mean over the change may be.
+const BETWEEN: std::ops::RangeInclusive<u64> = 60..=90;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_wrong_number_is_served_while_parts_go_and_come_back() {
+    let mut scene = Scene::start(BEFORE).await;
+    prometheus_is_away(&mut scene).await;
+    kube_apiserver_restarts(&scene).await;
+    // As a Deployment ends a pod, and as a node that fails does.
+    for signal in ["TERM", "KILL"] {
+        the_server_restarts(&mut scene, signal);
+    }
+    scene.assert_right(Duration::ZERO, &BETWEEN);
+}
+
+async fn prometheus_is_away(scene: &mut Scene) {
+    let from = scene.trickle.now();
+    scene.lab.prometheus.kill();
+    scene.await_silence(from, &NUMBERS);
+    // The GPUs go on while nobody looks.
+    scene.lab.gpus.work(AFTER);
+    tokio::time::sleep(AWAY).await;
+    let silent = scene.trickle.now();
+    scene.lab.prometheus.restart().await;
+    let back = scene.trickle.now();
+    scene.await_answers(back, &ALL);
+    let answers = scene.trickle.now();
+    scene.await_percent(back, AFTER);
+    scene.tell("Prometheus away", from);
+    println!(
+        "  away for {:.1?}; answers {:.1?} after it was back",
+        silent - from,
+        answers - back
+    );
+    scene.assert_answered(from, &[AVAILABLE]);
+    for subject in NUMBERS {
+        for seen in scene.trickle.since(from, subject) {
+            let Some(trouble) = seen.trouble else {
+                continue;
+            };
+            assert!(trouble.contains("fresh samples"), "{trouble}");
+        }
+    }
+}
+
+async fn kube_apiserver_restarts(scene: &Scene) {
+    let from = scene.trickle.now();
+    scene.lab.plane.stop_apiserver();
+    let ready = Way::straight(scene.lab.port, None).get("/readyz").await;
+    assert_eq!(ready.code(), Some(200), "what is known is kept: {ready:?}");
+    scene.lab.plane.start_apiserver();
+    let back = scene.trickle.now();
+    scene.await_answers(back, &ALL);
+    scene.tell("kube-apiserver restarted", from);
+    println!(
+        "  it served {:.1?} after its end, all was well {:.1?} later",
+        back - from,
+        scene.trickle.now() - back
+    );
+    scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
+}
+
+fn the_server_restarts(scene: &mut Scene, signal: &str) {
+    let from = scene.trickle.now();
+    let end = scene.lab.end_server(signal);
+    let gone = scene.trickle.now();
+    end.assert_orderly();
+    if signal == "TERM" {
+        assert_eq!(end.code, Some(0), "{end:?}");
+    }
+    scene.lab.start_server();
+    let back = scene.trickle.now();
+    scene.await_answers(back, &ALL);
+    scene.tell(&format!("the server restarted after SIG{signal}"), from);
+    println!(
+        "  it ended {:.1?} after the signal, all was well {:.1?} after its start",
+        gone - from,
+        scene.trickle.now() - gone
+    );
+    scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
+}

@@ -1,0 +1,121 @@
+//! Certificates and authorities are replaced while somebody asks all the time.
+
+use std::time::{Duration, SystemTime};
+
+use gpu_metrics_apiserver::certificates::managed::content::Found;
+use gpu_metrics_apiserver::certificates::managed::decide::{Lifetimes, Step, Wanted, decide};
+use gpu_metrics_apiserver::certificates::managed::service_names;
+use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
+use k8s_openapi::ByteString;
+use serde_json::{Map, json};
+
+use super::lab::{HOME, Lab, NAME, PATIENCE};
+use super::scene::{ALL, Scene};
+use crate::program::eventually;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The Secret of `manifests/secret.yaml`.
+const SECRET: &str = "gpu-metrics-apiserver-certificates";
+
+const PERCENT: u32 = 60;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s073_certificates_and_authorities_rotate_under_requests() {
+    let scene = Scene::start(PERCENT).await;
+    the_serving_authority_comes_of_age(&scene);
+    the_front_proxy_gets_another_authority(&scene);
+    let from = scene.trickle.now();
+    scene.lab.plane.rotate_front_proxy();
+    let back = scene.trickle.now();
+    scene.await_answers(back, &ALL);
+    scene.tell("front proxy rotated by a restart of kube-apiserver", from);
+    let steady = u64::from(PERCENT);
+    scene.assert_right(Duration::ZERO, &(steady..=steady));
+}
+
+/// Another replica, 250 days ago, made an authority of 365 days: it is
+/// trusted and served first, and then replaced because its time nears its end.
+fn the_serving_authority_comes_of_age(scene: &Scene) {
+    let from = scene.trickle.now();
+    let mut data = Map::new();
+    for (key, value) in aged() {
+        data.insert(key, json!(ByteString(value)));
+    }
+    let patch = json!({"data": data}).to_string();
+    let plane = &scene.lab.plane;
+    plane.kubectl(&["patch", "secret", SECRET, "-n", HOME, "-p", &patch]);
+    let adopted = await_log(scene, "the aged authority's certificate", |said| {
+        said.matches("new serving certificate in force").count() == 1
+    });
+    let replaced = await_log(scene, "the new authority's certificate", |said| {
+        said.matches("new serving certificate in force").count() == 2
+    });
+    // The next connections are made with it.
+    std::thread::sleep(Duration::from_secs(5));
+    scene.tell("serving authority replaced twice", from);
+    println!(
+        "  the Secret's certificate was served after {:.1?}, the next one after {:.1?}",
+        adopted - from,
+        replaced - from
+    );
+    assert!(server_log(&scene.lab).contains("signs from now on"));
+    scene.assert_answered(from, &ALL);
+}
+
+fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
+    let service = ServiceName {
+        namespace: HOME.to_owned(),
+        name: NAME.to_owned(),
+    };
+    let then = SystemTime::now() - 250 * DAY;
+    let wanted = Wanted {
+        names: service_names(&service),
+        lifetimes: Lifetimes {
+            leaf: 365 * DAY,
+            ..Lifetimes::default()
+        },
+    };
+    match decide(Found::Empty, None, &[], &wanted, then).unwrap() {
+        Step::Write(content, _) => content.data(SystemTime::now()),
+        Step::Keep(_) => panic!("nothing is there to keep"),
+    }
+}
+
+/// As an administrator does it: the new authority is trusted beside the old
+/// one before anybody shows its certificate.
+fn the_front_proxy_gets_another_authority(scene: &Scene) {
+    let from = scene.trickle.now();
+    let plane = &scene.lab.plane;
+    let next = plane.trust_another_front_proxy();
+    let published = scene.trickle.now();
+    plane.show_front_proxy(&next);
+    // kube-apiserver looks at the files of its own certificate once a minute,
+    // and sooner when the kernel tells it of a change.
+    std::thread::sleep(Duration::from_secs(10));
+    scene.tell("front proxy rotated in place", from);
+    println!("  published after {:.1?}", published - from);
+    scene.assert_answered(from, &ALL);
+    let from = scene.trickle.now();
+    plane.publish_front_proxy(&next.authority);
+    std::thread::sleep(Duration::from_secs(10));
+    scene.await_answers(scene.trickle.now(), &ALL);
+    scene.tell(
+        "the front proxy's old authority is no longer published",
+        from,
+    );
+    scene.assert_answered(from, &ALL);
+}
+
+fn server_log(lab: &Lab) -> String {
+    lab.server.as_ref().unwrap().stderr()
+}
+
+/// When the server's log first satisfies.
+fn await_log(scene: &Scene, what: &str, found: impl Fn(&str) -> bool) -> Duration {
+    eventually(what, PATIENCE, || {
+        let said = server_log(&scene.lab);
+        found(&said).then_some(()).ok_or(said)
+    });
+    scene.trickle.now()
+}

@@ -1,0 +1,229 @@
+//! A service of two pods whose GPUs are at work, and somebody who asks for
+//! their numbers all the time, as an autoscaler does.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::asking::{Came, Way};
+use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
+use crate::live::scene::{FRESH, milli};
+use crate::program::eventually;
+
+/// How often everything is asked for.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// The utilisation of each pod's GPU.
+pub(super) const PODS: &str = "pods";
+/// The GPUs that the Deployment holds.
+pub(super) const HELD: &str = "held";
+/// The sum over the namespace, of the other group.
+pub(super) const SUM: &str = "sum";
+/// Whether kube-apiserver finds our APIServices available.
+pub(super) const AVAILABLE: &str = "APIServices";
+
+pub(super) const NUMBERS: [&str; 3] = [PODS, HELD, SUM];
+pub(super) const ALL: [&str; 4] = [PODS, HELD, SUM, AVAILABLE];
+
+/// The service's pods; each holds one GPU.
+const REPLICAS: u32 = 2;
+
+/// Everything that runs. Ended from top to bottom.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) trickle: Trickle,
+    pub(super) lab: Lab,
+    pods: BTreeSet<String>,
+}
+
+impl Scene {
+    /// Starts everything and waits until the numbers are those of GPUs that
+    /// have worked this hard for a while.
+    pub(super) async fn start(percent: u32) -> Self {
+        // Nobody scales here.
+        let lab = Lab::start(Duration::from_secs(15)).await;
+        lab.deploy(REPLICAS);
+        lab.gpus.work(percent);
+        let reader = reader(&lab);
+        let admin = Way::of(lab.plane.kubeconfig());
+        let asked = |(name, path): (&'static str, String)| Subject {
+            name,
+            path,
+            every: EVERY,
+            judge: some_values,
+        };
+        let mut subjects: Vec<(Way, Subject)> = paths()
+            .into_iter()
+            .map(|question| (reader.clone(), asked(question)))
+            .collect();
+        let available = Subject {
+            name: AVAILABLE,
+            path: "/apis/apiregistration.k8s.io/v1/apiservices".to_owned(),
+            every: EVERY,
+            judge: all_available,
+        };
+        subjects.push((admin, available));
+        let mut scene = Self {
+            trickle: Trickle::start(subjects),
+            lab,
+            pods: BTreeSet::new(),
+        };
+        let from = scene.trickle.now();
+        scene.await_percent(from, percent);
+        scene.pods = scene.served_pods(from);
+        scene
+    }
+
+    fn served_pods(&self, from: Duration) -> BTreeSet<String> {
+        let last = self.trickle.last(from, PODS).unwrap();
+        last.values()
+            .into_iter()
+            .map(|served| served.name)
+            .collect()
+    }
+
+    /// Waits until all numbers are there and are those of this much work.
+    pub(super) fn await_percent(&self, from: Duration, percent: u32) {
+        let wanted = u64::from(percent) * 1000;
+        self.await_answers(from, &ALL);
+        eventually(&format!("{percent} percent"), PATIENCE, || {
+            let of = |subject| -> Result<Vec<u64>, String> {
+                let last = self.trickle.last(from, subject)?;
+                Ok(last.values().iter().map(milli).collect())
+            };
+            let found = (of(PODS)?, of(HELD)?, of(SUM)?);
+            let count = u64::from(REPLICAS);
+            let right = (
+                vec![wanted; REPLICAS as usize],
+                vec![count * 1000],
+                vec![count * wanted],
+            );
+            (found == right).then_some(()).ok_or(format!("{found:?}"))
+        });
+    }
+
+    /// Waits until the last answer to each question is a good one.
+    pub(super) fn await_answers(&self, from: Duration, subjects: &[&'static str]) {
+        for subject in subjects {
+            eventually("an answer", PATIENCE, || self.trickle.last(from, subject));
+        }
+    }
+
+    /// Waits until nothing is answered any more.
+    pub(super) fn await_silence(&self, from: Duration, subjects: &[&'static str]) {
+        for subject in subjects {
+            eventually("the end of answers", PATIENCE, || {
+                match self.trickle.last(from, subject) {
+                    Err(_) => Ok(()),
+                    Ok(seen) => Err(format!("{subject}: {:?}", seen.values())),
+                }
+            });
+        }
+    }
+
+    /// Says what failed since a time, and for how long.
+    pub(super) fn tell(&self, what: &str, from: Duration) {
+        let lasted = self.trickle.now().saturating_sub(from);
+        let account = self.trickle.account(from, &ALL);
+        println!("{what} ({lasted:.1?} until all was well):\n{account}");
+    }
+
+    /// Every number that was served since a time was one that there was, and
+    /// of now.
+    pub(super) fn assert_right(&self, from: Duration, percent: &RangeInclusive<u64>) {
+        let count = u64::from(REPLICAS);
+        let times = |factor: u64| factor * percent.start() * 1000..=factor * percent.end() * 1000;
+        for subject in NUMBERS {
+            for seen in self.trickle.since(from, subject) {
+                if seen.trouble.is_some() {
+                    continue;
+                }
+                self.assert_now(&seen);
+                let right = match subject {
+                    PODS => times(1),
+                    SUM => times(count),
+                    _ => count * 1000..=count * 1000,
+                };
+                for served in seen.values() {
+                    assert!(right.contains(&milli(&served)), "{seen:?}: {right:?}");
+                    let known = subject != PODS || self.pods.contains(&served.name);
+                    assert!(known, "{seen:?}: {:?}", self.pods);
+                }
+            }
+        }
+    }
+
+    fn assert_now(&self, seen: &Seen) {
+        for served in seen.values() {
+            // Timestamps on the wire have no fractions.
+            let newest = served.at.as_second() as f64 + 1.0;
+            assert!(newest > seen.unix - FRESH, "stale: {seen:?}");
+        }
+    }
+
+    /// These questions had a good answer each time since then.
+    pub(super) fn assert_answered(&self, from: Duration, subjects: &[&'static str]) {
+        for subject in subjects {
+            let seen = self.trickle.since(from, subject);
+            let lost = seen.iter().find(|seen| seen.trouble.is_some());
+            assert!(lost.is_none(), "{lost:?}");
+        }
+    }
+}
+
+fn paths() -> [(&'static str, String); 3] {
+    let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}");
+    let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{TEAM}");
+    let pods = format!("{custom}/pods/%2A/gpu_memory_utilization?labelSelector=app%3D{APP}");
+    let held = format!("{custom}/deployments.apps/{APP}/gpu_held_count");
+    let sum = format!("{external}/gpu_memory_utilization_sum");
+    [(PODS, pods), (HELD, held), (SUM, sum)]
+}
+
+/// Somebody who may read metrics and nothing else.
+pub(super) fn reader(lab: &Lab) -> Way {
+    let group = "metrics-readers";
+    let rule = json!({
+        "apiGroups": ["custom.metrics.k8s.io", "external.metrics.k8s.io"],
+        "resources": ["*"], "verbs": ["get", "list"],
+    });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": group}, "rules": [rule],
+    });
+    lab.plane.apply(&role);
+    lab.plane.apply(&binding(
+        group,
+        &json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}),
+    ));
+    Way::of(&lab.plane.user_kubeconfig("autoscaler", &[group]))
+}
+
+/// Waits until a path has this value.
+pub(super) async fn await_value(way: &Way, path: &str, value: &str) {
+    let begun = Instant::now();
+    let wanted = format!("\"value\":\"{value}\"");
+    loop {
+        let came = way.get(path).await;
+        match &came {
+            Came::Body(body) if body.contains(&wanted) => return,
+            _ if begun.elapsed() > PATIENCE => panic!("not {value}: {came:?}"),
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Gives somebody a ClusterRole.
+pub(super) fn binding(role: &str, subject: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("test-{role}")},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+        },
+        "subjects": [subject],
+    })
+}

@@ -1,0 +1,199 @@
+//! Somebody who asks again and again, whatever happens, and writes down what
+//! came.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::asking::{Came, Way};
+use super::lab::APISERVICES;
+use crate::kubectl::{Served, read, unix_seconds};
+
+/// What is asked over and over.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) path: String,
+    pub(super) every: Duration,
+    /// What is wrong with an answer, if anything is.
+    pub(super) judge: fn(&str) -> Option<String>,
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    subject: &'static str,
+    /// Since the trickle began.
+    pub(super) at: Duration,
+    pub(super) took: Duration,
+    /// The time of the request, in seconds.
+    pub(super) unix: f64,
+    pub(super) trouble: Option<String>,
+    body: String,
+}
+
+impl Seen {
+    /// The values that came.
+    pub(super) fn values(&self) -> Vec<Served> {
+        read(&self.body)
+    }
+}
+
+/// All who ask, ended with the value.
+#[derive(Debug)]
+pub(super) struct Trickle {
+    begun: Instant,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Trickle {
+    pub(super) fn start(subjects: impl IntoIterator<Item = (Way, Subject)>) -> Self {
+        let begun = Instant::now();
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let tasks = subjects.into_iter().map(|(way, subject)| {
+            let seen = Arc::clone(&seen);
+            tokio::spawn(async move {
+                let mut turns = tokio::time::interval(subject.every);
+                loop {
+                    turns.tick().await;
+                    let next = ask(&way, &subject, begun).await;
+                    seen.lock().unwrap().push(next);
+                }
+            })
+        });
+        Self {
+            begun,
+            tasks: tasks.collect(),
+            seen,
+        }
+    }
+
+    /// The time since it began.
+    pub(super) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// What was asked from a time on, in order.
+    pub(super) fn since(&self, from: Duration, subject: &str) -> Vec<Seen> {
+        let seen = self.seen.lock().unwrap();
+        let wanted = |seen: &&Seen| seen.subject == subject && seen.at >= from;
+        let mut found: Vec<Seen> = seen.iter().filter(wanted).cloned().collect();
+        found.sort_by_key(|seen| seen.at);
+        found
+    }
+
+    /// The last answer to a question that was put after `from`; its trouble, if
+    /// it has one.
+    pub(super) fn last(&self, from: Duration, subject: &str) -> Result<Seen, String> {
+        let last = self.since(from, subject).pop();
+        let last = last.ok_or_else(|| format!("{subject}: nothing yet"))?;
+        match &last.trouble {
+            None => Ok(last),
+            Some(trouble) => Err(format!("{subject}: {trouble}")),
+        }
+    }
+
+    /// What failed from a time on, and for how long: a line for each time that
+    /// answers stayed away.
+    pub(super) fn account(&self, from: Duration, subjects: &[&'static str]) -> String {
+        let mut out = String::new();
+        for subject in subjects {
+            let seen = self.since(from, subject);
+            let good = seen.iter().filter(|seen| seen.trouble.is_none());
+            let slowest = good.clone().map(|seen| seen.took).max().unwrap_or_default();
+            let _ = writeln!(
+                out,
+                "  {subject}: {} of {} answered, the slowest in {slowest:.1?}",
+                good.count(),
+                seen.len(),
+            );
+            for (first, last, troubles) in runs(&seen) {
+                let from = first.saturating_sub(from);
+                let lasted = last.saturating_sub(first);
+                let _ = writeln!(out, "    after {from:.1?}, for {lasted:.1?}:");
+                for (trouble, times) in troubles {
+                    let _ = writeln!(out, "      {times} × {trouble}");
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Drop for Trickle {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+async fn ask(way: &Way, subject: &Subject, begun: Instant) -> Seen {
+    let (at, unix) = (begun.elapsed(), unix_seconds());
+    let came = way.get(&subject.path).await;
+    let trouble = came.trouble();
+    let body = match came {
+        Came::Body(body) => body,
+        Came::Status(..) | Came::Lost(_) => String::new(),
+    };
+    Seen {
+        subject: subject.name,
+        at,
+        took: begun.elapsed().saturating_sub(at),
+        unix,
+        trouble: trouble.or_else(|| (subject.judge)(&body)),
+        body,
+    }
+}
+
+type Run = (Duration, Duration, BTreeMap<String, usize>);
+
+/// The stretches without a good answer, each up to the next good one.
+fn runs(seen: &[Seen]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut open: Option<Run> = None;
+    for seen in seen {
+        if let Some((_, last, _)) = &mut open {
+            *last = seen.at;
+        }
+        match &seen.trouble {
+            None => runs.extend(open.take()),
+            Some(trouble) => {
+                let (_, _, troubles) =
+                    open.get_or_insert_with(|| (seen.at, seen.at, BTreeMap::new()));
+                *troubles.entry(trouble.clone()).or_default() += 1;
+            }
+        }
+    }
+    runs.extend(open);
+    runs
+}
+
+/// A list with something in it.
+pub(super) fn some_values(body: &str) -> Option<String> {
+    read(body).is_empty().then(|| "an empty list".to_owned())
+}
+
+/// Which of our APIServices are not available.
+pub(super) fn all_available(body: &str) -> Option<String> {
+    let list: Value = serde_json::from_str(body).ok()?;
+    let items = list["items"].as_array()?;
+    let ours = |item: &&Value| {
+        let name = item["metadata"]["name"].as_str();
+        name.is_some_and(|name| APISERVICES.contains(&name))
+    };
+    let troubles: Vec<String> = items
+        .iter()
+        .filter(ours)
+        .flat_map(|item| item["status"]["conditions"].as_array())
+        .flatten()
+        .filter(|it| it["type"] == "Available" && it["status"] != "True")
+        .map(|it| it["reason"].to_string())
+        .collect();
+    (!troubles.is_empty()).then(|| troubles.join(", "))
+}

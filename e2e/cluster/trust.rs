@@ -1,0 +1,131 @@
+//! Whom the server believes follows the ConfigMap that kube-apiserver
+//! publishes: on open connections too, and never because of a broken text.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::asking::{Came, Way, connected_to, identity};
+use super::lab::PATIENCE;
+use super::stand::{Stand, certificates};
+use crate::controlplane::{ControlPlane, Extent};
+
+/// A path that only the identified may ask for.
+const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+
+/// A front proxy as kube-apiserver's aggregator is one.
+fn proxy(plane: &ControlPlane, port: u16) -> Way {
+    let (certificate, key) = plane.front_proxy_client();
+    Way::straight(port, Some(identity((&certificate, &key))))
+}
+
+async fn ask(proxy: &Way) -> Came {
+    let masters = [
+        ("X-Remote-User", "somebody"),
+        ("X-Remote-Group", "system:masters"),
+    ];
+    proxy.get_with(PATH, &masters).await
+}
+
+/// Asks until the answer has this code; how long that took.
+async fn await_code(proxy: &Way, code: u16) -> Duration {
+    let begun = Instant::now();
+    loop {
+        let came = ask(proxy).await;
+        if came.code() == Some(code) {
+            return begun.elapsed();
+        }
+        assert!(begun.elapsed() < PATIENCE, "{came:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s073_a_front_proxy_counts_while_its_authority_is_published() {
+    let plane = ControlPlane::start(Extent::Api);
+    let admin = plane.kubeconfig().to_owned();
+    let (_dir, own) = certificates();
+    let stand = Stand::start([&admin; 3], &[&own]);
+    stand.await_well("").await;
+    let old = proxy(&plane, stand.port);
+    await_code(&old, 200).await;
+    let connections = connected_to(stand.port);
+    assert_eq!(connections.len(), 1, "{connections:?}");
+
+    let next = plane.trust_another_front_proxy();
+    plane.show_front_proxy(&next);
+    let new = proxy(&plane, stand.port);
+    let took = await_code(&new, 200).await;
+    println!("the new authority counts {took:.2?} after it was published");
+    assert_eq!(ask(&old).await.code(), Some(200), "both are published");
+    // Another one of the old authority, which has yet to connect.
+    plane.publish_front_proxy(&next.authority);
+    let begun = Instant::now();
+    loop {
+        let open = connected_to(stand.port);
+        let came = ask(&old).await;
+        if came.code() == Some(401) {
+            assert!(open.is_superset(&connections), "it was the open connection");
+            break;
+        }
+        assert_eq!(came.code(), Some(200), "{came:?}");
+        assert!(begun.elapsed() < PATIENCE, "{came:?}");
+    }
+    println!("the old one no longer counts {:.2?} later", begun.elapsed());
+    assert_eq!(ask(&old).await.code(), Some(401), "nor on a new connection");
+    assert_eq!(ask(&new).await.code(), Some(200));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s074_what_cannot_be_read_of_the_config_map_changes_nothing() {
+    let plane = ControlPlane::start(Extent::Api);
+    let admin = plane.kubeconfig().to_owned();
+    let (_dir, own) = certificates();
+    let stand = Stand::start([&admin; 3], &[&own]);
+    stand.await_well("").await;
+    let known = proxy(&plane, stand.port);
+    await_code(&known, 200).await;
+    let good = std::fs::read_to_string(plane.front_proxy_ca()).unwrap();
+
+    let names = "requestheader-allowed-names";
+    let authority = "requestheader-client-ca-file";
+    let broken = "-----BEGIN CERTIFICATE-----\ngarbage\n-----END CERTIFICATE-----\n";
+    for (key, text, told) in [
+        (names, "[front-proxy-client", "not a JSON list of strings"),
+        (authority, "", "it holds no certificate"),
+        (authority, broken, "write PEM certificates"),
+    ] {
+        plane.patch_published(&json!({key: text}));
+        stand.server.await_stderr(told);
+        assert_eq!(ask(&known).await.code(), Some(200), "after {key}: {text:?}");
+        stand.await_well("").await;
+    }
+    one_that_never_knew_better_believes_nobody(&plane).await;
+
+    let map = ["delete", "configmap", "extension-apiserver-authentication"];
+    plane.kubectl(&[&map[..], &["--namespace=kube-system"]].concat());
+    assert_eq!(ask(&known).await.code(), Some(200), "after it was deleted");
+    plane.publish_front_proxy(&good);
+    assert_eq!(ask(&known).await.code(), Some(200));
+}
+
+/// Two that start now: one that cannot read the broken text, and one that may
+/// not read it.
+async fn one_that_never_knew_better_believes_nobody(plane: &ControlPlane) {
+    let admin = plane.kubeconfig().to_owned();
+    let (_dir, own) = certificates();
+    let late = Stand::start([&admin; 3], &[&own]);
+    let words = ["requestheader-client-ca-file", "write PEM certificates"];
+    let said = late.await_failing("client-authorities", &words).await;
+    println!("{said}");
+    assert_eq!(late.unready().await, ["client-authorities"]);
+    assert_eq!(ask(&proxy(plane, late.port)).await.code(), Some(401));
+
+    let account = plane.service_account_kubeconfig("default", "nobody");
+    let (_dir, own) = certificates();
+    let blind = Stand::start([&admin, &account, &admin], &[&own]);
+    let words = ["bind the Role extension-apiserver-authentication-reader"];
+    blind.await_failing("authentication", &words).await;
+    assert!(!blind.unready().await.is_empty());
+    assert_eq!(ask(&proxy(plane, blind.port)).await.code(), Some(401));
+}
