@@ -8,7 +8,7 @@
 
 mod authority;
 mod kubectl;
-mod parts;
+pub(crate) mod parts;
 mod process;
 mod programs;
 mod registration;

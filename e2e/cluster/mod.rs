@@ -6,6 +6,7 @@ mod install;
 mod lab;
 mod memory;
 mod outages;
+mod readme;
 mod refusals;
 mod rolling;
 mod rotations;

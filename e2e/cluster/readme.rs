@@ -1,0 +1,87 @@
+//! The README's section "On a cluster", word for word.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::lab::{Lab, PATIENCE, TEAM};
+use super::scaling::SYNC;
+use crate::controlplane::parts;
+use crate::program::eventually;
+
+const README: &str = include_str!("../../README.md");
+
+/// The commands of a section, in their order: lines of its `sh` blocks.
+fn commands(section: &str) -> Vec<&'static str> {
+    let (_, rest) = README.split_once(&format!("\n## {section}\n")).unwrap();
+    let text = rest.split("\n## ").next().unwrap();
+    let blocks = text.split("\n```sh\n").skip(1);
+    blocks
+        .flat_map(|block| block.split("\n```").next().unwrap().lines())
+        .collect()
+}
+
+/// Runs a line in the checkout, by the control plane's kubectl; what it says, or
+/// its complaint.
+fn ask(kubeconfig: &Path, line: &str) -> Result<String, String> {
+    let kubectl = parts::find("kubectl").unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", kubectl.parent().unwrap().display());
+    let output = Command::new("sh")
+        .args(["-ec", line])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("KUBECONFIG", kubeconfig)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(said),
+        false => Err(format!("{line}: {said}{complaint}")),
+    }
+}
+
+fn run(kubeconfig: &Path, line: &str) -> String {
+    ask(kubeconfig, line).unwrap_or_else(|complaint| panic!("{complaint}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_readmes_commands_for_a_cluster_do_what_they_say() {
+    let commands = commands("On a cluster");
+    let [install, wait, raw, sample, describe] = commands[..] else {
+        panic!("other commands than this test knows: {commands:?}");
+    };
+    let lab = Lab::start(SYNC).await;
+    // Done already, but for the pods, which are processes here. Once more would
+    // lead the Service away from them.
+    assert_eq!(install, "kubectl apply -k manifests");
+    let dry = format!("{install} --dry-run=client");
+    let said = run(lab.plane.kubeconfig(), &dry);
+    assert!(
+        said.contains("apiservice.apiregistration.k8s.io/"),
+        "{said}"
+    );
+
+    lab.deploy_as("vllm", 1);
+    lab.gpus.work(40);
+    let kubeconfig = lab.plane.dir().join("readme.kubeconfig");
+    std::fs::copy(lab.plane.kubeconfig(), &kubeconfig).unwrap();
+    let home = format!("kubectl config set-context --current --namespace={TEAM}");
+    run(&kubeconfig, &home);
+
+    let said = run(&kubeconfig, wait);
+    assert!(said.contains("condition met"), "{said}");
+    eventually("a GPU that is held", PATIENCE, || {
+        let said: Value = serde_json::from_str(&ask(&kubeconfig, raw)?).unwrap();
+        (said["items"][0]["value"] == "1")
+            .then_some(())
+            .ok_or_else(|| said.to_string())
+    });
+    run(&kubeconfig, sample);
+    eventually("a value in the description", PATIENCE, || {
+        let said = run(&kubeconfig, describe);
+        said.contains("40 / 50").then_some(()).ok_or(said)
+    });
+}
