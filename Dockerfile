@@ -13,6 +13,8 @@ RUN mkdir -p src e2e/bench \
  && cargo build --release --locked
 
 COPY src src
+# docker build --build-arg GIT_COMMIT=$(git rev-parse HEAD)
+ARG GIT_COMMIT=unknown
 # Newer than what the layer above made of the placeholders.
 RUN touch src/main.rs src/lib.rs \
  && cargo build --release --locked \

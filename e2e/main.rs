@@ -14,6 +14,7 @@ mod cluster;
 mod controlplane;
 mod demo;
 mod differential;
+mod image;
 mod kubectl;
 mod live;
 mod manifests;

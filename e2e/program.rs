@@ -134,6 +134,11 @@ impl Program {
         format!("{}\n{}", self.stdout.so_far(), self.stderr.so_far())
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends a signal by its short name.
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.process.id());

@@ -3,9 +3,9 @@
 //! that scrapes them, and the server, registered.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +15,7 @@ use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::install;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::live::scene::scrapes;
 use crate::program::{End, Program, eventually};
@@ -31,8 +32,12 @@ pub(super) const NAME: &str = "gpu-metrics-apiserver";
 pub(super) const TEAM: &str = "team";
 pub(super) const APP: &str = "infer";
 
+/// The configuration of the server, but for the address of Prometheus.
+const CONFIG: &str = "gpu: {window: 10s}\n";
+
 /// Nodes of four GPUs.
-const NODES: u32 = 2;
+const NODES: u32 = 3;
+const GPUS: usize = 4 * NODES as usize;
 
 /// Everything that runs. Ended from top to bottom.
 #[derive(Debug)]
@@ -44,50 +49,108 @@ pub(super) struct Lab {
     pub(super) plane: Arc<ControlPlane>,
     pub(super) prometheus: Engine,
     dir: TempDir,
+    /// The ServiceAccount's, which has the rights of the manifests.
+    account: PathBuf,
     _exporters: Vec<RunningExporter>,
 }
 
 /// Hands GPUs to the pods of the service as they come and go.
 #[derive(Debug)]
 pub(super) struct Gpus {
-    /// Percent, of each GPU that is held.
-    load: Arc<AtomicU32>,
+    work: Arc<Mutex<Work>>,
+    /// Pods by the place of their GPU in [`device`]'s order.
+    held: Arc<Mutex<BTreeMap<usize, String>>>,
+    controls: Arc<Controls>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the GPUs that are held do; those that nobody holds do nothing.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// The first so many work this hard, percent; the others are idle.
+    First(usize, u32),
+    /// They share this many percent evenly.
+    Shared(u32),
+}
+
+impl Work {
+    /// Percent of the GPU at a place among those held.
+    fn of(self, place: usize, held: usize) -> f64 {
+        match self {
+            Self::First(busy, percent) if place < busy => f64::from(percent),
+            Self::First(..) => 0.0,
+            Self::Shared(percent) => (f64::from(percent) / held.max(1) as f64).min(100.0),
+        }
+    }
+}
+
 impl Gpus {
     fn start(plane: Arc<ControlPlane>, controls: Arc<Controls>) -> Self {
-        let load = Arc::new(AtomicU32::new(0));
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
-            let (load, stop) = (Arc::clone(&load), Arc::clone(&stop));
-            move || {
-                let mut held: BTreeMap<String, usize> = BTreeMap::new();
-                while !stop.load(Ordering::Relaxed) {
-                    if let Some(pods) = pods(&plane) {
-                        hand_out(&mut held, &pods, &controls);
-                    }
-                    let percent = f64::from(load.load(Ordering::Relaxed));
-                    for device in 0..(4 * NODES as usize) {
-                        let used = held.values().any(|taken| *taken == device);
-                        controls.force_value(device, if used { percent } else { 0.0 });
-                    }
-                    std::thread::sleep(Duration::from_millis(250));
+        let mut gpus = Self {
+            work: Arc::new(Mutex::new(Work::First(0, 0))),
+            held: Arc::default(),
+            controls,
+            stop: Arc::default(),
+            thread: None,
+        };
+        let (work, held) = (Arc::clone(&gpus.work), Arc::clone(&gpus.held));
+        let (controls, stop) = (Arc::clone(&gpus.controls), Arc::clone(&gpus.stop));
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                if let Some(pods) = pods(&plane) {
+                    hand_out(&mut held.lock().unwrap(), &pods, &controls);
                 }
+                let work = *work.lock().unwrap();
+                let places: Vec<usize> = held.lock().unwrap().keys().copied().collect();
+                for place in 0..GPUS {
+                    let rank = places.iter().position(|held| *held == place);
+                    let percent = rank.map_or(0.0, |rank| work.of(rank, places.len()));
+                    controls.force_value(device(place), percent);
+                }
+                std::thread::sleep(Duration::from_millis(250));
             }
         });
-        Self {
-            load,
-            stop,
-            thread: Some(thread),
-        }
+        gpus.thread = Some(thread);
+        gpus
     }
 
     /// From now on every GPU that is held works this hard.
     pub(super) fn work(&self, percent: u32) {
-        self.load.store(percent, Ordering::Relaxed);
+        self.concentrate(GPUS, percent);
     }
+
+    /// From now on the first so many work this hard, and the others not.
+    pub(super) fn concentrate(&self, busy: usize, percent: u32) {
+        *self.work.lock().unwrap() = Work::First(busy, percent);
+    }
+
+    /// From now on those held share this many percent: as many as there are.
+    pub(super) fn share(&self, percent: u32) {
+        *self.work.lock().unwrap() = Work::Shared(percent);
+    }
+
+    /// The pods that hold a GPU, in the order in which work is given to them.
+    pub(super) fn holders(&self) -> Vec<String> {
+        self.held.lock().unwrap().values().cloned().collect()
+    }
+
+    /// The exporter of a node gives no answer until it resumes. The first pods
+    /// to hold a GPU are on one node each.
+    pub(super) fn silence(&self, node: usize) {
+        self.controls.silence(node);
+    }
+
+    /// All exporters answer.
+    pub(super) fn resume(&self) {
+        (0..NODES as usize).for_each(|node| self.controls.resume(node));
+    }
+}
+
+/// The device at a place: one of each node, then the second of each node.
+fn device(place: usize) -> usize {
+    let nodes = NODES as usize;
+    place % nodes * 4 + place / nodes
 }
 
 impl Drop for Gpus {
@@ -123,23 +186,19 @@ fn pods(plane: &ControlPlane) -> Option<Vec<String>> {
     )
 }
 
-fn hand_out(held: &mut BTreeMap<String, usize>, pods: &[String], controls: &Controls) {
-    let gone: Vec<String> = held
-        .keys()
-        .filter(|name| !pods.contains(name))
-        .cloned()
-        .collect();
-    for name in gone {
-        if let Some(device) = held.remove(&name) {
-            controls.release(device);
+fn hand_out(held: &mut BTreeMap<usize, String>, pods: &[String], controls: &Controls) {
+    held.retain(|place, name| {
+        let stays = pods.contains(name);
+        if !stays {
+            controls.release(device(*place));
         }
-    }
+        stays
+    });
     for name in pods {
-        let free =
-            (0..4 * NODES as usize).find(|device| !held.values().any(|taken| taken == device));
-        if let (false, Some(device)) = (held.contains_key(name), free) {
-            controls.reassign(device, TEAM, name);
-            held.insert(name.clone(), device);
+        let free = (0..GPUS).find(|place| !held.contains_key(place));
+        if let (false, Some(place)) = (held.values().any(|holder| holder == name), free) {
+            controls.reassign(device(place), TEAM, name);
+            held.insert(place, name.clone());
         }
     }
 }
@@ -154,7 +213,7 @@ impl Lab {
         scenario.exporters.interval = Duration::from_secs(1);
         let fleet = Arc::new(Fleet::new(scenario));
         let controls = Arc::new(Controls::default());
-        for device in 0..4 * NODES as usize {
+        for device in 0..GPUS {
             controls.release(device);
             controls.force_value(device, 0.0);
         }
@@ -164,17 +223,21 @@ impl Lab {
             .unwrap();
         let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
         let dir = tempfile::tempdir().unwrap();
-        install(&plane);
-        let (server, port) = serve(&plane, &prometheus, &dir);
-        let lab = Self {
-            server: Some(server),
-            port,
+        std::fs::write(dir.path().join("config.yaml"), CONFIG).unwrap();
+        install::install(&plane);
+        plane.kubectl(&["create", "namespace", TEAM]);
+        let mut lab = Self {
+            server: None,
+            port: 0,
             gpus: Gpus::start(Arc::clone(&plane), controls),
+            account: plane.service_account_kubeconfig(HOME, NAME),
             plane,
             prometheus,
             dir,
             _exporters: exporters,
         };
+        lab.start_server();
+        install::lead(&lab.plane, lab.port);
         lab.await_available();
         lab
     }
@@ -189,16 +252,36 @@ impl Lab {
     /// Starts it again where it was.
     pub(super) fn start_server(&mut self) {
         let server = self.replica(self.port, &[]);
+        self.port = listening(&server);
         self.server = Some(server);
     }
 
-    /// Another server of the same settings, on a port of its own.
+    /// Starts it again with another configuration.
+    pub(super) fn reconfigure(&mut self, config: &str) {
+        self.server = None;
+        std::fs::write(self.dir.path().join("config.yaml"), config).unwrap();
+        self.start_server();
+        self.await_available();
+    }
+
+    /// Another server of the same settings, on a port of its own (0: any). Its
+    /// arguments are those of the manifests, its rights the ServiceAccount's.
     pub(super) fn replica(&self, port: u16, flags: &[&str]) -> Program {
+        let mut command = Program::command(install::arguments(&self.plane));
+        command.arg(format!("--secure-port={port}"));
         let config = self.dir.path().join("config.yaml");
-        let mut command = command(self.plane.kubeconfig(), &config, &self.prometheus, port);
+        command.arg("--config").arg(config);
+        command.arg("--prometheus-url").arg(self.prometheus.url());
+        for flag in [
+            "--lister-kubeconfig",
+            "--authentication-kubeconfig",
+            "--authorization-kubeconfig",
+        ] {
+            command.arg(flag).arg(&self.account);
+        }
         command.args(flags);
         let server = Program::start(command);
-        listening(&server);
+        let _ = listening(&server);
         server
     }
 
@@ -258,16 +341,31 @@ impl Lab {
         });
     }
 
+    /// Waits until a path is answered with what is wanted, as JSON.
+    pub(super) fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
+        eventually(path, PATIENCE, || {
+            let admin = self.plane.kubeconfig();
+            let said = self.plane.kubectl_as(admin, &["get", "--raw", path])?;
+            wanted(&said).then_some(()).ok_or(said)
+        });
+    }
+
     /// The service that scales: pods with a GPU each.
     pub(super) fn deploy(&self, replicas: u32) {
+        self.deploy_as(APP, replicas);
+    }
+
+    /// Another one beside it; its pods get GPUs too.
+    pub(super) fn deploy_as(&self, name: &str, replicas: u32) {
+        let labels = json!({"app": APP, "deployment": name});
         self.plane.apply(&json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": APP, "namespace": TEAM},
+            "metadata": {"name": name, "namespace": TEAM},
             "spec": {
                 "replicas": replicas,
-                "selector": {"matchLabels": {"app": APP}},
+                "selector": {"matchLabels": labels},
                 "template": {
-                    "metadata": {"labels": {"app": APP}},
+                    "metadata": {"labels": labels},
                     "spec": {"containers": [{
                         "name": "main", "image": "none",
                         "resources": {"limits": {"nvidia.com/gpu": 1}},
@@ -301,20 +399,6 @@ pub(super) const APISERVICES: [&str; 3] = [
     "v1beta1.external.metrics.k8s.io",
 ];
 
-/// What `manifests/` makes, but for the pods: they are processes of this
-/// machine.
-fn install(plane: &ControlPlane) {
-    for namespace in [HOME, TEAM] {
-        plane.apply(&json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-        }));
-    }
-    plane.apply(&json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "gpu-metrics-apiserver-certificates", "namespace": HOME},
-    }));
-}
-
 /// The port that a server has said it listens on.
 pub(super) fn listening(server: &Program) -> u16 {
     server.find_in_stderr("the address", PATIENCE, |said| {
@@ -322,54 +406,4 @@ pub(super) fn listening(server: &Program) -> u16 {
         let (_, rest) = line.split_once("address=0.0.0.0:")?;
         rest.split_whitespace().next()?.parse().ok()
     })
-}
-
-/// Starts the server and leads its Service to it.
-fn serve(plane: &ControlPlane, prometheus: &Engine, dir: &TempDir) -> (Program, u16) {
-    let config = dir.path().join("config.yaml");
-    std::fs::write(&config, "gpu: {window: 10s}\n").unwrap();
-    let kubeconfig = plane.kubeconfig().to_owned();
-    let server = Program::start(command(&kubeconfig, &config, prometheus, 0));
-    let port = listening(&server);
-    plane.apply(&json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": NAME, "namespace": HOME},
-        "spec": {
-            "type": "ExternalName", "externalName": "localhost",
-            "ports": [{"port": port, "protocol": "TCP"}],
-        },
-    }));
-    for (name, priority) in APISERVICES.into_iter().zip([200, 100, 100]) {
-        let (version, group) = name.split_once('.').unwrap();
-        plane.apply(&json!({
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": name},
-            "spec": {
-                "group": group, "version": version,
-                "groupPriorityMinimum": 100, "versionPriority": priority,
-                "service": {"name": NAME, "namespace": HOME, "port": port},
-            },
-        }));
-    }
-    (server, port)
-}
-
-fn command(
-    kubeconfig: &Path,
-    config: &Path,
-    prometheus: &Engine,
-    port: u16,
-) -> std::process::Command {
-    let mut command = Program::command(["--service=gpu-metrics/gpu-metrics-apiserver"]);
-    command.arg(format!("--secure-port={port}"));
-    command.arg("--prometheus-url").arg(prometheus.url());
-    command.arg("--config").arg(config);
-    for flag in [
-        "--lister-kubeconfig",
-        "--authentication-kubeconfig",
-        "--authorization-kubeconfig",
-    ] {
-        command.arg(flag).arg(kubeconfig);
-    }
-    command
 }

@@ -2,12 +2,17 @@
 
 mod asking;
 mod crowd;
+mod install;
 mod lab;
+mod memory;
 mod outages;
 mod refusals;
 mod rolling;
 mod rotations;
 mod scaling;
+mod scaling_formula;
+mod scaling_gaps;
+mod scaling_table;
 mod scene;
 mod stand;
 mod trickle;

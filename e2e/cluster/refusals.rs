@@ -21,11 +21,11 @@ const OURS: &str = "--service=gpu-metrics/gpu-metrics-apiserver";
 /// A kubeconfig of a cluster that is not there.
 fn nowhere(dir: &TempDir) -> PathBuf {
     let path = dir.path().join("nowhere.kubeconfig");
-    std::fs::write(&path, kubeconfig(json!({"token": "x"})).to_string()).unwrap();
+    std::fs::write(&path, kubeconfig(&json!({"token": "x"})).to_string()).unwrap();
     path
 }
 
-fn kubeconfig(user: Value) -> Value {
+fn kubeconfig(user: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "a",
         "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:9"}}],
@@ -43,11 +43,11 @@ fn a_kubeconfig_that_cannot_be_used_is_named_with_the_remedy() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let mut lost = kubeconfig(json!({}));
+    let mut lost = kubeconfig(&json!({}));
     lost["current-context"] = json!("b");
-    let mut proxied = kubeconfig(json!({}));
+    let mut proxied = kubeconfig(&json!({}));
     proxied["clusters"][0]["cluster"]["proxy-url"] = json!("http://127.0.0.1:3128");
-    let keyless = kubeconfig(json!({
+    let keyless = kubeconfig(&json!({
         "client-certificate-data": "Z2FyYmFnZQ==", "client-key-data": "Z2FyYmFnZQ==",
     }));
     let readable = "name a readable kubeconfig";

@@ -1,38 +1,208 @@
 //! The autoscaler of a real kube-controller-manager scales a Deployment on our
 //! metrics.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use crate::program::eventually;
 
-const SYNC: Duration = Duration::from_secs(2);
+/// How often autoscalers look. Nothing here watches
+/// `desiredReplicas > currentReplicas`, so it need not be 15 s: what an
+/// autoscaler decided is read from its events.
+pub(super) const SYNC: Duration = Duration::from_secs(2);
+
+/// An autoscaler at work, and what it does.
+#[derive(Debug)]
+pub(super) struct Autoscaler<'a> {
+    lab: &'a Lab,
+    uid: Value,
+}
+
+impl<'a> Autoscaler<'a> {
+    /// From 1 to `most` replicas of the service on one metric.
+    pub(super) fn start(lab: &'a Lab, most: u32, metric: &Value) -> Self {
+        lab.autoscale(most, &json!([metric]));
+        let mut scaler = Self {
+            lab,
+            uid: Value::Null,
+        };
+        scaler.uid = scaler.object()["metadata"]["uid"].take();
+        scaler
+    }
+
+    fn object(&self) -> Value {
+        let said = self
+            .lab
+            .plane
+            .kubectl(&["get", "hpa", APP, "-n", TEAM, "-o", "json"]);
+        serde_json::from_str(&said).unwrap()
+    }
+
+    /// Waits until it has seen a value. What it decided before that time is
+    /// done.
+    pub(super) fn await_seen(&self, value: &str) {
+        eventually(&format!("an autoscaler that saw {value}"), PATIENCE, || {
+            let status = self.object()["status"].take();
+            let seen = status["currentMetrics"].to_string();
+            let wanted = format!(r#"alue":"{value}""#);
+            seen.contains(&wanted)
+                .then_some(())
+                .ok_or_else(|| status.to_string())
+        });
+    }
+
+    /// Waits until its condition `ScalingActive` is so; the message.
+    pub(super) fn await_active(&self, active: &str) -> String {
+        eventually(&format!("ScalingActive={active}"), PATIENCE, || {
+            let status = self.object()["status"].take();
+            let conditions = status["conditions"].as_array().cloned();
+            let found = conditions
+                .unwrap_or_default()
+                .into_iter()
+                .find(|it| it["type"] == "ScalingActive" && it["status"] == active);
+            let message = found.and_then(|it| Some(it["message"].as_str()?.to_owned()));
+            message.ok_or_else(|| status.to_string())
+        })
+    }
+
+    /// The sizes that it gave the service, in order.
+    pub(super) fn sizes(&self) -> Vec<u64> {
+        let said = self
+            .lab
+            .plane
+            .kubectl(&["get", "events", "-n", TEAM, "-o", "json"]);
+        let mut said: Value = serde_json::from_str(&said).unwrap();
+        let events = said["items"].as_array_mut().unwrap();
+        // A name ends with the time, in hexadecimal nanoseconds.
+        events.sort_by_key(|event| event["metadata"]["name"].to_string());
+        let ours = events.iter().filter(|event| {
+            event["involvedObject"]["uid"] == self.uid && event["reason"] == "SuccessfulRescale"
+        });
+        ours.filter_map(|event| {
+            let rest = event["message"].as_str()?.strip_prefix("New size: ")?;
+            rest.split(';').next()?.parse().ok()
+        })
+        .collect()
+    }
+
+    /// Waits until it has given the service these sizes, and has come to rest
+    /// on the last of them.
+    pub(super) fn await_sizes(&self, wanted: &[u64]) {
+        eventually(&format!("sizes {wanted:?}"), PATIENCE, || {
+            let sizes = self.sizes();
+            (sizes == wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{sizes:?}: {}", self.object()["status"]))
+        });
+        self.lab.await_replicas(wanted[wanted.len() - 1]);
+    }
+
+    /// Removes it. The service stays as it is.
+    pub(super) fn end(self) {
+        self.lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
+    }
+}
+
+/// A `Pods` metric with `AverageValue`.
+pub(super) fn on_pods(metric: &str, target: &str) -> Value {
+    json!({
+        "type": "Pods",
+        "pods": {
+            "metric": {"name": metric},
+            "target": {"type": "AverageValue", "averageValue": target},
+        },
+    })
+}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_service_grows_to_its_maximum_and_an_idle_one_shrinks_to_one() {
+async fn s110_a_busy_service_grows_to_its_maximum_and_an_idle_one_shrinks_to_one() {
     let lab = Lab::start(SYNC).await;
     lab.deploy(1);
-    lab.gpus.work(90);
-    lab.autoscale(
-        4,
-        &json!([{
-            "type": "Pods",
-            "pods": {
-                "metric": {"name": "gpu_memory_utilization"},
-                "target": {"type": "AverageValue", "averageValue": "50"},
-            },
-        }]),
-    );
-    lab.await_replicas(4);
-    lab.gpus.work(0);
-    lab.await_replicas(1);
     let path = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{APP}/gpu_held_count"
     );
-    eventually("one GPU held", PATIENCE, || {
-        let said = lab.plane.kubectl(&["get", "--raw", &path]);
-        said.contains("\"value\":\"1\"").then_some(()).ok_or(said)
+    let one = |said: &str| said.contains(r#""value":"1""#);
+    lab.await_answer(&path, one);
+    let scaler = Autoscaler::start(&lab, 4, &on_pods("gpu_memory_utilization", "50"));
+    scaler.await_seen("0");
+    let begun = Instant::now();
+    lab.gpus.work(90);
+    eventually("a second replica", PATIENCE, || {
+        let replicas = lab.replicas();
+        (replicas > 1).then_some(()).ok_or(replicas.to_string())
     });
+    let first = begun.elapsed();
+    lab.await_replicas(4);
+    println!(
+        "from load to the first new replica {first:?}, to the fourth {:?}",
+        begun.elapsed()
+    );
+    scaler.await_seen("90");
+    let begun = Instant::now();
+    lab.gpus.work(0);
+    lab.await_replicas(1);
+    println!("from idle to one replica {:?}", begun.elapsed());
+    lab.await_answer(&path, one);
+    let kib = lab.server.as_ref().unwrap().resident_kib();
+    println!("the server holds {kib} KiB");
+    scaler.end();
+    the_window_of_the_selector_counts(&lab);
+    more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(&lab);
+}
+
+/// A long window still knows of work that is over; the default one, of 10 s,
+/// does not.
+fn the_window_of_the_selector_counts(lab: &Lab) {
+    let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
+    let default = format!("{path}/gpu_memory_utilization");
+    let long = format!("{default}?metricLabelSelector=window%3D5m");
+    let mut metric = on_pods("gpu_memory_utilization", "1");
+    metric["pods"]["metric"]["selector"] = json!({"matchLabels": {"window": "5m"}});
+    let scaler = Autoscaler::start(lab, 4, &metric);
+    lab.gpus.work(80);
+    lab.await_replicas(4);
+    lab.await_answer(&default, |said| {
+        said.matches(r#""value":"80""#).count() == 4
+    });
+    lab.gpus.work(0);
+    lab.await_answer(&default, |said| said.matches(r#""value":"0""#).count() == 4);
+    // As much of five minutes as there has been.
+    lab.await_answer(&long, |said| {
+        said.matches(r#""value":"#).count() == 4 && !said.contains(r#""value":"0""#)
+    });
+    // It looks again, twice, and every look is at less than the last.
+    let seen = || scaler.object()["status"]["currentMetrics"].to_string();
+    for _ in 0..2 {
+        let before = seen();
+        eventually("another look", PATIENCE, || {
+            let now = seen();
+            (now != before).then_some(()).ok_or(now)
+        });
+    }
+    assert_eq!(lab.replicas(), 4);
+    lab.autoscale(4, &json!([on_pods("gpu_memory_utilization", "1")]));
+    lab.await_replicas(1);
+    scaler.end();
+}
+
+/// 160 percent of one GPU, 50 each: `ceil(160 / 50)`, whatever comes between.
+fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
+    lab.gpus.share(160);
+    let sum = json!({
+        "type": "External",
+        "external": {
+            "metric": {"name": "gpu_memory_utilization_sum"},
+            "target": {"type": "AverageValue", "averageValue": "50"},
+        },
+    });
+    let scaler = Autoscaler::start(lab, 8, &sum);
+    lab.await_replicas(4);
+    // What it has now is what it makes of 4: the mean of 160.
+    scaler.await_seen("40");
+    lab.await_replicas(4);
+    println!("sizes on the way to 160/50: {:?}", scaler.sizes());
+    scaler.end();
+    lab.gpus.work(0);
 }

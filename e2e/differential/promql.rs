@@ -19,74 +19,12 @@
 //! Prometheus 2 closes the window on the left, the product leaves it open: the
 //! window is a millisecond shorter here.
 
+mod view;
+
 use gpu_metrics_apiserver::core::policy::Formula;
 
-/// The series that stands for the pod watch: start times, in seconds.
-pub(crate) const POD_STARTED: &str = "pod_started";
-
-/// The labels of a device.
-const DEVICE: &str = "uuid, gpu_i_id, gpu_i_profile";
-
-/// A kind of object, and the labels that name one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum View {
-    Pods,
-    Namespaces,
-    Nodes,
-    /// By the label of [`POD_STARTED`] that carries the owner's name.
-    Workloads(String),
-    Cluster,
-}
-
-impl View {
-    /// The view of a kind by its resource name.
-    pub(crate) fn of(resource: &str) -> Self {
-        match resource {
-            "pods" => Self::Pods,
-            "namespaces" => Self::Namespaces,
-            "nodes" => Self::Nodes,
-            workload => Self::Workloads(owner_label(workload)),
-        }
-    }
-
-    /// The labels that name an object.
-    pub(crate) fn labels(&self) -> Vec<&str> {
-        match self {
-            Self::Pods => vec!["ns", "po"],
-            Self::Namespaces => vec!["ns"],
-            Self::Nodes => vec!["n"],
-            Self::Workloads(label) => vec!["ns", label],
-            Self::Cluster => vec![],
-        }
-    }
-
-    fn key(&self) -> String {
-        self.labels().join(", ")
-    }
-
-    /// Device and object.
-    fn device_key(&self) -> String {
-        let labels = self.labels().into_iter().map(|label| format!(", {label}"));
-        format!("{DEVICE}{}", labels.collect::<String>())
-    }
-
-    /// Device, pod and object.
-    fn row_key(&self) -> String {
-        let more = self
-            .labels()
-            .into_iter()
-            .filter(|label| !["ns", "po"].contains(label));
-        format!(
-            "{DEVICE}, ns, po{}",
-            more.map(|label| format!(", {label}")).collect::<String>()
-        )
-    }
-}
-
-/// The label of [`POD_STARTED`] for owners of a kind: `deployments_apps`.
-pub(crate) fn owner_label(resource: &str) -> String {
-    resource.replace('.', "_")
-}
+use view::DEVICE;
+pub(crate) use view::{POD_STARTED, View, owner_label};
 
 /// Values and the times of their samples, with the same labels.
 #[derive(Clone, Debug)]

@@ -38,8 +38,22 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
     }
 }
 
-/// When the serving certificate ends.
+/// How many clients are connected.
+pub(super) fn of_connections(
+    metrics: &Metrics,
+    connections: impl Fn() -> usize + Send + Sync + 'static,
+) {
+    metrics.read(&catalog::CONNECTIONS, &[], move || {
+        Some(connections() as f64)
+    });
+}
+
+/// When the serving certificate ends, and how often its successor failed.
 pub(super) fn of_certificate(metrics: &Metrics, serving: &Serving) {
+    let status = serving.status.clone();
+    metrics.read(&catalog::CERTIFICATE_FAILURES, &["serving"], move || {
+        Some(status.borrow().failures as f64)
+    });
     let status = serving.status.clone();
     metrics.read(&catalog::CERTIFICATE_EXPIRY, &["serving"], move || {
         let end = status.borrow().not_after?;

@@ -37,6 +37,7 @@ use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
 use crate::security::{Guard, reviewer};
 use crate::serve::listener::{Limits, Listener};
+use crate::serve::offer::Offer;
 use crate::serve::plain;
 use crate::serve::tls::{self, ClientAuth, TlsError};
 use crate::source::{self, KeyHasher, Prometheus, Source};
@@ -89,8 +90,8 @@ pub struct ServerSettings {
     pub tcp: TcpListener,
     /// The operators' port.
     pub operators: Option<TcpListener>,
-    /// Whether HTTP/2 is offered.
-    pub http2: bool,
+    /// What TLS offers.
+    pub offer: Offer,
     /// The serving certificate.
     pub certificate: CertificateSource,
     /// The ways to kube-apiserver.
@@ -217,6 +218,7 @@ pub async fn run(
     }
     let counters = Arc::new(Counters::default());
     numbers::of_security(&telemetry.metrics, &counters);
+    let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     let counting = api.count_layer();
     let guard = Guard {
@@ -232,10 +234,11 @@ pub async fn run(
         counters,
     };
     let service = counting.layer(guard.around(api));
-    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, settings.http2)?;
+    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let tls = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .leaving(shutdown.leaving());
+    numbers::of_connections(&metrics, listener.connections());
     beside
         .tasks
         .spawn(listener.run(service, shutdown.draining()));

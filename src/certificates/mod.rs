@@ -78,6 +78,8 @@ pub struct Status {
     pub state: State,
     /// The last moment of the one in force.
     pub not_after: Option<SystemTime>,
+    /// How often what came could not be used and the one in force stayed.
+    pub failures: u64,
     /// Our APIServices by name; none where somebody else looks after them.
     pub registrations: Vec<(String, Registration)>,
 }
@@ -152,6 +154,7 @@ pub fn serving() -> (Publisher, Serving) {
     let (sender, status) = watch::channel(Status {
         state: State::Waiting("the certificate was not looked at so far".to_owned()),
         not_after: None,
+        failures: 0,
         registrations: Vec::new(),
     });
     let publisher = Publisher {
@@ -204,6 +207,7 @@ impl Publisher {
                 Some(_) => State::Failing(why.to_owned()),
             };
             let changed = status.state != state;
+            status.failures += u64::from(changed && status.not_after.is_some());
             status.state = state;
             changed
         });

@@ -104,6 +104,7 @@ pub struct Listener {
     tls: Arc<ArcSwap<ServerConfig>>,
     limits: Limits,
     refuse: Refuse,
+    places: Arc<Places>,
     leaving: Option<watch::Receiver<bool>>,
 }
 
@@ -122,8 +123,15 @@ impl Listener {
             tls,
             limits,
             refuse,
+            places: Arc::new(Places::new(&limits)),
             leaving: None,
         }
+    }
+
+    /// Tells how many connections are open, at any time.
+    pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
+        let places = Arc::clone(&self.places);
+        move || places.count()
     }
 
     /// When `leaving` turns true, connections that are open then say goodbye,
@@ -142,7 +150,7 @@ impl Listener {
     /// goodbye on every connection and waits for requests under way, for
     /// [`Limits::drain`] at most.
     pub async fn run<S: Serve>(self, service: S, stop: watch::Receiver<bool>) {
-        let places = Arc::new(Places::new(&self.limits));
+        let places = Arc::clone(&self.places);
         let mut stopped = stop.clone();
         loop {
             let (stream, address) = tokio::select! {

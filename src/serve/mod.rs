@@ -5,6 +5,7 @@
 
 mod connection;
 pub mod listener;
+pub mod offer;
 mod places;
 pub mod plain;
 #[cfg(test)]

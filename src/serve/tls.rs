@@ -7,6 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ResolvesServerCert, WantsServerCert, WebPkiClientVerifier};
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig};
 
+use super::offer::{Offer, Oldest};
 use crate::security::peer::AskForCertificate;
 
 /// Why there is no server configuration.
@@ -46,23 +47,23 @@ pub fn server_config(
     key: PrivateKeyDer<'static>,
     clients: &ClientAuth,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut config = builder(clients)?.with_single_cert(chain, key)?;
-    config.alpn_protocols = protocols(true);
+    let offer = Offer::default();
+    let mut config = builder(clients, &offer)?.with_single_cert(chain, key)?;
+    config.alpn_protocols = protocols(offer.http2);
     Ok(Arc::new(config))
 }
 
-/// The same with a certificate that is asked for at each handshake; without
-/// `http2` HTTP/1.1 only.
+/// What is offered, with a certificate that is asked for at each handshake.
 ///
 /// # Errors
-/// When an authority is unusable.
+/// When an authority is unusable, or no suite is of an offered version.
 pub fn resolving(
     resolver: Arc<dyn ResolvesServerCert>,
     clients: &ClientAuth,
-    http2: bool,
+    offer: &Offer,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut config = builder(clients)?.with_cert_resolver(resolver);
-    config.alpn_protocols = protocols(http2);
+    let mut config = builder(clients, offer)?.with_cert_resolver(resolver);
+    config.alpn_protocols = protocols(offer.http2);
     Ok(Arc::new(config))
 }
 
@@ -72,10 +73,19 @@ fn protocols(http2: bool) -> Vec<Vec<u8>> {
     all[from..].iter().map(|name| name.to_vec()).collect()
 }
 
-fn builder(clients: &ClientAuth) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+fn builder(
+    clients: &ClientAuth,
+    offer: &Offer,
+) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.cipher_suites.clone_from(&offer.suites);
+    let provider = Arc::new(provider);
+    let versions: &[&rustls::SupportedProtocolVersion] = match offer.oldest {
+        Oldest::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
+        Oldest::Tls13 => &[&rustls::version::TLS13],
+    };
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions)?;
     Ok(match clients {
         ClientAuth::None => builder.with_no_client_auth(),
         ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),

@@ -27,6 +27,16 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// The oldest version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum MinVersion {
+    #[default]
+    #[value(name = "VersionTLS12")]
+    Tls12,
+    #[value(name = "VersionTLS13")]
+    Tls13,
+}
+
 /// Flags of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -62,6 +72,12 @@ pub(super) struct Listening {
     /// where it has neither, a self-signed pair is made there
     #[arg(long, conflicts_with = "tls_cert_file")]
     pub(super) cert_dir: Option<PathBuf>,
+    /// The oldest version of TLS that is spoken
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) tls_min_version: MinVersion,
+    /// Suites of TLS 1.2, separated by commas [default: all that are modern]
+    #[arg(long, value_delimiter = ',')]
+    pub(super) tls_cipher_suites: Vec<String>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
     #[arg(long, default_value = "gpu-metrics-apiserver-certificates")]

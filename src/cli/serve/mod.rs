@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 
 pub(crate) use flags::ServeArgs;
-use flags::{Cluster, Listening, LogFormat, Logging, PrometheusFlags};
+use flags::{Cluster, Listening, LogFormat, Logging, MinVersion, PrometheusFlags};
 
 use super::{Failure, certs};
 use crate::app::server::{self, CertificateSource, Lookup, ServerSettings, Ways};
@@ -24,6 +24,7 @@ use crate::certificates::managed::store::ServiceName;
 use crate::cluster::client::Access;
 use crate::config::{ClientFiles, Config, Flags, Verb};
 use crate::security::settings::Settings as SecuritySettings;
+use crate::serve::offer::{Offer, Oldest};
 use crate::source::Source;
 use crate::telemetry::{self, Lines};
 
@@ -42,6 +43,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = configuration(&args.prometheus)?;
     let source = source_of(&config)?;
     let certificate = certificate(&args.listening)?;
+    let offer = offer(&args.listening)?;
     let mut signals = Signals::new()?;
     let listening = &args.listening;
     let tcp = bind(
@@ -61,7 +63,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         source,
         tcp,
         operators,
-        http2: !listening.disable_http2,
+        offer,
         certificate,
         ways: ways(&args.cluster),
         lookup: lookup(&args.cluster),
@@ -140,6 +142,28 @@ fn source_of(config: &Config) -> Result<Source, Failure> {
         ));
     };
     built.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// What TLS offers. Versions before 1.2 were never spoken here.
+fn offer(args: &Listening) -> Result<Offer, Failure> {
+    let mut offer = Offer {
+        http2: !args.disable_http2,
+        oldest: match args.tls_min_version {
+            MinVersion::Tls12 => Oldest::Tls12,
+            MinVersion::Tls13 => Oldest::Tls13,
+        },
+        ..Offer::default()
+    };
+    if !args.tls_cipher_suites.is_empty() {
+        let left_out = offer.choose(&args.tls_cipher_suites);
+        let left_out =
+            left_out.map_err(|error| Failure::Usage(format!("--tls-cipher-suites: {error}")))?;
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            tracing::warn!("--tls-cipher-suites: not offered here, and left out: {names}");
+        }
+    }
+    Ok(offer)
 }
 
 /// Files where some are named; else the server keeps its own.

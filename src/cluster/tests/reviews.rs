@@ -107,7 +107,7 @@ async fn access_is_asked_for_with_all_attributes() {
 }
 
 #[tokio::test]
-async fn only_allowed_and_not_denied_is_allowed() {
+async fn s084_only_allowed_and_not_denied_is_allowed() {
     for status in [
         json!({}),
         json!({"allowed": false, "reason": "no rule"}),

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+
+use super::book::MOST_LEAVING;
 use super::*;
 
 fn places(connections: u32, handshakes: u32) -> Arc<Places> {

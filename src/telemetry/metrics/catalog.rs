@@ -120,11 +120,7 @@ catalog! {
     CERTIFICATE_EXPIRY = Gauge "gpu_metrics_apiserver_certificate_expiry_timestamp_seconds" ["use"]
         "When a certificate in use ends";
     CERTIFICATE_FAILURES = Counter "gpu_metrics_apiserver_certificate_reload_failures" ["use"]
-        "Changed certificate files that could not be used; the former ones stay in force";
-    CONFIGURATION_FAILURES = Counter "gpu_metrics_apiserver_configuration_reload_failures" []
-        "Changed configuration files that could not be used; the former one stays in force";
-    CONFIGURATION_TIME = Gauge "gpu_metrics_apiserver_configuration_loaded_timestamp_seconds" []
-        "When the configuration in force was loaded";
+        "Times that a new certificate could not be had or used; the former one stays in force";
     WATCH_TIME = Gauge "gpu_metrics_apiserver_watch_last_event_timestamp_seconds" ["resource"]
         "When a watch of the Kubernetes API was last known to be alive; time() minus it is its age";
     WATCH_BREAKS = Counter "gpu_metrics_apiserver_watch_breaks" ["resource"]

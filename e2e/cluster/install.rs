@@ -1,0 +1,281 @@
+//! The installation of `manifests/`, as `kubectl apply -k` makes it.
+//!
+//! Two things differ from a cluster whose pods run: the Deployment is scaled to
+//! nothing once its pods were ready, and what stands for them is a process of
+//! this machine. So the Service leads to `localhost`, and the APIServices name
+//! the process' port: for a Service of type ExternalName kube-apiserver takes
+//! the APIService's port as it is
+//! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, TEAM};
+use super::scaling::SYNC;
+use crate::controlplane::ControlPlane;
+use crate::program::eventually;
+
+/// A file or folder of `manifests/`.
+pub(super) fn manifest(name: &str) -> String {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.join("manifests").join(name).display().to_string()
+}
+
+/// Applies the manifests as they are. Their pods are let in by the namespace's
+/// policy and become ready (nothing runs in them); then there are none.
+pub(super) fn install(plane: &ControlPlane) {
+    plane.kubectl(&["apply", "-k", &manifest("")]);
+    eventually("ready pods of the manifests", PATIENCE, || {
+        let said = plane.kubectl(&["get", "deploy", NAME, "-n", HOME, "-o", "json"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let status = &said["status"];
+        (status["readyReplicas"] == said["spec"]["replicas"])
+            .then_some(())
+            .ok_or_else(|| status.to_string())
+    });
+    plane.kubectl(&["scale", "deploy", NAME, "-n", HOME, "--replicas=0"]);
+}
+
+/// Leads the Service to a port of this machine.
+pub(super) fn lead(plane: &ControlPlane, port: u16) {
+    let patch = |object: &[&str], change: Value| {
+        let change = format!("--patch={change}");
+        plane.kubectl(&[&["patch", "--type=merge", &change], object].concat());
+    };
+    patch(
+        &["service", NAME, "-n", HOME],
+        json!({"spec": {
+            "type": "ExternalName", "externalName": "localhost",
+            "ports": [{"name": "https", "port": port, "targetPort": "https"}],
+        }}),
+    );
+    let named = APISERVICES.map(|name| format!("apiservice/{name}"));
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    patch(&named, json!({"spec": {"service": {"port": port}}}));
+}
+
+/// The arguments that the Deployment gives its containers, but for the place
+/// of the configuration and the port, which are this machine's.
+pub(super) fn arguments(plane: &ControlPlane) -> Vec<String> {
+    let said = plane.kubectl(&["get", "deploy", NAME, "-n", HOME, "-o", "json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
+    let args = args.unwrap().iter().map(|arg| arg.as_str().unwrap());
+    args.filter(|arg| !arg.starts_with("--config=") && !arg.starts_with("--secure-port="))
+        .map(str::to_owned)
+        .collect()
+}
+
+const PODS: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_needs() {
+    let lab = Lab::start(SYNC).await;
+    kube_apiserver_verifies_the_certificate(&lab);
+    lab.deploy(2);
+    lab.gpus.work(40);
+    lab.await_answer(&format!("{PODS}/gpu_memory_utilization"), |said| {
+        said.matches(r#""value":"40""#).count() == 2
+    });
+    s109_every_form_of_path_is_answered(&lab);
+    s109_kubectl_is_content(&lab);
+    s114_rights_count_by_name_and_namespace(&lab);
+    viewers_read_once_they_may(&lab);
+    the_server_asks_for_itself(&lab);
+    the_sample_is_an_autoscaler(&lab);
+    let said = lab.server.as_ref().unwrap().stderr();
+    // It refused others as it should, and was itself refused nothing.
+    let own = said
+        .lines()
+        .filter(|line| !line.contains("request refused"));
+    let bad = |line: &&str| line.contains("orbidden") || line.contains("panicked");
+    let bad: Vec<&str> = own.filter(bad).collect();
+    assert_eq!(bad, Vec::<&str>::new());
+}
+
+/// Nobody skips the verification; the bundle is the server's own.
+fn kube_apiserver_verifies_the_certificate(lab: &Lab) {
+    for name in APISERVICES {
+        let said = lab
+            .plane
+            .kubectl(&["get", "apiservice", name, "-o", "json"]);
+        let spec = &serde_json::from_str::<Value>(&said).unwrap()["spec"];
+        assert!(spec["insecureSkipTLSVerify"].is_null(), "{spec}");
+        let bundle = bundle(spec);
+        assert!(
+            bundle.starts_with("-----BEGIN CERTIFICATE-----"),
+            "{bundle}"
+        );
+    }
+}
+
+fn bundle(spec: &Value) -> String {
+    let bytes: k8s_openapi::ByteString = serde_json::from_value(spec["caBundle"].clone()).unwrap();
+    String::from_utf8(bytes.0).unwrap()
+}
+
+/// `protocol.md` §1.2, by their numbers there.
+fn s109_every_form_of_path_is_answered(lab: &Lab) {
+    for version in ["v1beta1", "v1beta2"] {
+        let api = format!("/apis/custom.metrics.k8s.io/{version}");
+        for (form, path, value) in [
+            ("C1", "nodes/gpu-node-0/gpu_held_count", "2"),
+            ("C1", "nodes/*/gpu_held_count", "2"),
+            ("C2", "namespaces/team/pods/*/gpu_held_count", "1"),
+            (
+                "C2",
+                "namespaces/team/deployments.apps/infer/gpu_held_count",
+                "2",
+            ),
+            ("C3", "namespaces/team/metrics/gpu_memory_utilization", "40"),
+        ] {
+            let said = lab
+                .plane
+                .kubectl(&["get", "--raw", &format!("{api}/{path}")]);
+            let found = said.contains(&format!(r#""value":"{value}""#));
+            assert!(found, "{form} {path}: {said}");
+        }
+    }
+    let external = "/apis/external.metrics.k8s.io/v1beta1/namespaces/team";
+    for (metric, value) in [
+        ("gpu_memory_utilization_sum", "80"),
+        ("cluster_gpu_held_count", "2"),
+        ("avg_GPU_utilization", "40"),
+    ] {
+        let path = format!("{external}/{metric}");
+        lab.await_answer(&path, |said| {
+            said.contains(&format!(r#""value":"{value}""#))
+        });
+    }
+}
+
+/// It complains of a group that it cannot discover, and of a document without
+/// a schema.
+fn s109_kubectl_is_content(lab: &Lab) {
+    lab.plane.kubectl(&["api-resources"]);
+    let versions = lab.plane.kubectl(&["api-versions"]);
+    for name in APISERVICES {
+        let (version, group) = name.split_once('.').unwrap();
+        let wanted = format!("{group}/{version}\n");
+        assert!(versions.contains(&wanted), "{versions}");
+    }
+    let said = lab
+        .plane
+        .kubectl(&["explain", "hpa.spec.metrics.pods.metric"]);
+    assert!(said.contains("HorizontalPodAutoscaler"), "{said}");
+}
+
+/// What a user is told; nothing where it is a value.
+fn refusal(lab: &Lab, user: &Path, path: &str) -> Option<String> {
+    let said = lab.plane.kubectl_as(user, &["get", "--raw", path]);
+    said.err()
+}
+
+fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
+    let plane = &lab.plane;
+    let grant = |user: &str, resources: &[&str]| {
+        plane.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": user, "namespace": TEAM},
+            "rules": [{
+                "apiGroups": ["custom.metrics.k8s.io"],
+                "resources": resources, "verbs": ["get"],
+            }],
+        }));
+        let (role, user) = (format!("--role={user}"), format!("--user={user}"));
+        let name = user.trim_start_matches("--user=");
+        plane.kubectl(&["create", "rolebinding", name, &role, &user, "-n", TEAM]);
+        plane.user_kubeconfig(name, &[])
+    };
+    let stranger = plane.user_kubeconfig("stranger", &[]);
+    let named = grant("named", &["pods/gpu_memory_utilization"]);
+    // The second rule shows that the binding is in force.
+    let starred = grant("starred", &["pods/*", "pods/gpu_power_usage"]);
+    let flagship = format!("{PODS}/gpu_memory_utilization");
+    let power = format!("{PODS}/gpu_power_usage");
+    for (user, path) in [(&named, &flagship), (&starred, &power)] {
+        eventually("a right in force", PATIENCE, || {
+            refusal(lab, user, path).map_or(Ok(()), Err)
+        });
+    }
+    let elsewhere = flagship.replace("/team/", "/default/");
+    let unknown = format!("{PODS}/no_such_metric");
+    for (user, path) in [
+        (&stranger, &flagship),
+        (&stranger, &unknown),
+        (&named, &elsewhere),
+        (&named, &power),
+        (&starred, &flagship),
+    ] {
+        let said = refusal(lab, user, path).unwrap();
+        assert!(said.contains("(Forbidden)"), "{path}: {said}");
+    }
+}
+
+/// `optional/metrics-reader.yaml`: whoever may view a namespace.
+fn viewers_read_once_they_may(lab: &Lab) {
+    let viewer = lab.plane.user_kubeconfig("viewer", &[]);
+    let path = format!("{PODS}/gpu_memory_utilization");
+    let view = ["--clusterrole=view", "--user=viewer", "-n", TEAM];
+    lab.plane
+        .kubectl(&[&["create", "rolebinding", "viewer"], &view[..]].concat());
+    let said = refusal(lab, &viewer, &path).unwrap();
+    assert!(said.contains("(Forbidden)"), "{said}");
+    let reader = manifest("optional/metrics-reader.yaml");
+    lab.plane.kubectl(&["apply", "-f", &reader]);
+    let external = "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/gpu_held_count";
+    for path in [path.as_str(), external] {
+        eventually("a viewer's values", PATIENCE, || {
+            refusal(lab, &viewer, path).map_or(Ok(()), Err)
+        });
+    }
+    let elsewhere = refusal(lab, &viewer, &path.replace("/team/", "/default/"));
+    assert!(elsewhere.unwrap().contains("(Forbidden)"));
+}
+
+/// Behind kube-apiserver's back: by the Service's name, with a token, trusting
+/// what the APIServices trust.
+fn the_server_asks_for_itself(lab: &Lab) {
+    let service = ["get", "apiservice", APISERVICES[0], "-o", "json"];
+    let said = serde_json::from_str::<Value>(&lab.plane.kubectl(&service)).unwrap();
+    let authority = lab.plane.dir().join("bundle.crt");
+    std::fs::write(&authority, bundle(&said["spec"])).unwrap();
+    let authority = format!("--certificate-authority={}", authority.display());
+    let server = format!("--server=https://localhost:{}", lab.port);
+    let name = format!("--tls-server-name={NAME}.{HOME}.svc");
+    let path = format!("{PODS}/gpu_memory_utilization");
+    let account = lab.plane.service_account_kubeconfig(TEAM, "account");
+    let ask = || {
+        let arguments = ["get", "--raw", &path, &authority, &server, &name];
+        lab.plane.kubectl_as(&account, &arguments)
+    };
+    let said = ask().unwrap_err();
+    let wanted = r#"cannot get resource "pods/gpu_memory_utilization" in API group "custom.metrics.k8s.io" in the namespace "team""#;
+    assert!(
+        said.contains("(Forbidden)") && said.contains(wanted),
+        "{said}"
+    );
+    let view = ["--clusterrole=view", "--serviceaccount=team:account"];
+    let place = ["create", "rolebinding", "account", "-n", TEAM];
+    lab.plane.kubectl(&[&place[..], &view].concat());
+    eventually("an account's values", PATIENCE, ask);
+}
+
+fn the_sample_is_an_autoscaler(lab: &Lab) {
+    lab.deploy_as("vllm", 1);
+    let sample = manifest("optional/sample-hpa.yaml");
+    lab.plane.kubectl(&["apply", "-n", TEAM, "-f", &sample]);
+    eventually("a value the sample saw", PATIENCE, || {
+        let said = lab
+            .plane
+            .kubectl(&["get", "hpa", "vllm", "-n", TEAM, "-o", "json"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let seen = &said["status"]["currentMetrics"][0]["pods"]["current"]["averageValue"];
+        (*seen == "40")
+            .then_some(())
+            .ok_or_else(|| said["status"].to_string())
+    });
+    lab.plane
+        .kubectl(&["delete", "hpa,deploy", "vllm", "-n", TEAM]);
+}

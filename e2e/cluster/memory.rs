@@ -1,0 +1,313 @@
+//! How much memory the whole server needs beside a real kube-apiserver with
+//! many pods and a real Prometheus with many GPUs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gpu_metrics_apiserver::core::time::Timestamp;
+use gpu_metrics_apiserver::simulator::live::{self, Controls};
+use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::lab::PATIENCE;
+use crate::controlplane::{ControlPlane, Extent};
+use crate::live::scene::scrapes;
+use crate::program::{Program, eventually};
+use crate::prometheus::{Engine, Storage};
+
+/// `design.md` §8, at 1,000 GPUs and 2,000 pods.
+const BUDGET_MIB: u64 = 64;
+
+/// Requests to kube-apiserver at a time.
+const AT_A_TIME: usize = 32;
+
+/// Pods of a Deployment.
+const REPLICAS: usize = 20;
+
+/// `PODS=20000 cargo test --test e2e memory -- --nocapture` tells about other
+/// sizes.
+fn wanted_pods() -> usize {
+    let set = std::env::var("PODS").ok();
+    set.map_or(2_000, |pods| pods.parse().expect("PODS is a number"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
+    let plane = ControlPlane::start(Extent::Api);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
+    let mut scenario = Scenario::clean(125, 8, 7).starting_at(epoch);
+    scenario.exporters.interval = Duration::from_secs(5);
+    scenario.scrape.interval = Duration::from_secs(5);
+    let fleet = Arc::new(Fleet::new(scenario));
+    let clock = gpu_metrics_apiserver::app::clock::now;
+    let exporters = live::serve(Arc::clone(&fleet), Arc::new(Controls::default()), clock)
+        .await
+        .unwrap();
+    let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
+    let pods = wanted_pods();
+    let held = populate(&plane, &fleet, epoch, pods).await;
+
+    let server = start(&plane, &prometheus);
+    let all = ["ready", "every pod known", "every value served"];
+    let started = Instant::now();
+    for (what, name, least) in [
+        (all[0], "health_check{name=\"cluster-objects\"}", 1),
+        (all[1], "inventory_objects{resource=\"pods\"}", pods),
+        (all[2], "devices{state=\"held\"}", held),
+    ] {
+        eventually(what, PATIENCE, || {
+            let found = server.metric(name)?;
+            (found >= least as f64)
+                .then_some(())
+                .ok_or(format!("{found}"))
+        });
+        println!("{what}: {:?}", started.elapsed());
+    }
+    // A window and some relists' worth of polls: what is kept is full.
+    let full = Instant::now() + Duration::from_secs(75);
+    eventually("a full window", PATIENCE, || {
+        let left = full.saturating_duration_since(Instant::now());
+        left.is_zero().then_some(()).ok_or(format!("{left:?}"))
+    });
+    let resident = server.status("VmRSS:");
+    let peak = server.status("VmHWM:");
+    println!("{pods} pods, 1000 GPUs, {held} held: {resident} MiB resident, peak {peak} MiB");
+    assert!(pods > 2_000 || resident <= BUDGET_MIB, "{resident} MiB");
+}
+
+struct Server {
+    program: Program,
+    dir: tempfile::TempDir,
+    operators: u16,
+}
+
+fn start(plane: &ControlPlane, prometheus: &Engine) -> Server {
+    let dir = tempfile::tempdir().unwrap();
+    let operators = crate::prometheus::free_port();
+    let mut command = Program::command(["--secure-port=0"]);
+    command
+        .arg("--prometheus-url")
+        .arg(prometheus.url())
+        .arg("--cert-dir")
+        .arg(dir.path())
+        .arg(format!("--metrics-bind-address=127.0.0.1:{operators}"));
+    for flag in [
+        "--lister-kubeconfig",
+        "--authentication-kubeconfig",
+        "--authorization-kubeconfig",
+    ] {
+        command.arg(flag).arg(plane.kubeconfig());
+    }
+    Server {
+        program: Program::start(command),
+        dir,
+        operators,
+    }
+}
+
+impl Server {
+    /// A number of `/metrics`.
+    fn metric(&self, name: &str) -> Result<f64, String> {
+        assert!(self.dir.path().exists());
+        let url = format!("http://127.0.0.1:{}/metrics", self.operators);
+        let said = std::process::Command::new("curl")
+            .args(["-sS", &url])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let wanted = format!("gpu_metrics_apiserver_{name} ");
+        let value = said.lines().find_map(|line| line.strip_prefix(&wanted));
+        value
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| format!("no {name} in {said}{}", self.program.stderr()))
+    }
+
+    /// A size from the kernel, in MiB.
+    fn status(&self, key: &str) -> u64 {
+        let text = format!("/proc/{}/status", self.program.id());
+        let text = std::fs::read_to_string(text).unwrap();
+        let line = text.lines().find(|line| line.starts_with(key)).unwrap();
+        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib / 1024
+    }
+}
+
+/// Creates the fleet's pods, and others up to `pods`, each owned by a
+/// ReplicaSet of a Deployment; how many GPUs are held by them.
+async fn populate(plane: &ControlPlane, fleet: &Fleet, epoch: Timestamp, pods: usize) -> usize {
+    let api = Api::connect(plane).await;
+    let truth = fleet.inventory(epoch);
+    for namespace in &truth.namespaces {
+        api.create(
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": &*namespace.name}}),
+        )
+        .await;
+    }
+    let nodes = truth.nodes.iter().map(|node| {
+        let body = json!({"metadata": {"name": &*node.name}});
+        ("/api/v1/nodes".to_owned(), body)
+    });
+    api.create_all(nodes.collect()).await;
+    let there = truth.pods.iter().map(Some).collect::<Vec<_>>();
+    let mut slots = there;
+    slots.resize(pods.max(slots.len()), None);
+    let mut bodies = Vec::new();
+    for (group, members) in slots.chunks(REPLICAS).enumerate() {
+        // Owners are of one namespace; a pod may name one that is elsewhere no
+        // more than by its UID, which is how it is looked up.
+        let namespaces: std::collections::BTreeSet<&str> = members
+            .iter()
+            .map(|pod| pod.map_or("default", |pod| &*pod.namespace))
+            .collect();
+        for namespace in namespaces {
+            let owner = api.replica_set(namespace, group).await;
+            for (index, member) in members.iter().enumerate() {
+                let home = member.map_or("default", |pod| &*pod.namespace);
+                if home != namespace {
+                    continue;
+                }
+                let filler = format!("filler-{group}-{index}");
+                let name = member.map_or(filler.as_str(), |pod| &*pod.name);
+                let node = member.and_then(|pod| pod.node.as_deref());
+                let gpu = member.is_some_and(|pod| pod.requests_gpu);
+                bodies.push((namespace.to_owned(), pod(name, node, gpu, &owner)));
+            }
+        }
+    }
+    api.run_pods(bodies, epoch).await;
+    let devices = 0..fleet.devices().len();
+    devices
+        .filter(|device| !fleet.holders(*device, epoch).is_empty())
+        .count()
+}
+
+fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
+    let resources = match gpu {
+        true => json!({"limits": {"nvidia.com/gpu": "1"}}),
+        false => json!({}),
+    };
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": {
+                "app": "inference", "app.kubernetes.io/name": name,
+                "app.kubernetes.io/part-of": "a-platform-of-some-kind",
+                "pod-template-hash": "6d4cf56db6",
+            },
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "nodeName": node.unwrap_or("elsewhere"),
+            "containers": [{
+                "name": "main", "image": "registry.example.com/inference/server:v1.2.3",
+                "resources": resources,
+                "env": [{"name": "MODEL", "value": "a-model"}],
+            }],
+        },
+    })
+}
+
+/// kube-apiserver, asked for many things at a time.
+#[derive(Clone)]
+struct Api {
+    client: Client,
+    lane: Arc<Semaphore>,
+}
+
+impl Api {
+    async fn connect(plane: &ControlPlane) -> Self {
+        let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+        Self {
+            client: Client::try_from(config.unwrap()).unwrap(),
+            lane: Arc::new(Semaphore::new(AT_A_TIME)),
+        }
+    }
+
+    async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> Value {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(body.to_string().into_bytes())
+            .unwrap();
+        let said = self.client.request::<Value>(request).await;
+        said.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    async fn create(&self, path: &str, body: Value) -> Value {
+        self.send("POST", path, "application/json", &body).await
+    }
+
+    async fn create_all(&self, bodies: Vec<(String, Value)>) {
+        let mut tasks = tokio::task::JoinSet::new();
+        for (path, body) in bodies {
+            let place = Arc::clone(&self.lane).acquire_owned().await.unwrap();
+            let api = self.clone();
+            tasks.spawn(async move {
+                api.create(&path, body).await;
+                drop(place);
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    }
+
+    /// A Deployment's ReplicaSet; how its pods name it.
+    async fn replica_set(&self, namespace: &str, number: usize) -> Value {
+        let name = format!("service-{number}");
+        let spec = json!({
+            "selector": {"matchLabels": {"app": "inference"}},
+            "template": {
+                "metadata": {"labels": {"app": "inference"}},
+                "spec": {"containers": [{"name": "main", "image": "none"}]},
+            },
+        });
+        let mut owners = Vec::new();
+        for (kind, plural) in [("Deployment", "deployments"), ("ReplicaSet", "replicasets")] {
+            let path = format!("/apis/apps/v1/namespaces/{namespace}/{plural}");
+            let metadata = json!({"name": name, "ownerReferences": owners});
+            let made = self
+                .create(&path, json!({"metadata": metadata, "spec": spec}))
+                .await;
+            owners = vec![json!({
+                "apiVersion": "apps/v1", "kind": kind, "name": name,
+                "uid": made["metadata"]["uid"], "controller": true,
+            })];
+        }
+        owners.remove(0)
+    }
+
+    /// Creates pods and calls them running, as a kubelet does.
+    async fn run_pods(&self, pods: Vec<(String, Value)>, since: Timestamp) {
+        let since = jiff::Timestamp::from_millisecond(since.millis()).unwrap();
+        let status = json!({"status": {
+            "phase": "Running", "startTime": since.to_string(),
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        let mut tasks = tokio::task::JoinSet::new();
+        for (namespace, pod) in pods {
+            let place = Arc::clone(&self.lane).acquire_owned().await.unwrap();
+            let (api, status) = (self.clone(), status.clone());
+            tasks.spawn(async move {
+                let path = format!("/api/v1/namespaces/{namespace}/pods");
+                let made = api.create(&path, pod).await;
+                let name = made["metadata"]["name"].as_str().unwrap();
+                let path = format!("{path}/{name}/status");
+                let kind = "application/merge-patch+json";
+                api.send("PATCH", &path, kind, &status).await;
+                drop(place);
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What the autoscaler and kubectl do while something is missing: readings,
+//! versions of the API, Prometheus, the server.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::lab::{APISERVICES, Lab, PATIENCE};
+use super::scaling::{Autoscaler, SYNC, on_pods};
+use super::scaling_formula::{self as formula, TARGET};
+use crate::program::eventually;
+
+const PODS: &str =
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
+
+/// So many pods have this value.
+fn await_pods(lab: &Lab, count: usize, value: &str) {
+    let wanted = format!(r#""value":"{value}""#);
+    lab.await_answer(PODS, |said| {
+        let all = said.matches(r#""value":"#).count();
+        said.matches(&wanted).count() == count && all == count
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s111_s113_s115_what_is_missing_takes_nothing_away() {
+    let mut lab = Lab::start(SYNC).await;
+    lab.deploy(3);
+    lab.gpus.work(45);
+    await_pods(&lab, 3, "45");
+    s111_one_of_three_without_data_is_no_reason_to_shrink(&lab);
+    s111_all_without_data_are_no_reason_for_anything(&lab);
+    s113_either_version_alone_will_do(&lab);
+    s115_without_prometheus_the_cluster_works_on(&mut lab).await;
+    s115_a_server_that_was_away_is_back(&mut lab);
+}
+
+/// Zeros in place of the unknown would take one replica.
+fn s111_one_of_three_without_data_is_no_reason_to_shrink(lab: &Lab) {
+    assert_eq!(formula::pods(&[45_000; 2], 1, TARGET), 3);
+    assert_eq!(formula::pods(&[45_000, 45_000, 0], 0, TARGET), 2);
+    let scaler = Autoscaler::start(lab, 8, &on_pods("gpu_memory_utilization", "50"));
+    scaler.await_seen("45");
+    lab.gpus.silence(2);
+    await_pods(lab, 2, "45");
+    // What it sees from now on, it sees of two.
+    lab.gpus.work(46);
+    scaler.await_seen("46");
+    scaler.await_active("True");
+    assert_eq!((lab.replicas(), scaler.sizes()), (3, vec![]));
+    lab.gpus.resume();
+    await_pods(lab, 3, "46");
+    scaler.end();
+}
+
+fn s111_all_without_data_are_no_reason_for_anything(lab: &Lab) {
+    let scaler = Autoscaler::start(lab, 8, &on_pods("gpu_memory_utilization", "50"));
+    scaler.await_active("True");
+    (0..3).for_each(|node| lab.gpus.silence(node));
+    let message = scaler.await_active("False");
+    println!("all without data: {message}");
+    assert!(
+        message.contains("has enough fresh samples for gpu_memory_utilization"),
+        "{message}"
+    );
+    assert_eq!((lab.replicas(), scaler.sizes()), (3, vec![]));
+    lab.gpus.resume();
+    scaler.await_active("True");
+    assert_eq!((lab.replicas(), scaler.sizes()), (3, vec![]));
+    scaler.end();
+}
+
+/// The versions of a group that kube-apiserver offers.
+fn versions(lab: &Lab) -> Vec<String> {
+    let said = lab.plane.kubectl(&["api-versions"]);
+    said.lines()
+        .filter_map(|line| line.strip_prefix("custom.metrics.k8s.io/"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn await_versions(lab: &Lab, wanted: &[&str]) {
+    eventually(&format!("versions {wanted:?}"), PATIENCE, || {
+        let found = versions(lab);
+        (found == wanted)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    });
+}
+
+/// An APIService as it was applied: nobody trusts anybody.
+fn without_bundle(lab: &Lab, name: &str) -> Value {
+    let said = lab
+        .plane
+        .kubectl(&["get", "apiservice", name, "-o", "json"]);
+    let mut object: Value = serde_json::from_str(&said).unwrap();
+    let spec = object["spec"].as_object_mut().unwrap();
+    spec.remove("caBundle");
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+fn s113_either_version_alone_will_do(lab: &Lab) {
+    let scaler = Autoscaler::start(lab, 8, &on_pods("gpu_memory_utilization", "50"));
+    let [newer, older, _] = APISERVICES;
+    for (gone, left, percent) in [(newer, "v1beta1", 47), (older, "v1beta2", 48)] {
+        let service = without_bundle(lab, gone);
+        lab.plane.kubectl(&["delete", "apiservice", gone]);
+        await_versions(lab, &[left]);
+        lab.gpus.work(percent);
+        scaler.await_seen(&percent.to_string());
+        lab.plane.apply(&service);
+        // The server has to fill in what it is to be trusted by.
+        lab.await_available();
+        await_versions(lab, &["v1beta1", "v1beta2"]);
+    }
+    lab.gpus.work(49);
+    scaler.await_seen("49");
+    scaler.end();
+}
+
+/// A namespace comes and goes; kubectl finds every group.
+fn nothing_else_suffers(lab: &Lab) {
+    lab.plane.kubectl(&["create", "namespace", "passing"]);
+    lab.plane
+        .kubectl(&["delete", "namespace", "passing", "--timeout=60s"]);
+    lab.plane.kubectl(&["api-resources"]);
+}
+
+async fn s115_without_prometheus_the_cluster_works_on(lab: &mut Lab) {
+    lab.prometheus.kill();
+    eventually("an end of values", PATIENCE, || {
+        let admin = lab.plane.kubeconfig();
+        let said = lab.plane.kubectl_as(admin, &["get", "--raw", PODS]);
+        said.map_or(Ok(()), Err)
+    });
+    nothing_else_suffers(lab);
+    lab.await_available();
+    lab.prometheus.restart().await;
+    await_pods(lab, 3, "49");
+}
+
+fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
+    lab.end_server("KILL");
+    eventually("an unavailable APIService", PATIENCE, || {
+        lab.unavailable(APISERVICES[0]).ok_or_else(String::new)
+    });
+    // Kubernetes will not delete what it cannot look through.
+    lab.plane.kubectl(&["create", "namespace", "passing"]);
+    lab.plane
+        .kubectl(&["delete", "namespace", "passing", "--wait=false"]);
+    let begun = Instant::now();
+    lab.start_server();
+    lab.await_available();
+    println!("available {:?} after the server's start", begun.elapsed());
+    nothing_is_left_of(lab, "passing");
+    println!("a namespace is deleted after {:?}", begun.elapsed());
+    nothing_else_suffers(lab);
+    await_pods(lab, 3, "49");
+    println!("values after {:?}", begun.elapsed());
+}
+
+fn nothing_is_left_of(lab: &Lab, namespace: &str) {
+    eventually("a deleted namespace", PATIENCE, || {
+        let said = lab.plane.kubectl(&["get", "namespace", "-o", "json"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let items = said["items"].as_array().unwrap();
+        let left = items.iter().find(|it| it["metadata"]["name"] == namespace);
+        left.map_or(Ok(()), |left| Err(left["status"].to_string()))
+    });
+}

@@ -1,0 +1,150 @@
+//! The rows of `dcgm.md` §4.6, decided by a real autoscaler: ten replicas, two
+//! of them busy, eight idle, target 50. What it must decide is computed by
+//! [`super::scaling_formula`].
+
+use serde_json::{Value, json};
+
+use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::scaling::{Autoscaler, SYNC, on_pods};
+use super::scaling_formula::{self as formula, TARGET};
+use crate::program::eventually;
+
+/// More than the cluster has GPUs: the last pods to come hold none.
+const MOST: u32 = 20;
+
+const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team";
+
+fn target(kind: &str) -> Value {
+    let field = match kind {
+        "Value" => "value",
+        _ => "averageValue",
+    };
+    json!({"type": kind, field: "50"})
+}
+
+fn external(metric: &str, kind: &str) -> Value {
+    json!({
+        "type": "External",
+        "external": {"metric": {"name": metric}, "target": target(kind)},
+    })
+}
+
+fn on_deployment(metric: &str, kind: &str) -> Value {
+    json!({
+        "type": "Object",
+        "object": {
+            "describedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": APP},
+            "metric": {"name": metric}, "target": target(kind),
+        },
+    })
+}
+
+fn on_namespace(metric: &str, kind: &str) -> Value {
+    json!({
+        "type": "Object",
+        "object": {
+            "describedObject": {"apiVersion": "v1", "kind": "Namespace", "name": TEAM},
+            "metric": {"name": metric}, "target": target(kind),
+        },
+    })
+}
+
+/// Ten replicas of which two work this hard, seen by the server for a whole
+/// window. The busy ones are the last to be taken away.
+fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
+    lab.deploy(10);
+    lab.gpus.concentrate(2, percent);
+    lab.await_replicas(10);
+    let held = eventually("ten GPUs held", PATIENCE, || {
+        let holders = lab.gpus.holders();
+        (holders.len() == 10)
+            .then(|| holders.clone())
+            .ok_or_else(|| format!("{holders:?}"))
+    });
+    let cost = "controller.kubernetes.io/pod-deletion-cost=100";
+    lab.plane.kubectl(&[
+        "annotate",
+        "pod",
+        &held[0],
+        &held[1],
+        cost,
+        "--overwrite",
+        "-n",
+        TEAM,
+    ]);
+    let sum = format!(r#""value":"{}""#, 2 * percent);
+    for (path, value) in [
+        ("metrics/gpu_memory_utilization_sum", sum.as_str()),
+        ("metrics/gpu_held_count", r#""value":"10""#),
+        ("deployments.apps/infer/gpu_held_count", r#""value":"10""#),
+    ] {
+        lab.await_answer(&format!("{CUSTOM}/{path}"), |said| said.contains(value));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s110_s112_ten_replicas_become_what_the_formula_says() {
+    let mut lab = Lab::start(SYNC).await;
+    let zeros = [vec![80_000; 2], vec![0; 8]].concat();
+    let four = formula::pods(&zeros, 0, TARGET);
+    assert_eq!(four, formula::average_value(160_000, 10, TARGET));
+    for metric in [
+        on_pods("gpu_memory_utilization", "50"),
+        external("cluster_gpu_memory_utilization_sum", "AverageValue"),
+        // Statement 112: a name of an external metric arrives in lower case.
+        external("GPU_Memory_Utilization_SUM", "AverageValue"),
+        on_deployment("gpu_memory_utilization_sum", "AverageValue"),
+        on_namespace("gpu_memory_utilization_sum", "AverageValue"),
+    ] {
+        ten_of_which_two_are_busy(&lab, 80);
+        println!("{metric}");
+        let scaler = Autoscaler::start(&lab, MOST, &metric);
+        scaler.await_sizes(&[four]);
+        // 40: what four replicas make of it, and keep.
+        scaler.await_seen("40");
+        assert_eq!(scaler.sizes(), [four]);
+        scaler.end();
+    }
+    let first = formula::value(80_000, 10, TARGET);
+    let second = formula::value(80_000, first, TARGET).min(u64::from(MOST));
+    for metric in [
+        external("cluster_gpu_memory_utilization", "Value"),
+        on_deployment("gpu_memory_utilization", "Value"),
+        on_namespace("gpu_memory_utilization", "Value"),
+    ] {
+        ten_of_which_two_are_busy(&lab, 80);
+        println!("{metric}");
+        let scaler = Autoscaler::start(&lab, MOST, &metric);
+        scaler.await_sizes(&[first, second]);
+        scaler.end();
+    }
+    omitted_idle_pods(&mut lab);
+}
+
+/// The two rows of `idle: omit`.
+fn omitted_idle_pods(lab: &mut Lab) {
+    lab.reconfigure("gpu: {window: 10s, idle: omit}\n");
+    let path = format!("{CUSTOM}/pods/*/gpu_memory_utilization");
+    let two = |said: &str| said.matches(r#""value":"#).count() == 2;
+
+    ten_of_which_two_are_busy(lab, 80);
+    lab.await_answer(&path, two);
+    assert_eq!(formula::pods(&[80_000; 2], 8, TARGET), 10);
+    let scaler = Autoscaler::start(lab, MOST, &on_pods("gpu_memory_utilization", "50"));
+    scaler.await_seen("80");
+    lab.gpus.concentrate(2, 82);
+    scaler.await_seen("82");
+    assert_eq!(scaler.sizes(), Vec::<u64>::new());
+    assert_eq!(lab.replicas(), 10);
+    scaler.end();
+
+    ten_of_which_two_are_busy(lab, 10);
+    lab.await_answer(&path, two);
+    let wanted: Vec<u64> = (2..=10)
+        .rev()
+        .map(|replicas| formula::pods(&[10_000; 2], replicas - 2, TARGET))
+        .collect();
+    let scaler = Autoscaler::start(lab, MOST, &on_pods("gpu_memory_utilization", "50"));
+    scaler.await_sizes(&wanted);
+    scaler.end();
+}

@@ -1,0 +1,68 @@
+//! Kinds of objects, and the labels that name one in an expression.
+
+/// The series that stands for the pod watch: start times, in seconds.
+pub(crate) const POD_STARTED: &str = "pod_started";
+
+/// The labels of a device.
+pub(super) const DEVICE: &str = "uuid, gpu_i_id, gpu_i_profile";
+
+/// A kind of object, and the labels that name one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Pods,
+    Namespaces,
+    Nodes,
+    /// By the label of [`POD_STARTED`] that carries the owner's name.
+    Workloads(String),
+    Cluster,
+}
+
+impl View {
+    /// The view of a kind by its resource name.
+    pub(crate) fn of(resource: &str) -> Self {
+        match resource {
+            "pods" => Self::Pods,
+            "namespaces" => Self::Namespaces,
+            "nodes" => Self::Nodes,
+            workload => Self::Workloads(owner_label(workload)),
+        }
+    }
+
+    /// The labels that name an object.
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        match self {
+            Self::Pods => vec!["ns", "po"],
+            Self::Namespaces => vec!["ns"],
+            Self::Nodes => vec!["n"],
+            Self::Workloads(label) => vec!["ns", label],
+            Self::Cluster => vec![],
+        }
+    }
+
+    pub(super) fn key(&self) -> String {
+        self.labels().join(", ")
+    }
+
+    /// Device and object.
+    pub(super) fn device_key(&self) -> String {
+        let labels = self.labels().into_iter().map(|label| format!(", {label}"));
+        format!("{DEVICE}{}", labels.collect::<String>())
+    }
+
+    /// Device, pod and object.
+    pub(super) fn row_key(&self) -> String {
+        let more = self
+            .labels()
+            .into_iter()
+            .filter(|label| !["ns", "po"].contains(label));
+        format!(
+            "{DEVICE}, ns, po{}",
+            more.map(|label| format!(", {label}")).collect::<String>()
+        )
+    }
+}
+
+/// The label of [`POD_STARTED`] for owners of a kind: `deployments_apps`.
+pub(crate) fn owner_label(resource: &str) -> String {
+    resource.replace('.', "_")
+}

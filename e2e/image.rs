@@ -1,0 +1,170 @@
+//! The release binary as the image's final stage has it: in an otherwise empty
+//! root, as a user without rights. Images cannot be built everywhere; this can.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::program::{Program, eventually};
+
+/// What `gcr.io/distroless/cc-debian12` holds of libraries (`cc/BUILD` of
+/// GoogleContainerTools/distroless: libc6, libgcc-s1, libgomp1, libstdc++6), as
+/// far as a program written in Rust may ask for them.
+const LIBRARIES: [&str; 7] = [
+    "ld-linux",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+];
+
+/// `design.md` §8.
+const MOST_MIB: f64 = 20.0;
+
+/// The image's user.
+const NOBODY: &str = "65532:65532";
+
+fn binary() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = root.join("target/release/gpu-metrics-apiserver");
+    let changed = |path: &Path| path.metadata().and_then(|it| it.modified());
+    let built = changed(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}: build it with `make release`", path.display())
+    });
+    let source = newest(&root.join("src"));
+    assert!(
+        built >= source,
+        "{} is older than the source: build it with `make release`",
+        path.display()
+    );
+    path
+}
+
+fn newest(folder: &Path) -> SystemTime {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        newest = newest.max(match path.is_dir() {
+            true => self::newest(&path),
+            false => path.metadata().unwrap().modified().unwrap(),
+        });
+    }
+    newest
+}
+
+/// Paths of the libraries that the binary is linked with.
+fn libraries(binary: &Path) -> BTreeSet<PathBuf> {
+    let output = Command::new("ldd").arg(binary).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
+    paths.map(PathBuf::from).collect()
+}
+
+/// A root with the binary, its libraries, and nothing else but a folder for
+/// what the test hands over.
+fn empty_root(binary: &Path) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let put = |from: &Path, to: &str| {
+        let to = root.path().join(to.trim_start_matches('/'));
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from, to).unwrap();
+    };
+    put(binary, "gpu-metrics-apiserver");
+    for library in libraries(binary) {
+        let name = library.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(
+            LIBRARIES.iter().any(|known| name.starts_with(known)),
+            "{name} is not in the image: distroless/cc has {LIBRARIES:?}"
+        );
+        put(&library, library.to_str().unwrap());
+    }
+    // A root of mode 0700, as temporary directories are, is closed to nobody.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(root.path(), open).unwrap();
+    root
+}
+
+/// Runs the binary in that root. Whoever is not root becomes one in a user
+/// namespace of his own, where nobody else exists.
+fn inside(root: &Path) -> Command {
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut command = match is_root {
+        true => Command::new("chroot"),
+        false => Command::new("unshare"),
+    };
+    match is_root {
+        true => command.arg(format!("--userspec={NOBODY}")),
+        false => command.args(["--map-root-user", "chroot"]),
+    };
+    command.arg(root).arg("/gpu-metrics-apiserver");
+    command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+#[test]
+fn the_release_binary_is_small_and_stripped() {
+    let path = binary();
+    let bytes = path.metadata().unwrap().len();
+    let mib = bytes as f64 / f64::from(1 << 20);
+    println!("release binary: {mib:.1} MiB");
+    assert!(mib <= MOST_MIB, "{mib:.1} MiB");
+    let image = std::fs::read(&path).unwrap();
+    let symbols = image.windows(8).any(|bytes| bytes == b"\0.symtab");
+    assert!(!symbols, "there is a symbol table: strip it");
+}
+
+#[test]
+fn the_release_binary_serves_in_an_empty_root() {
+    let binary = binary();
+    let root = empty_root(&binary);
+    let output = inside(root.path()).arg("--version").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.starts_with("gpu-metrics-apiserver "), "{output:?}");
+
+    // No authorities of the system are here, so that the cluster's is named.
+    let config = root.path().join("config");
+    std::fs::create_dir(&config).unwrap();
+    let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&config, anybody).unwrap();
+    let mut certs = inside(root.path());
+    let output = certs.args(["certs", "--dir=/config"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let kubeconfig = r#"{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],
+        "users":[{"name":"c","user":{}}],
+        "clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1","certificate-authority":"/config/ca.crt"}}]}"#;
+    std::fs::write(config.join("kubeconfig"), kubeconfig).unwrap();
+    let port = crate::prometheus::free_port();
+    let mut command = inside(root.path());
+    command.args([
+        "--secure-port=0",
+        "--shutdown-delay-duration=0s",
+        "--service=gpu-metrics/gpu-metrics-apiserver",
+        "--prometheus-url=http://127.0.0.1:1",
+        "--lister-kubeconfig=/config/kubeconfig",
+        "--authentication-kubeconfig=/config/kubeconfig",
+        "--authorization-kubeconfig=/config/kubeconfig",
+        &format!("--metrics-bind-address=127.0.0.1:{port}"),
+    ]);
+    let program = Program::start(command);
+    let ask = |path: &str| {
+        let url = format!("http://127.0.0.1:{port}{path}");
+        let output = Command::new("curl").args(["-sS", &url]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    eventually("/livez", Duration::from_secs(60), || match ask("/livez") {
+        said if said == "ok" => Ok(()),
+        said => Err(format!("{said}{}", program.stderr())),
+    });
+    let said = ask("/readyz?verbose");
+    assert!(said.contains("[-]certificate"), "{said}");
+    program.signal("TERM");
+    let end = program.await_end(Duration::from_secs(60));
+    end.assert_orderly();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+}

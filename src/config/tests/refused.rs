@@ -1,0 +1,228 @@
+//! Files that say what is wrong with them.
+
+use super::*;
+
+#[test]
+fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
+    assert_eq!(
+        error("gpu:\n  idle: zero\n  window: 60\n"),
+        r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m
+  |
+3 |   window: 60
+  |           ^"#
+    );
+    assert_eq!(
+        error("prometheus:\n  url: localhost:9090\n"),
+        r#"config.yaml:2:8: prometheus.url: "localhost:9090" is no URL: write http://host:port
+  |
+2 |   url: localhost:9090
+  |        ^"#
+    );
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_its_line_and_the_keys_there_are() {
+    let text = error("gpu:\n  idle: zero\n  widnow: 1m\n");
+    assert!(text.starts_with("config.yaml: "), "{text}");
+    assert!(
+        text.contains("widnow") && text.contains("3 |   widnow: 1m"),
+        "{text}"
+    );
+    let text = error("gpus: {}\n");
+    assert!(text.contains("gpus"), "{text}");
+}
+
+#[test]
+fn wrong_shapes_and_broken_yaml_are_shown_with_their_line() {
+    for (text, line) in [
+        ("gpu: [1]\n", "1 | gpu: [1]"),
+        ("gpu:\n  metrics: 3\n", "2 |   metrics: 3"),
+        ("gpu: {window: 1m\n", "1 | gpu: {window: 1m"),
+        ("gpu: {window: [1m]}\n", "1 | gpu: {window: [1m]}"),
+        ("gpu:\n  window: 1m\n  window: 2m\n", "3 |   window: 2m"),
+        ("gpu:\n  metrics:\n  - {field: X}\n", "3 |   - {field: X}"),
+    ] {
+        let error = error(text);
+        assert!(error.starts_with("config.yaml: "), "{error}");
+        assert!(error.contains(line), "{error}");
+    }
+}
+
+#[test]
+fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
+    for (text, message) in [
+        (
+            "prometheus: {timeout: 1s}",
+            "prometheus.url: is missing: write http://host:port, or give --prometheus-url",
+        ),
+        (
+            "prometheus: {url: 'http://h', verb: PUT}",
+            r#"prometheus.verb: "PUT" is not known: write GET or POST"#,
+        ),
+        (
+            "prometheus: {url: 'http://h', timeout: 0s}",
+            "prometheus.timeout: is zero: write a duration such as 30s",
+        ),
+        (
+            "prometheus: {url: 'http://h', maxBodyBytes: 512Mi}",
+            r#"prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0"#,
+        ),
+        (
+            "prometheus: {url: 'http://h', auth: {}}",
+            "prometheus.auth: is empty: write bearerTokenFile or basic, or leave it out",
+        ),
+        (
+            "prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}",
+            "prometheus.auth: has both bearerTokenFile and basic: keep one of them",
+        ),
+        (
+            "prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}",
+            "prometheus.auth.basic.username: holds a colon",
+        ),
+        (
+            "prometheus: {url: 'http://h', tls: {certFile: a}}",
+            "prometheus.tls: has certFile without keyFile",
+        ),
+        (
+            "prometheus: {url: 'http://h', tls: {keyFile: a}}",
+            "prometheus.tls: has keyFile without certFile",
+        ),
+        (
+            "prometheus: {url: 'http://h', headers: {'a b': c}}",
+            r#"prometheus.headers.a b: "a b" is no header name"#,
+        ),
+        (
+            "prometheus: {url: 'http://h', headers: {a: \"b\\n\"}}",
+            "prometheus.headers.a: its value is no header value",
+        ),
+        (
+            "prometheus: {url: 'http://h', matchers: {a-b: c}}",
+            r#"prometheus.matchers.a-b: "a-b" is no label name"#,
+        ),
+        (
+            "gpu: {step: often}",
+            r#"gpu.step: "often" is not a duration"#,
+        ),
+        (
+            "gpu: {window: 1500ms}",
+            r#"gpu.window: "1500ms" is no whole number of seconds: write 30s or 1m"#,
+        ),
+        (
+            "gpu: {window: 5m, maxWindow: 1m}",
+            "gpu.window: 5m is longer than gpu.maxWindow, 1m: raise that one or lower this one",
+        ),
+        (
+            "gpu: {average: median}",
+            r#"gpu.average: "median" is not known: write mean-of-instants or sample-weighted or active-instants or plain"#,
+        ),
+        (
+            "gpu: {idle: one}",
+            r#"gpu.idle: "one" is not known: write zero or omit"#,
+        ),
+        (
+            "gpu: {minCoverage: 50}",
+            r#"gpu.minCoverage: "50" is no share: write a number above 0, at most 1"#,
+        ),
+        (
+            "gpu: {minSamples: 0}",
+            r#"gpu.minSamples: "0" is no count: write a whole number above 0"#,
+        ),
+        (
+            "gpu: {percentAsRatio: maybe}",
+            r#"gpu.percentAsRatio: "maybe" is not known: write auto or true or false"#,
+        ),
+        ("gpu: {active: {}}", "gpu.active: is empty"),
+        ("gpu: {active: {any: []}}", "gpu.active: lists no condition"),
+        (
+            "gpu: {active: {any: [allocated], all: [allocated]}}",
+            "gpu.active: has both any and all: keep one of them",
+        ),
+        (
+            "gpu: {active: {any: [allocated, held]}}",
+            r#"gpu.active.any[1]: "held" is not known: write allocated or {signal: memory_utilization, above: 0}"#,
+        ),
+        (
+            "gpu: {active: {any: [{signal: power, above: 1}]}}",
+            r#"gpu.active.any[0]: signal "power" is not known: write memory_utilization or"#,
+        ),
+        (
+            "gpu: {active: {all: [{signal: memory_used, above: much}]}}",
+            r#"gpu.active.all[0]: above: "much" is no number: write one such as 0"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a/b, field: X}]}",
+            r#"gpu.metrics[0].name: "a/b" is no metric name"#,
+        ),
+        (
+            "gpu: {metrics: [{name: '9a', field: X}]}",
+            r#"gpu.metrics[0].name: "9a" is no metric name"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a, field: X}, {name: A, field: Y}]}",
+            r#"gpu.metrics[1].name: "A" is the name of gpu.metrics[0] too"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a, field: ''}]}",
+            r#"gpu.metrics[0].field: "" is no series name"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a, field: X, unit: bytes}]}",
+            r#"gpu.metrics[0].unit: "bytes" is not known: write percent or"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a, field: DCGM_FI_DEV_FB_USED, unit: percent}]}",
+            r#"gpu.metrics[0].unit: "percent" does not fit DCGM_FI_DEV_FB_USED, whose unit is mebibytes: leave the unit out"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a, field: X, reducer: median}]}",
+            r#"gpu.metrics[0].reducer: "median" is not known"#,
+        ),
+        (
+            "gpu: {metrics: [{name: a, field: X, over: idle}]}",
+            r#"gpu.metrics[0].over: "idle" is not known: write active or held or all"#,
+        ),
+    ] {
+        let error = error(text);
+        assert!(error.contains(message), "{text}\n{error}");
+        assert!(error.starts_with("config.yaml:"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = Config::load(Path::new("/nonexistent/config.yaml"), &Flags::default());
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.starts_with("/nonexistent/config.yaml: cannot be read: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
+    let refused = |text: &str| {
+        let error = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_err();
+        error.to_string()
+    };
+    let flood = refused("gpu: {poll: 1ms}");
+    assert!(
+        flood.contains("gpu.poll") && flood.contains("500ms"),
+        "{flood}"
+    );
+    for (key, value) in [
+        ("scrapeInterval", "200000000y"),
+        ("step", "1ms"),
+        ("hold", "3d"),
+        ("maxWindow", "52w"),
+        ("window", "10y"),
+    ] {
+        let text = refused(&format!("gpu: {{{key}: {value}}}"));
+        let named = text.contains(&format!("gpu.{key}"));
+        assert!(named && text.contains("write a duration"), "{text}");
+    }
+    let taken = refused("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
+    assert!(
+        taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
+        "{taken}"
+    );
+}

@@ -1,0 +1,149 @@
+//! What TLS offers: versions, suites and protocols, as flags of
+//! kube-apiserver's libraries name them
+//! (`k8s.io/component-base/cli/flag/ciphersuites_flag.go`).
+
+use rustls::SupportedCipherSuite;
+use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+
+/// The oldest version of TLS that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oldest {
+    /// 1.2, and 1.3 with those who can.
+    #[default]
+    Tls12,
+    /// 1.3 alone.
+    Tls13,
+}
+
+/// What is offered to clients.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Whether HTTP/2 is spoken beside HTTP/1.1.
+    pub http2: bool,
+    /// The oldest version.
+    pub oldest: Oldest,
+    /// In the order of preference.
+    pub suites: Vec<SupportedCipherSuite>,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self {
+            http2: true,
+            oldest: Oldest::Tls12,
+            suites: ALL_CIPHER_SUITES.to_vec(),
+        }
+    }
+}
+
+/// Why a list of suites cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuitesError {
+    /// No suite has such a name.
+    #[error("{0:?} is no name of a TLS cipher suite: write one such as {known}", known = example())]
+    Unknown(String),
+    /// None of those named is offered by this server.
+    #[error(
+        "none of these suites is offered: name one of {}",
+        names().join(", ")
+    )]
+    NoneLeft,
+}
+
+impl Offer {
+    /// Of TLS 1.2 only the named suites; those of 1.3 cannot be chosen, as in
+    /// Go. The names that this server does not offer come back: block modes and
+    /// key exchange without forward secrecy.
+    ///
+    /// # Errors
+    /// When a name is none, or nothing is left.
+    pub fn choose(&mut self, wanted: &[String]) -> Result<Vec<String>, SuitesError> {
+        let mut unknown = Vec::new();
+        let mut chosen = Vec::new();
+        for name in wanted.iter().map(|name| name.trim()) {
+            let offered = ALL_CIPHER_SUITES.iter().find(|suite| is_named(suite, name));
+            match offered {
+                Some(suite) => chosen.push(suite.suite()),
+                None if name.starts_with("TLS_") => unknown.push(name.to_owned()),
+                None => return Err(SuitesError::Unknown(name.to_owned())),
+            }
+        }
+        self.suites = ALL_CIPHER_SUITES
+            .iter()
+            .filter(|suite| suite.tls13().is_some() || chosen.contains(&suite.suite()))
+            .copied()
+            .collect();
+        let old = self.suites.iter().any(|suite| suite.tls13().is_none());
+        match (old, self.oldest) {
+            (false, Oldest::Tls12) => Err(SuitesError::NoneLeft),
+            _ => Ok(unknown),
+        }
+    }
+}
+
+/// By its IANA name, or by the shorter ones that Go had before.
+fn is_named(suite: &SupportedCipherSuite, name: &str) -> bool {
+    let Some(iana) = suite.suite().as_str() else {
+        return false;
+    };
+    let plain = iana.replacen("TLS13_", "TLS_", 1);
+    plain == name || plain.strip_suffix("_SHA256") == Some(name) && name.ends_with("POLY1305")
+}
+
+fn names() -> Vec<&'static str> {
+    let suites = ALL_CIPHER_SUITES.iter();
+    let old = suites.filter(|suite| suite.tls13().is_none());
+    old.filter_map(|suite| suite.suite().as_str()).collect()
+}
+
+fn example() -> &'static str {
+    names().first().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(wanted: &[&str]) -> (Result<Vec<String>, SuitesError>, Vec<String>) {
+        let mut offer = Offer::default();
+        let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
+        let said = offer.choose(&wanted);
+        let names = offer.suites.iter();
+        let names = names.filter(|suite| suite.tls13().is_none());
+        let names = names.map(|suite| suite.suite().as_str().unwrap().to_owned());
+        (said, names.collect())
+    }
+
+    /// The list of kube-prometheus
+    /// (`jsonnet/kube-prometheus/components/prometheus-adapter.libsonnet`).
+    #[test]
+    fn the_suites_of_a_usual_manifest_are_taken_but_for_block_modes() {
+        let (said, left) = choose(&[
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_RSA_WITH_AES_256_CBC_SHA",
+        ]);
+        assert_eq!(said.unwrap(), ["TLS_RSA_WITH_AES_256_CBC_SHA"]);
+        assert_eq!(left.len(), 2, "{left:?}");
+    }
+
+    #[test]
+    fn a_list_of_which_nothing_is_left_and_what_is_no_name_are_refused() {
+        let (said, _) = choose(&["TLS_RSA_WITH_AES_256_CBC_SHA"]);
+        let text = said.unwrap_err().to_string();
+        assert!(text.contains("TLS_ECDHE_ECDSA_WITH_AES_"), "{text}");
+        let (said, _) = choose(&["AES"]);
+        assert_eq!(said, Err(SuitesError::Unknown("AES".to_owned())));
+    }
+
+    #[test]
+    fn whoever_speaks_1_3_alone_needs_no_other_suite() {
+        let mut offer = Offer {
+            oldest: Oldest::Tls13,
+            ..Offer::default()
+        };
+        let aes = "TLS_AES_256_GCM_SHA384".to_owned();
+        assert_eq!(offer.choose(&[aes]), Ok(Vec::new()));
+    }
+}
