@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::asking::{Way, identity_of};
+use super::asking::{Came, Way, identity_of};
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
 use crate::program::eventually;
@@ -111,7 +111,7 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>) {
             // A connection of its own.
             let way = Way::straight(port, Some(identity));
             for _ in 0..5 {
-                assert_eq!(way.get(&path).await.trouble(), None);
+                assert_answered(&way.get(&path).await);
             }
         });
     }
@@ -119,7 +119,7 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>) {
     while !busy.is_empty() || answers.len() < 50 {
         let begun = Instant::now();
         let came = who.get(path).await;
-        assert_eq!(came.trouble(), None);
+        assert_answered(&came);
         answers.push(begun.elapsed());
         while let Some(ended) = busy.try_join_next() {
             ended.unwrap();
@@ -131,6 +131,12 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>) {
         _slow: slow,
     };
     (crowd, answers)
+}
+
+/// Values, or the word that there are none now: where a crowd and everybody
+/// else share two cores, a scrape may take longer than readings are believed.
+fn assert_answered(came: &Came) {
+    assert!(matches!(came.code(), Some(200 | 404)), "{came:?}");
 }
 
 async fn connect(port: u16) -> TcpStream {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::asking::Way;
+use super::asking::{Came, Way, identity_of};
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene};
 
 /// Longer than readings are believed.
@@ -67,12 +67,26 @@ async fn kube_apiserver_restarts(scene: &Scene) {
     let back = scene.trickle.now();
     scene.await_answers(back, &ALL);
     scene.tell("kube-apiserver restarted", from);
+    println!("  refused by the server itself:\n{}", refusals(scene).await);
     println!(
         "  it served {:.1?} after its end, all was well {:.1?} later",
         back - from,
         scene.trickle.now() - back
     );
     scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
+}
+
+/// What the server has refused; the 403 of a kube-apiserver that has not read
+/// its own rules yet never reaches it.
+async fn refusals(scene: &Scene) -> String {
+    let admin = identity_of(scene.lab.plane.kubeconfig());
+    let way = Way::straight(scene.lab.port, Some(admin));
+    let Came::Body(metrics) = way.get("/metrics").await else {
+        panic!("no metrics");
+    };
+    let counted = |line: &&str| line.contains("_requests_refused") && !line.ends_with(" 0");
+    let lines = metrics.lines().filter(|line| !line.starts_with('#'));
+    lines.filter(counted).collect::<Vec<_>>().join("\n")
 }
 
 fn the_server_restarts(scene: &mut Scene, signal: &str) {

@@ -177,7 +177,7 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
         ),
         (
             "certificate",
-            ["Secret gpu-metrics/", "manifests/rbac.yaml"],
+            ["allow get and patch of the Secret", "manifests/rbac.yaml"],
         ),
     ] {
         let said = stand.await_failing(check, &words).await;

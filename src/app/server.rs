@@ -330,9 +330,18 @@ impl Beside {
             provider: Arc::clone(&provider),
             telemetry: self.telemetry.clone(),
         });
-        let draining = self.draining.clone();
+        let mut draining = self.draining.clone();
+        let mut listed = watches.subscribe();
         self.tasks.spawn(async move {
-            engine.run(draining).await;
+            // Values of the first round are for the pods that are there: with
+            // none so far it would call itself ready and answer 404.
+            let stopped = tokio::select! {
+                _ = listed.changed() => false,
+                _ = draining.wait_for(|draining| *draining) => true,
+            };
+            if !stopped {
+                engine.run(draining).await;
+            }
             drop(watches);
         });
         provider
