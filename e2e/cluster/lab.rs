@@ -386,7 +386,12 @@ impl Lab {
                 "metrics": metrics,
                 "behavior": {
                     "scaleDown": {"stabilizationWindowSeconds": 0},
-                    "scaleUp": {"stabilizationWindowSeconds": 0},
+                    "scaleUp": {
+                        "stabilizationWindowSeconds": 0,
+                        // The limit of 15 s would count what an autoscaler of
+                        // the same name did before.
+                        "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],
+                    },
                 },
             },
         }));
