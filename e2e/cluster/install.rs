@@ -164,6 +164,11 @@ fn s109_kubectl_is_content(lab: &Lab) {
         .plane
         .kubectl(&["explain", "hpa.spec.metrics.pods.metric"]);
     assert!(said.contains("HorizontalPodAutoscaler"), "{said}");
+    // A metric of the other group is a part of a resource, which kubectl does
+    // not explain.
+    let version = "--api-version=external.metrics.k8s.io/v1beta1";
+    let said = lab.plane.kubectl(&["explain", "gpu_held_count", version]);
+    assert!(said.contains("ExternalMetricValueList"), "{said}");
 }
 
 /// What a user is told; nothing where it is a value.

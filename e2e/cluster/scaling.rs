@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::scaling_formula::{self as formula, TARGET};
 use crate::program::eventually;
 
 /// How often autoscalers look. Nothing here watches
@@ -187,9 +188,12 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     scaler.end();
 }
 
-/// 160 percent of one GPU, 50 each: `ceil(160 / 50)`, whatever comes between.
+/// Of 188 percent, 50 each: `ceil(188 / 50)`, whatever comes between.
 fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
-    lab.gpus.share(160);
+    for replicas in 1..=8 {
+        assert_eq!(formula::average_value(188_000, replicas, TARGET), 4);
+    }
+    lab.gpus.share(188);
     let sum = json!({
         "type": "External",
         "external": {
@@ -199,10 +203,10 @@ fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
     });
     let scaler = Autoscaler::start(lab, 8, &sum);
     lab.await_replicas(4);
-    // What it has now is what it makes of 4: the mean of 160.
-    scaler.await_seen("40");
-    lab.await_replicas(4);
-    println!("sizes on the way to 160/50: {:?}", scaler.sizes());
+    // What four make of it, and keep.
+    scaler.await_seen("47");
+    assert_eq!(lab.replicas(), 4);
+    println!("sizes on the way to 188/50: {:?}", scaler.sizes());
     scaler.end();
     lab.gpus.work(0);
 }

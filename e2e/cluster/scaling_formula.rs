@@ -59,6 +59,12 @@ pub(super) fn average_value(value: u64, replicas: u64, target: u64) -> u64 {
 /// Of the rows, in thousandths.
 pub(super) const TARGET: u64 = 50_000;
 
+/// From above 160 lands on four, from below it may rest on three.
+#[test]
+fn a_sum_within_the_tolerance_of_fewer_replicas_stays_there() {
+    assert_eq!(average_value(160_000, 3, TARGET), 3);
+}
+
 /// Two busy pods and eight idle ones.
 fn ten(busy: u64, idle: u64) -> Vec<u64> {
     [vec![busy; 2], vec![idle; 8]].concat()
