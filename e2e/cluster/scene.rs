@@ -37,6 +37,9 @@ pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
     pods: BTreeSet<String>,
+    /// From when on the numbers are what they are waited for: means over a
+    /// window that the GPUs were not held in have to grow first.
+    pub(super) settled: Duration,
 }
 
 impl Scene {
@@ -70,10 +73,12 @@ impl Scene {
             trickle: Trickle::start(subjects),
             lab,
             pods: BTreeSet::new(),
+            settled: Duration::ZERO,
         };
         let from = scene.trickle.now();
         scene.await_percent(from, percent);
         scene.pods = scene.served_pods(from);
+        scene.settled = scene.trickle.now();
         scene
     }
 
