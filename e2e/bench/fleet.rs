@@ -7,6 +7,7 @@ use bytes::Bytes;
 use gpu_metrics_apiserver::core::batch::Batch;
 use gpu_metrics_apiserver::core::inventory::Inventory;
 use gpu_metrics_apiserver::core::policy::Policy;
+use gpu_metrics_apiserver::core::rhythm::Shown;
 use gpu_metrics_apiserver::core::signal::{SignalId, SignalSpec};
 use gpu_metrics_apiserver::core::time::Timestamp;
 use gpu_metrics_apiserver::dcgm::{fields, metrics, schemes::ExporterIdentity};
@@ -84,7 +85,7 @@ impl Bench {
             let body = self.body(&spec);
             self.take(spec.id, &body);
         }
-        self.pipeline.settle(self.now);
+        self.pipeline.settle(self.now, Shown::All);
     }
 
     pub(crate) fn inventory(&self) -> Arc<Inventory> {

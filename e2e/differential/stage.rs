@@ -8,6 +8,7 @@ use gpu_metrics_apiserver::config::PrometheusSettings;
 use gpu_metrics_apiserver::core::batch::Batch;
 use gpu_metrics_apiserver::core::inventory::Inventory;
 use gpu_metrics_apiserver::core::policy::Policy;
+use gpu_metrics_apiserver::core::rhythm::Shown;
 use gpu_metrics_apiserver::core::signal::SignalId;
 use gpu_metrics_apiserver::core::snapshot::Snapshot;
 use gpu_metrics_apiserver::core::time::{Timestamp, millis};
@@ -89,7 +90,7 @@ impl Stage {
                     .unwrap();
                 pipeline.take(&batch, at);
             }
-            if !pipeline.settle(at).refill {
+            if !pipeline.settle(at, Shown::All).refill {
                 return;
             }
         }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::{clock, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
+use crate::core::rhythm::Shown;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
@@ -42,7 +43,7 @@ const LONGEST_ROUND: Duration = Duration::from_secs(1800);
 
 /// How often the grid may change within one round: the scrape interval shows
 /// first, then the exporter's.
-const REFILLS: usize = 3;
+const REFILLS: usize = 4;
 
 /// Gives the inventory in force at a time.
 pub type InventoryAt = Box<dyn Fn(Timestamp) -> Arc<Inventory> + Send>;
@@ -197,8 +198,12 @@ impl Engine {
                     }
                 }
                 // The first signal shows the intervals; the last, what changed.
-                let tells = index == 0 || index + 1 == self.signals.len();
-                if tells && self.settle() {
+                let shown = match index {
+                    _ if index + 1 == self.signals.len() => Some(Shown::All),
+                    0 => Some(Shown::Some),
+                    _ => None,
+                };
+                if shown.is_some_and(|shown| self.settle(shown)) {
                     refill = true;
                     break;
                 }
@@ -249,8 +254,8 @@ impl Engine {
         }
     }
 
-    fn settle(&mut self) -> bool {
-        let settled = self.pipeline.settle(clock::now());
+    fn settle(&mut self, shown: Shown) -> bool {
+        let settled = self.pipeline.settle(clock::now(), shown);
         for notice in settled.notices {
             tracing::info!("{notice}");
         }

@@ -10,7 +10,8 @@
 //!   than its interval; chance repeats only make distances longer. The exporter
 //!   interval is what nine in ten reach.
 //!
-//! The first evidence is believed at once. Later evidence is collected over
+//! The first evidence is believed at once: that of the scrape interval from any
+//! signal, that of the exporter interval from all of them. Later evidence is collected over
 //! periods of at least four intervals, and believed when two periods in a row
 //! say the same: a lost scrape or a restart of Prometheus must not move the
 //! grid, a changed configuration must.
@@ -26,6 +27,9 @@ pub const INTERVAL_MAX_MS: i64 = 600_000;
 /// A thousand gaps tell as much as a million.
 const MOST: usize = 1024;
 
+/// Of them from one signal: another may move where this one stands still.
+const MOST_OF_SIGNAL: usize = MOST / 8;
+
 /// A period lasts at least so many intervals.
 const PERIOD: i64 = 4;
 
@@ -34,6 +38,15 @@ const GAPS_NEEDED: usize = 4;
 
 /// Fewer distances between changes are no evidence.
 const DISTANCES_NEEDED: usize = 8;
+
+/// What samples were taken since the windows began to be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Of some signals.
+    Some,
+    /// Of all signals that there are.
+    All,
+}
 
 /// What is thought of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +65,8 @@ struct Interval {
     ms: i64,
     belief: Belief,
     evidence: Vec<i64>,
+    /// How much of it there may be until the next signal's turn.
+    room: usize,
     since: Timestamp,
 }
 
@@ -61,12 +76,17 @@ impl Interval {
             ms,
             belief: Belief::Assumed,
             evidence: Vec::new(),
+            room: MOST_OF_SIGNAL,
             since: Timestamp::MAX,
         }
     }
 
+    fn is_full(&self) -> bool {
+        self.evidence.len() >= self.room
+    }
+
     fn observe(&mut self, ms: i64, at: Timestamp) {
-        if (1..=INTERVAL_MAX_MS).contains(&ms) && self.evidence.len() < MOST {
+        if (1..=INTERVAL_MAX_MS).contains(&ms) && !self.is_full() {
             self.evidence.push(ms);
             self.since = self.since.min(at);
         }
@@ -146,10 +166,17 @@ impl Rhythm {
         self.scrape.belief != Belief::Assumed
     }
 
+    /// The series that follow are of another signal.
+    pub fn turn(&mut self) {
+        for interval in [&mut self.scrape, &mut self.exporter] {
+            interval.room = (interval.evidence.len() + MOST_OF_SIGNAL).min(MOST);
+        }
+    }
+
     /// Takes the samples of one series, sorted by time; those from `first` on
     /// are new.
     pub fn observe(&mut self, samples: &[Sample], first: Timestamp) {
-        if self.scrape.evidence.len() >= MOST && self.exporter.evidence.len() >= MOST {
+        if self.scrape.is_full() && self.exporter.is_full() {
             return;
         }
         let mut changed: Option<Timestamp> = None;
@@ -170,8 +197,10 @@ impl Rhythm {
         }
     }
 
-    /// Weighs the evidence; whether something new is believed.
-    pub fn judge(&mut self, now: Timestamp) -> bool {
+    /// Weighs the evidence; whether something new is believed. One signal can
+    /// stand still for long and then move on all GPUs at once: before an exporter
+    /// interval is believed for the first time all signals must have been seen.
+    pub fn judge(&mut self, now: Timestamp, shown: Shown) -> bool {
         let before = (self.timing(), self.is_settled());
         let gaps = match self.scrape.belief {
             Belief::Assumed => 1,
@@ -180,7 +209,8 @@ impl Rhythm {
         if let Some(gap) = self.scrape.verdict(now, gaps, 4) {
             self.scrape.conclude(as_configured(gap));
         }
-        if let Some(distance) = self.exporter.verdict(now, DISTANCES_NEEDED, 10) {
+        let early = shown == Shown::Some && self.exporter.belief == Belief::Assumed;
+        if !early && let Some(distance) = self.exporter.verdict(now, DISTANCES_NEEDED, 10) {
             let scrape_ms = self.scrape.ms;
             let scrapes = ((distance + scrape_ms / 2) / scrape_ms).max(1);
             self.exporter.conclude(scrapes * scrape_ms);
@@ -228,7 +258,7 @@ mod tests {
         for sample in lively(times) {
             seen.push(sample);
             rhythm.observe(&seen[seen.len().saturating_sub(6)..], sample.at);
-            rhythm.judge(sample.at);
+            rhythm.judge(sample.at, Shown::All);
             timings.push(rhythm.timing());
         }
         timings.dedup();
@@ -238,7 +268,7 @@ mod tests {
     fn settled(scrape: i64) -> Rhythm {
         let mut rhythm = Rhythm::new(Overrides::default());
         rhythm.observe(&lively((0..20).map(|i| i * scrape)), at(0));
-        assert!(rhythm.judge(at(20 * scrape)));
+        assert!(rhythm.judge(at(20 * scrape), Shown::All));
         assert_eq!(rhythm.timing().scrape_ms, scrape * 1000);
         rhythm
     }
@@ -252,7 +282,7 @@ mod tests {
         };
         let samples: Vec<Sample> = (0..66).map(sample).collect();
         rhythm.observe(&samples, samples[0].at);
-        assert!(rhythm.judge(at(330)));
+        assert!(rhythm.judge(at(330), Shown::All));
         let timing = rhythm.timing();
         assert_eq!((timing.scrape_ms, timing.exporter_ms), (5_000, 30_000));
     }
@@ -269,7 +299,7 @@ mod tests {
             })
             .collect();
         rhythm.observe(&samples, at(0));
-        rhythm.judge(at(300));
+        rhythm.judge(at(300), Shown::All);
         assert_eq!(rhythm.timing().exporter_ms, 15_000);
     }
 
@@ -282,7 +312,7 @@ mod tests {
         };
         let samples: Vec<Sample> = (0..10).map(sample).collect();
         rhythm.observe(&samples, at(0));
-        rhythm.judge(at(2));
+        rhythm.judge(at(2), Shown::All);
         assert_eq!(rhythm.timing().scrape_ms, 200);
     }
 
@@ -319,7 +349,7 @@ mod tests {
     fn absurd_times_are_no_evidence() {
         let mut rhythm = Rhythm::new(Overrides::default());
         rhythm.observe(&lively([0, 4_000_000, 9_000_000_000]), at(0));
-        assert!(!rhythm.judge(at(9_000_000_000)));
+        assert!(!rhythm.judge(at(9_000_000_000), Shown::All));
         assert_eq!(rhythm.timing(), ASSUMED);
     }
 
@@ -330,7 +360,7 @@ mod tests {
             exporter_interval: None,
         });
         rhythm.observe(&lively((0..20).map(|i| i * 30)), at(0));
-        assert!(rhythm.judge(at(600)));
+        assert!(rhythm.judge(at(600), Shown::All));
         assert_eq!(rhythm.timing().scrape_ms, 10_000);
         assert_eq!(rhythm.timing().exporter_ms, 30_000);
     }

@@ -14,6 +14,7 @@ use crate::core::duration::format_duration;
 use crate::core::inventory::Inventory;
 use crate::core::layout::{Layout, LayoutSettings};
 use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::core::rhythm::Shown;
 use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
@@ -173,6 +174,7 @@ impl Pipeline {
         }
         self.latest = now;
         self.store.advance(now);
+        self.store.turn();
         let report = self.intake.take(batch, &mut self.store, now);
         if let Some(coverage) = self.coverage.get_mut(batch.signal.index()) {
             coverage.until = Some(now);
@@ -194,12 +196,12 @@ impl Pipeline {
     /// Judges intervals after signals were answered. A job's own intervals
     /// change what is believed of its samples from now on; windows are filled
     /// again when the grid changes, and while they are first filled.
-    pub fn settle(&mut self, now: Timestamp) -> Settled {
+    pub fn settle(&mut self, now: Timestamp, shown: Shown) -> Settled {
         let mut notices = Vec::new();
         let mut retimed = false;
         for job in 0..self.store.jobs().len() {
             let before = self.store.jobs()[job].timing;
-            if self.store.judge(job, now) {
+            if self.store.judge(job, now, shown) {
                 notices.push(self.describe(job));
                 retimed |= self.store.jobs()[job].timing != before;
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::super::frame::Frame;
 use super::super::grid::RowId;
+use super::super::rhythm::Shown;
 use super::super::series::Scheme;
 use super::super::time::Timestamp;
 use super::{Job, Row, SeriesId, Store, told};
@@ -134,11 +135,11 @@ impl Store {
     /// Weighs what a job's samples showed of its intervals; whether something
     /// new is believed from now on. Instants written before keep the F they
     /// were written with.
-    pub fn judge(&mut self, job: usize, now: Timestamp) -> bool {
+    pub fn judge(&mut self, job: usize, now: Timestamp, shown: Shown) -> bool {
         let Some(known) = self.jobs.get_mut(job) else {
             return false;
         };
-        if known.series == 0 || !known.rhythm.judge(now) {
+        if known.series == 0 || !known.rhythm.judge(now, shown) {
             return false;
         }
         known.timing = known.rhythm.timing();
@@ -146,6 +147,13 @@ impl Store {
             self.refresh(RowId(super::index32(index)));
         }
         true
+    }
+
+    /// The series that are applied from now on are of another signal.
+    pub fn turn(&mut self) {
+        for job in &mut self.jobs {
+            job.rhythm.turn();
+        }
     }
 
     /// Keeps readings for another length of time from now on.

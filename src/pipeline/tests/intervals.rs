@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::scene::{Answers, SENTINEL, Scene, ZERO, at, close, json, key};
 use crate::core::batch::{Batch, Sample};
 use crate::core::policy::Policy;
+use crate::core::rhythm::Shown;
 use crate::core::signal::SignalId;
 use crate::core::time::Timestamp;
 use crate::dcgm::fields;
@@ -37,7 +38,7 @@ fn round(scene: &mut Scene, labels: &str, samples: &[Sample], now: i64) -> bool 
         let batch = Batch::new(spec.id, "".into());
         scene.pipeline.take(&batch, at(now as f64));
     }
-    scene.pipeline.settle(at(now as f64)).refill
+    scene.pipeline.settle(at(now as f64), Shown::All).refill
 }
 
 const POD: &str = "UUID=A job=dcgm namespace=n pod=p";
@@ -69,6 +70,45 @@ fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) -> u32 {
 fn scrape_and_exporter(scene: &Scene) -> (i64, i64) {
     let timing = scene.pipeline.store().jobs()[0].timing;
     (timing.scrape_ms / 1000, timing.exporter_ms / 1000)
+}
+
+/// One answer with the same samples of many GPUs.
+fn answer(scene: &mut Scene, signal: SignalId, gpus: usize, samples: &[Sample]) {
+    let labels = |gpu| json(&format!("UUID={gpu} job=dcgm namespace=n pod=p{gpu}"));
+    let texts: Vec<String> = (0..gpus).map(labels).collect();
+    let mut batch = Batch::new(signal, texts.concat().into());
+    let mut from = 0;
+    for text in &texts {
+        batch.begin_series(key(&format!("{signal:?}{text}")), from..from + text.len());
+        samples.iter().for_each(|sample| batch.push(*sample));
+        from += text.len();
+    }
+    scene.pipeline.take(&batch, at(0.0));
+}
+
+/// Many GPUs whose load a test, or a training step, moves at once.
+#[test]
+fn a_signal_that_stands_still_is_no_long_exporter_interval() {
+    for gpus in [12, 500] {
+        let mut scene = detected();
+        let load = scraped(-300, 0, 1, 16);
+        let power = scraped(-300, 0, 1, 1);
+        loop {
+            let mut refill = false;
+            answer(&mut scene, MCU, gpus, &load);
+            refill |= scene.pipeline.settle(at(0.0), Shown::Some).refill;
+            if !refill {
+                for spec in fields::built_in().iter().filter(|spec| spec.id != MCU) {
+                    answer(&mut scene, spec.id, gpus, &power);
+                }
+                refill |= scene.pipeline.settle(at(0.0), Shown::All).refill;
+            }
+            if !refill {
+                break;
+            }
+        }
+        assert_eq!(scrape_and_exporter(&scene), (1, 1), "{gpus} GPUs");
+    }
 }
 
 #[test]
