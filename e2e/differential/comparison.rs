@@ -95,6 +95,7 @@ impl<'a> Comparison<'a> {
         let step_ms = scrape_ms.max(exporter_ms);
         let view = reference::View {
             now: at.millis(),
+            scrape_ms,
             step_ms,
             fresh_ms,
             longest_window_ms: millis(stage.longest),

@@ -23,6 +23,14 @@ impl Timing {
         (self.scrape_ms * 5 / 2).max(self.exporter_ms + 2 * self.scrape_ms)
     }
 
+    /// How long after its newest sample a value on a grid of this step is served:
+    /// F, and not less than it takes until the next instant can be there, its
+    /// sample a scrape old and a scrape late. On a job's own grid that is F.
+    #[must_use]
+    pub fn lasting_ms(self, fresh_ms: i64, step_ms: i64) -> i64 {
+        fresh_ms.max(step_ms + 2 * self.scrape_ms)
+    }
+
     /// The step of the grid of instants: max(S, I).
     #[must_use]
     pub fn step_ms(self) -> i64 {

@@ -17,6 +17,7 @@ use lines::{Device, Field, Line, Owner, Standing, named_node, standing};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now: i64,
+    pub(crate) scrape_ms: i64,
     pub(crate) step_ms: i64,
     pub(crate) fresh_ms: i64,
     pub(crate) longest_window_ms: i64,
@@ -341,17 +342,20 @@ impl Reference {
         const STEP: i64 = 5_000;
         let View {
             now,
+            scrape_ms,
             fresh_ms,
             percent_as_ratio,
             ..
         } = self.view;
+        // Served until the next instant can be there, a scrape late.
+        let lasting_ms = fresh_ms.max(STEP + 2 * scrape_ms);
         let newest = self
             .memory_lines
             .iter()
             .filter_map(|line| line.samples.last())
             .map(|(at, _)| *at)
             .max()?;
-        if newest + fresh_ms <= now {
+        if newest + lasting_ms <= now {
             return None;
         }
         let (mut sum, mut count) = (0.0, 0.0);

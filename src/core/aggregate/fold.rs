@@ -61,7 +61,7 @@ impl Fold {
     /// Notes the provenance of a reading.
     pub(super) fn saw(&mut self, seen: &Seen) {
         self.newest = self.newest.max(seen.at);
-        let until = seen.at.millis().saturating_add(i64::from(seen.fresh_ms));
+        let until = seen.at.millis().saturating_add(i64::from(seen.lasting_ms));
         self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
     }
 

@@ -292,7 +292,7 @@ struct Seen {
     /// NaN where there is none.
     value: f64,
     at: Timestamp,
-    fresh_ms: u32,
+    lasting_ms: u32,
     /// The row that gave the reading.
     row: RowId,
     active: bool,
@@ -303,7 +303,7 @@ impl Seen {
     const NOTHING: Self = Self {
         value: f64::NAN,
         at: Timestamp::MIN,
-        fresh_ms: 0,
+        lasting_ms: 0,
         row: RowId(u32::MAX),
         active: false,
         held: false,

@@ -199,7 +199,7 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> O
     Some(Seen {
         value: reading.value,
         at: reading.at,
-        fresh_ms: u32::try_from(facts.fresh_ms).unwrap_or(u32::MAX),
+        lasting_ms: u32::try_from(facts.lasting_ms).unwrap_or(u32::MAX),
         row: facts.id,
         active: is_active(moments, rows, value, reading, facts),
         held: facts.standing == Standing::Held || now.is_held(rows, value, reading.at),

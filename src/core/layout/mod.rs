@@ -50,8 +50,8 @@ pub struct RowFacts {
     pub standing: Standing,
     /// Whether the device is a MIG instance.
     pub is_mig: bool,
-    /// F of the row's job, milliseconds.
-    pub fresh_ms: i64,
+    /// How long after its newest sample its value is served, milliseconds.
+    pub lasting_ms: i64,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
     /// Weight in means.
@@ -149,7 +149,7 @@ impl Layout {
                 device,
                 standing,
                 is_mig: row.device.is_mig(),
-                fresh_ms: row.fresh_ms,
+                lasting_ms: row.lasting_ms,
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
                 weight: match settings.mig_weight {
                     MigWeight::Equal => 1.0,

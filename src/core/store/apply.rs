@@ -269,25 +269,26 @@ impl Store {
             return;
         }
         let job = &mut self.jobs[usize::from(series.job)];
+        let lasting_ms = job.timing.lasting_ms(fresh_ms, ORIGINAL_STEP_MS);
         let limit = if job.percent_as_ratio { 1.0 } else { 100.0 };
         let step = ORIGINAL_STEP_MS;
         let start = (first.millis() - 1).div_euclid(step) + 1;
         let end = (last.at.millis() + fresh_ms - 1).div_euclid(step);
-        let valid = |sample: Option<Sample>, fresh_ms: i64| {
+        let valid = |sample: Option<Sample>| {
             let sample = sample?;
             let value = validity::reading(series.unit, sample.value, false)?;
             Some(Contribution {
                 value: value.min(limit),
                 at: sample.at,
-                fresh_until: Timestamp::from_millis(sample.at.millis() + fresh_ms),
+                fresh_until: Timestamp::from_millis(sample.at.millis() + lasting_ms),
             })
         };
         for index in start..=end {
             let instant = Timestamp::from_millis(index * step);
             let written = series.written_fresh_ms;
-            let before = valid(series.ring.reading(instant, written), written);
+            let before = valid(series.ring.reading(instant, written));
             let reading = ring::reading(self.scratch.iter().rev(), instant, fresh_ms);
-            let after = valid(reading, fresh_ms);
+            let after = valid(reading);
             job.original.exchange(index, before, after);
         }
     }

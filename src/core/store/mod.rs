@@ -61,8 +61,9 @@ pub struct Row {
     pub nodes: Vec<NodeName>,
     /// The labels of its series; where they differ the smaller value.
     pub labels: Arc<Labels>,
-    /// F, milliseconds: the shortest of the jobs that feed it.
-    pub fresh_ms: i64,
+    /// How long after its newest sample its value is served, milliseconds: the
+    /// shortest of the jobs that feed it.
+    pub lasting_ms: i64,
     series: Vec<SeriesId>,
 }
 
@@ -272,8 +273,8 @@ impl Store {
         JobId::try_from(index).unwrap_or(JobId::MAX)
     }
 
-    /// Puts a row's F right: the shortest of the jobs that feed it, so that
-    /// nothing is believed longer than any of them allows.
+    /// Puts right how long a row's value is served: the shortest of the jobs that
+    /// feed it, so that nothing is believed longer than any of them allows.
     fn refresh(&mut self, id: RowId) {
         let Some(row) = self.rows[id.0 as usize].as_ref() else {
             return;
@@ -282,11 +283,11 @@ impl Store {
             .series
             .iter()
             .filter_map(|id| Some(self.series[id.0 as usize].as_ref()?.job));
-        let shortest = jobs.map(|job| self.fresh_ms(job)).min();
-        if let (Some(fresh_ms), Some(row)) = (shortest, self.rows[id.0 as usize].as_mut())
-            && row.fresh_ms != fresh_ms
+        let shortest = jobs.map(|job| self.lasting_ms(job)).min();
+        if let (Some(lasting_ms), Some(row)) = (shortest, self.rows[id.0 as usize].as_mut())
+            && row.lasting_ms != lasting_ms
         {
-            Arc::make_mut(row).fresh_ms = fresh_ms;
+            Arc::make_mut(row).lasting_ms = lasting_ms;
             self.generation += 1;
         }
     }
@@ -311,7 +312,7 @@ impl Store {
             suspect: info.suspect,
             nodes: info.nodes.clone(),
             labels: Arc::clone(&told.labels),
-            fresh_ms: self.fresh_ms(job),
+            lasting_ms: self.lasting_ms(job),
             series: Vec::new(),
         });
         let id = if let Some(id) = self.free_rows.pop() {
@@ -323,6 +324,11 @@ impl Store {
         };
         self.row_ids.insert(key, id);
         id
+    }
+
+    fn lasting_ms(&self, job: JobId) -> i64 {
+        let timing = self.jobs[usize::from(job)].timing;
+        timing.lasting_ms(self.fresh_ms(job), self.step_ms)
     }
 
     fn fresh_ms(&self, job: JobId) -> i64 {

@@ -129,6 +129,7 @@ impl Store {
         for series in self.series.iter_mut().flatten() {
             series.ring = super::Ring::default();
         }
+        self.refresh_all();
         self.generation += 1;
     }
 
@@ -143,10 +144,14 @@ impl Store {
             return false;
         }
         known.timing = known.rhythm.timing();
+        self.refresh_all();
+        true
+    }
+
+    fn refresh_all(&mut self) {
         for index in 0..self.rows.len() {
             self.refresh(RowId(super::index32(index)));
         }
-        true
     }
 
     /// The series that are applied from now on are of another signal.

@@ -2,6 +2,7 @@
 
 mod averages;
 mod intervals;
+mod lasting;
 mod properties;
 mod rows;
 mod scene;
