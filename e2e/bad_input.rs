@@ -39,8 +39,12 @@ fn configured(yaml: &str) -> (End, String) {
 }
 
 #[test]
-fn no_command_at_all_shows_the_commands() {
-    assert_refused(&[], USAGE, &["Usage:", "demo"]);
+fn no_command_at_all_serves_and_asks_for_prometheus() {
+    assert_refused(
+        &[],
+        USAGE,
+        &["no address of Prometheus", "--prometheus-url"],
+    );
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn only_the_owner_reads_what_it_leaves_in_the_directory() {
     let mut names = entries(&dir);
     names.sort();
     let wanted = [
+        ".demo",
         "ca.crt",
         "client.crt",
         "client.key",
@@ -221,4 +222,23 @@ fn a_log_that_no_person_sees_has_no_colours() {
     let demo = Program::start(command);
     demo.await_stderr("rules: accepted but not served");
     assert!(!demo.stderr().contains('\u{1b}'), "{}", demo.stderr());
+}
+
+#[test]
+fn what_somebody_else_wrote_is_not_written_over() {
+    let dir = TempDir::new().unwrap();
+    let config = dir.path().join("config.yaml");
+    std::fs::write(&config, "gpu: {window: 2m}").unwrap();
+    let mut command = demo();
+    command.arg("--dir").arg(dir.path());
+    command.arg("--config").arg(&config);
+    let end = Program::run(command);
+    assert_eq!(end.code, Some(1), "{end:?}");
+    assert!(
+        end.stderr.contains("config.yaml") && end.stderr.contains("--dir"),
+        "{end:?}"
+    );
+    let left = std::fs::read_to_string(&config).unwrap();
+    assert_eq!(left, "gpu: {window: 2m}");
+    assert_eq!(entries(dir.path()).len(), 1);
 }

@@ -114,6 +114,10 @@ impl Engine {
         let waiting = State::Waiting("the first round of queries has not ended".to_owned());
         let health = &settings.telemetry.health;
         let first_round = health.register("first-poll", Weight::Readiness, waiting);
+        let provider = Arc::clone(&settings.provider);
+        health.ask("metrics-source", Weight::Detail, move || {
+            provider.trouble().map_or(State::Ok, State::Failed)
+        });
         Self {
             signals: settings.pipeline.signals.clone(),
             pipeline: Pipeline::new(settings.pipeline),
@@ -270,8 +274,20 @@ impl Engine {
         let series = self.pipeline.store().series_len();
         let in_force = measure::in_force(&snapshot, now, began.elapsed(), series);
         self.polls.published(&in_force);
-        self.provider.publish(Arc::new(snapshot));
+        let trouble = self.trouble();
+        self.provider.publish_despite(Arc::new(snapshot), trouble);
         self.first_round.ok();
+    }
+
+    /// How the source fails, for people without the log: no address, no text of
+    /// its own.
+    fn trouble(&self) -> Option<String> {
+        let (kind, since) = self.journal.open().min_by_key(|(_, since)| *since)?;
+        let since = jiff::Timestamp::from_second(since.secs()).ok()?;
+        Some(format!(
+            "queries to Prometheus have failed since {since} ({}); the server's log says why",
+            kind.label()
+        ))
     }
 
     fn say_if_empty(&mut self, round: Round) {

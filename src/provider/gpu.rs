@@ -61,6 +61,8 @@ pub struct GpuProvider {
 struct Current {
     snapshot: Arc<Snapshot>,
     memo: Memo,
+    /// Why values may be missing, if the source fails.
+    trouble: Option<String>,
 }
 
 impl GpuProvider {
@@ -101,9 +103,25 @@ impl GpuProvider {
 
     /// Puts a new snapshot in force.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
+        self.publish_despite(snapshot, None);
+    }
+
+    /// The same while the source fails: the reason is told to whoever asks for
+    /// a value that is not there.
+    pub fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
         let memo = Memo::default();
-        self.current
-            .store(Some(Arc::new(Current { snapshot, memo })));
+        self.current.store(Some(Arc::new(Current {
+            snapshot,
+            memo,
+            trouble,
+        })));
+    }
+
+    /// How the source fails, if it does.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let current = self.current.load();
+        current.as_ref()?.trouble.clone()
     }
 
     /// The snapshot in force.
@@ -272,7 +290,8 @@ impl Current {
         metric: (usize, &'a MetricSpec),
         asked: Asked<'_>,
     ) -> Result<Lookup<'a>, Error> {
-        Lookup::new(&self.snapshot, &self.memo, metric, asked)
+        let lookup = Lookup::new(&self.snapshot, &self.memo, metric, asked)?;
+        Ok(lookup.despite(self.trouble.as_deref()))
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) struct Lookup<'a> {
     pub(super) narrowed: Narrowed,
     now: Timestamp,
     effort: Effort,
+    trouble: Option<&'a str>,
 }
 
 impl<'a> Lookup<'a> {
@@ -53,7 +54,13 @@ impl<'a> Lookup<'a> {
             narrowed: Narrowed::read(asked.selector, &spec.measure, shortest..=longest)?,
             now: asked.now,
             effort: asked.effort,
+            trouble: None,
         })
+    }
+
+    /// Tells of a source that fails where there is no value.
+    pub(super) fn despite(self, trouble: Option<&'a str>) -> Self {
+        Self { trouble, ..self }
     }
 
     /// Whether so many looks may be taken here.
@@ -200,6 +207,8 @@ impl<'a> Lookup<'a> {
         let metric = &self.spec.name;
         let reason = if self.narrowed.has_labels() {
             format!("no GPU of {of} with fresh samples for {metric} matches the metric selector")
+        } else if let Some(trouble) = self.trouble {
+            format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
         } else {
             format!(
                 "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \

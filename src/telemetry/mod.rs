@@ -46,11 +46,20 @@ pub enum Lines {
     Json,
 }
 
+/// Of libraries no more than information below the finest level: what their
+/// connections do is not what this server does.
+fn directives(level: tracing::Level) -> String {
+    match level {
+        tracing::Level::DEBUG => "info,gpu_metrics_apiserver=debug".to_owned(),
+        level => level.as_str().to_ascii_lowercase(),
+    }
+}
+
 /// Starts logging to standard error: `level` and above, or what `RUST_LOG`
 /// says. Called once; a second call changes nothing.
 pub fn init(level: tracing::Level, lines: Lines) {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new(level.as_str().to_ascii_lowercase()));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(level)));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -35,6 +35,9 @@ gpu:
   idle: zero
 ";
 
+/// The sign that a directory's files are a demonstration's.
+const MARK: &str = ".demo";
+
 /// Authority, serving and client certificate.
 pub(super) struct Identity {
     authority: Authority,
@@ -132,8 +135,10 @@ impl Directory {
         Ok(Self { path, temporary })
     }
 
-    /// Writes everything.
+    /// Writes everything, over what an earlier demonstration wrote, but over
+    /// nothing else: it says who wrote it in a file of its own.
     pub(super) fn write(&self, identity: &Identity, address: SocketAddr) -> Result<(), Failure> {
+        let mark = self.path.join(MARK);
         let files = [
             ("ca.crt", identity.authority.certificate_pem()),
             ("client.crt", identity.client.certificate_pem.clone()),
@@ -141,6 +146,20 @@ impl Directory {
             ("kubeconfig", identity.kubeconfig(address)),
             ("config.yaml", CONFIG.to_owned()),
         ];
+        let mut paths = files.iter().map(|(name, _)| self.path.join(name));
+        let in_the_way = paths.find(|path| path.symlink_metadata().is_ok());
+        if let (Some(path), false) = (in_the_way, mark.exists()) {
+            return Err(Failure::Failed(format!(
+                "{} is there already, and not by a demonstration: move it away, or choose \
+                 another directory with --dir",
+                path.display()
+            )));
+        }
+        write_private(
+            &mark,
+            "Made by gpu-metrics-apiserver demo, which writes over the files here.\n",
+        )
+        .map_err(|error| unwritable(&mark, &error))?;
         for (name, text) in files {
             let path = self.path.join(name);
             write_private(&path, &text).map_err(|error| unwritable(&path, &error))?;
