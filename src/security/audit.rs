@@ -4,20 +4,26 @@
 //! What a stranger wrote is escaped and cut.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::header::{ACCEPT, HeaderName, USER_AGENT};
 use http::{HeaderMap, Method, Request, Uri};
+use tokio::time::Instant;
 
 use super::denied::{Answer, Denied};
 use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
 use super::peer::Peer;
+use super::places::Rank;
 use super::reviewer::Access;
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
+
+/// How long a request without a limit waits for a review, which ends earlier.
+const UNLIMITED: Duration = Duration::from_secs(60);
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -34,7 +40,8 @@ pub struct Trail {
     address: Option<SocketAddr>,
     access_of: AccessOf,
     what: OnceLock<Access>,
-    who: OnceLock<Arc<Identity>>,
+    who: OnceLock<(Arc<Identity>, Rank)>,
+    until: OnceLock<Instant>,
 }
 
 impl Trail {
@@ -49,6 +56,7 @@ impl Trail {
             access_of,
             what: OnceLock::new(),
             who: OnceLock::new(),
+            until: OnceLock::new(),
         }
     }
 
@@ -63,14 +71,36 @@ impl Trail {
             .get_or_init(|| (self.access_of)(&self.method, &self.uri))
     }
 
-    /// Notes who asks.
-    pub(super) fn identify(&self, who: Arc<Identity>) {
-        let _ = self.who.set(who);
+    /// Notes who asks, and whether places are kept for him.
+    pub(super) fn identify(&self, who: Arc<Identity>, rank: Rank) {
+        let _ = self.who.set((who, rank));
     }
 
     /// Who asks; nobody before that was found out.
     pub(super) fn who(&self) -> Option<&Arc<Identity>> {
-        self.who.get()
+        self.who.get().map(|(who, _)| who)
+    }
+
+    /// Whether places are kept for who asks.
+    pub(super) fn rank(&self) -> Rank {
+        self.who.get().map_or(Rank::Common, |(_, rank)| *rank)
+    }
+
+    /// Notes until when reviews must have ended, for the request to be answered
+    /// in time.
+    pub(super) fn limit(&self, until: Instant) {
+        let _ = self.until.set(until);
+    }
+
+    /// Until when the request waits for a review; long, where nobody limits it.
+    pub(super) fn until(&self) -> Instant {
+        let until = self.until.get().copied();
+        until.unwrap_or_else(|| Instant::now() + UNLIMITED)
+    }
+
+    /// The address at the other end.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address.map(|address| address.ip())
     }
 
     fn say(&self, answer: &Answer) {

@@ -19,6 +19,8 @@ mod limit;
 mod memo;
 mod panic;
 pub mod peer;
+mod places;
+pub mod rate;
 pub mod reviewer;
 pub mod settings;
 mod subject;
