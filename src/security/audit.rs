@@ -1,4 +1,5 @@
-//! One line for each request that was refused or failed: who, what, verdict.
+//! One line for each request that was refused or failed: who, what, verdict;
+//! beyond a rate, only how many.
 //!
 //! Nothing that proves an identity is in it: no token, no header, no query.
 //! What a stranger wrote is escaped and cut.
@@ -17,7 +18,9 @@ use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
 use super::peer::Peer;
 use super::places::Rank;
+use super::quota::{Fault, Quota};
 use super::reviewer::Access;
+use super::settings::Settings;
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
@@ -103,13 +106,18 @@ impl Trail {
         self.address.map(|address| address.ip())
     }
 
-    fn say(&self, answer: &Answer) {
+    fn say(&self, answer: &Answer, quota: &Arc<Quota>) {
         let denied = answer.extensions().get::<Denied>();
         let code = answer.status();
-        if denied.is_none() && !code.is_server_error() {
+        let fault = match (denied, code.is_server_error()) {
+            (_, true) => Fault::Ours,
+            (Some(_), false) => Fault::Theirs,
+            (None, false) => return,
+        };
+        let verdict = denied.map_or("failed", |denied| denied.verdict().word());
+        if !quota.admits(fault, verdict) {
             return;
         }
-        let verdict = denied.map_or("failed", |denied| denied.verdict().word());
         let user = self.who().map_or("-", |who| who.user.as_str());
         let line = Line {
             code: code.as_u16(),
@@ -124,7 +132,7 @@ impl Trail {
                 .and_then(|id| id.to_str().ok()),
             address: self.address,
         };
-        line.write(code.is_server_error());
+        line.write(fault);
     }
 }
 
@@ -148,7 +156,7 @@ struct Line<'l> {
 }
 
 impl Line<'_> {
-    fn write(&self, ours: bool) {
+    fn write(&self, fault: Fault) {
         let Self {
             code,
             verdict,
@@ -164,14 +172,13 @@ impl Line<'_> {
             // Writing to a string cannot fail.
             let _ = write!(from, "{address}");
         }
-        if ours {
-            tracing::error!(
+        match fault {
+            Fault::Ours => tracing::error!(
                 code, verdict, %user, %method, %path, %detail, %from, audit_id, "request failed"
-            );
-        } else {
-            tracing::info!(
+            ),
+            Fault::Theirs => tracing::info!(
                 code, verdict, %user, %method, %path, %detail, %from, audit_id, "request refused"
-            );
+            ),
         }
     }
 }
@@ -197,7 +204,17 @@ fn shown(text: &str) -> String {
 
 /// Begins the trail and writes the line.
 pub(super) struct Audit {
-    pub(super) access_of: AccessOf,
+    access_of: AccessOf,
+    quota: Arc<Quota>,
+}
+
+impl Audit {
+    pub(super) fn new(access_of: AccessOf, settings: &Settings) -> Self {
+        Self {
+            access_of,
+            quota: Quota::new(settings.audit_rate, settings.audit_every),
+        }
+    }
 }
 
 impl Step for Audit {
@@ -205,7 +222,7 @@ impl Step for Audit {
         let trail = Arc::new(Trail::begin(&request, self.access_of));
         request.extensions_mut().insert(trail.clone());
         let answer = pass(inner, request).await;
-        trail.say(&answer);
+        trail.say(&answer, &self.quota);
         answer
     }
 }

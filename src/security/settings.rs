@@ -61,6 +61,10 @@ pub struct Settings {
     pub header_lines: usize,
     /// Bytes of header names and values, 32 more for each line as HTTP/2 counts.
     pub header_bytes: usize,
+    /// Lines of the audit, for each verdict.
+    pub audit_rate: Rate,
+    /// How often it is said how many lines were left out.
+    pub audit_every: Duration,
 }
 
 impl Default for Settings {
@@ -93,6 +97,11 @@ impl Default for Settings {
             other_time: Duration::from_secs(2),
             header_lines: 1024,
             header_bytes: 256 * 1024,
+            audit_rate: Rate {
+                per_second: 50,
+                burst: 200,
+            },
+            audit_every: Duration::from_secs(10),
         }
     }
 }

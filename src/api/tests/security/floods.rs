@@ -6,6 +6,7 @@ use http_body_util::Full;
 use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
+use super::log::logging;
 use super::*;
 use crate::security::denied::Verdict;
 use crate::security::layer::Inner;
@@ -266,6 +267,31 @@ async fn a_garbage_token_costs_its_connection() {
     let answer = scene.raw(scene.config(None), head.as_bytes()).await;
     refused(&answer, 401);
     assert_eq!(scene.counters.refusals(Verdict::Unauthenticated), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_beyond_a_rate_are_counted_in_one_line() {
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let reviewer = Arc::new(FakeReviewer::new());
+    let service = layers(&reviewer);
+    for _ in 0..1000 {
+        assert_eq!(code(&service, "/apis").await, 403);
+    }
+    assert_eq!(log.text().lines().count(), 200);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let text = log.text();
+    assert_eq!(text.lines().count(), 201);
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.contains("800 more requests were refused (forbidden 800) and not logged singly"),
+        "{last}"
+    );
+    // What we did wrong is heard none the less.
+    reviewer.mood(Mood::Failing);
+    assert_eq!(code(&service, "/version").await, 500);
+    assert!(log.text().contains("request failed"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.text().lines().count(), 202);
 }
 
 #[tokio::test(start_paused = true)]
