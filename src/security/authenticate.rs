@@ -103,15 +103,14 @@ fn by_certificate(
 }
 
 /// Whether a connection is not worth keeping: HTTP/2 from who proved nothing
-/// (CVE-2023-44487), and either protocol from who shows what is no good: each
-/// guess costs a handshake. A front proxy's connection carries all its users.
+/// (CVE-2023-44487), and either protocol from who shows what is no good or is
+/// one too many to be asked about, so that each guess costs a handshake. A front
+/// proxy's connection carries all its users.
 fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Denied>) -> bool {
-    let over_http2 = version == Version::HTTP_2;
     match (origin, identified) {
         (Origin::FrontProxy { .. }, _) => false,
-        (_, Err(Denied::Unauthenticated { .. })) => true,
-        (_, Ok(identity)) => over_http2 && identity.is_anonymous(),
-        (_, Err(_)) => over_http2,
+        (_, Ok(identity)) => version == Version::HTTP_2 && identity.is_anonymous(),
+        (_, Err(_)) => true,
     }
 }
 

@@ -268,3 +268,95 @@ impl<K, V> Inner<K, V> {
         answer
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::security::places::Shares;
+
+    fn memo(waiting: usize) -> Memo<u8, bool> {
+        let rules = Rules {
+            bytes: 1000,
+            weigh: |_, _| 1,
+            life: Life {
+                yes: Duration::from_secs(60),
+                no: Duration::from_secs(60),
+                is_yes: |yes| *yes,
+            },
+            at_a_time: 1,
+            waiting,
+            rate: Rate {
+                per_second: 10,
+                burst: 10,
+            },
+            budget: Duration::from_secs(5),
+            counts: |counters| &counters.accesses,
+        };
+        Memo::new(rules, Arc::default())
+    }
+
+    /// What one hears who waits a second; of whom there are as many as he likes.
+    async fn learn(
+        memo: &Memo<u8, bool>,
+        key: u8,
+        ask: impl Future<Output = Outcome<bool>> + Send + 'static,
+    ) -> Result<bool, Unlearnt> {
+        let asker = Asker {
+            rank: Rank::First,
+            until: Instant::now() + Duration::from_secs(1),
+        };
+        let share = || Shares::default().take((), 1);
+        memo.learn(Some(key), asker, share, ask).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_does_not_break_off_the_review() {
+        let memo = memo(10);
+        let slow = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Ok(true)
+        };
+        let answer = learn(&memo, 1, slow).await;
+        assert!(matches!(answer, Err(Unlearnt::Failed(_))), "{answer:?}");
+        // Who asks again waits for the same review.
+        let unasked = async { panic!("asked twice") };
+        let mut answer = learn(&memo, 1, unasked).await;
+        if answer.is_err() {
+            answer = learn(&memo, 1, async { panic!("asked twice") }).await;
+        }
+        assert!(matches!(answer, Ok(true)), "{answer:?}");
+        assert_eq!(memo.remembered(&1).await, Some(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_that_breaks_off_holds_up_nobody() {
+        let memo = memo(1);
+        for _ in 0..3 {
+            let answer = learn(&memo, 1, async { panic!("on demand") }).await;
+            assert!(matches!(answer, Err(Unlearnt::Failed(_))), "{answer:?}");
+        }
+        assert!(matches!(
+            learn(&memo, 1, async { Ok(true) }).await,
+            Ok(true)
+        ));
+        assert!(memo.0.flights().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reviews_that_never_end_end_and_make_room() {
+        let memo = memo(2);
+        for key in [1, 2] {
+            let answer = learn(&memo, key, pending()).await;
+            assert!(matches!(answer, Err(Unlearnt::Failed(_))), "{answer:?}");
+        }
+        let answer = learn(&memo, 3, pending()).await;
+        assert!(matches!(answer, Err(Unlearnt::Busy)), "{answer:?}");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(matches!(
+            learn(&memo, 3, async { Ok(false) }).await,
+            Ok(false)
+        ));
+    }
+}
