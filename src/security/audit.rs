@@ -1,23 +1,32 @@
-//! One line for each request that was refused or failed: who, what, verdict.
+//! One line for each request that was refused or failed: who, what, verdict;
+//! beyond a rate, only how many.
 //!
 //! Nothing that proves an identity is in it: no token, no header, no query.
 //! What a stranger wrote is escaped and cut.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::header::{ACCEPT, HeaderName, USER_AGENT};
 use http::{HeaderMap, Method, Request, Uri};
+use tokio::time::Instant;
 
 use super::denied::{Answer, Denied};
 use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
 use super::peer::Peer;
+use super::places::Rank;
+use super::quota::{Fault, Quota};
 use super::reviewer::Access;
+use super::settings::Settings;
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
+
+/// How long a request without a limit waits for a review, which ends earlier.
+const UNLIMITED: Duration = Duration::from_secs(60);
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -34,7 +43,8 @@ pub struct Trail {
     address: Option<SocketAddr>,
     access_of: AccessOf,
     what: OnceLock<Access>,
-    who: OnceLock<Arc<Identity>>,
+    who: OnceLock<(Arc<Identity>, Rank)>,
+    until: OnceLock<Instant>,
 }
 
 impl Trail {
@@ -49,6 +59,7 @@ impl Trail {
             access_of,
             what: OnceLock::new(),
             who: OnceLock::new(),
+            until: OnceLock::new(),
         }
     }
 
@@ -63,23 +74,50 @@ impl Trail {
             .get_or_init(|| (self.access_of)(&self.method, &self.uri))
     }
 
-    /// Notes who asks.
-    pub(super) fn identify(&self, who: Arc<Identity>) {
-        let _ = self.who.set(who);
+    /// Notes who asks, and whether places are kept for him.
+    pub(super) fn identify(&self, who: Arc<Identity>, rank: Rank) {
+        let _ = self.who.set((who, rank));
     }
 
     /// Who asks; nobody before that was found out.
     pub(super) fn who(&self) -> Option<&Arc<Identity>> {
-        self.who.get()
+        self.who.get().map(|(who, _)| who)
     }
 
-    fn say(&self, answer: &Answer) {
+    /// Whether places are kept for who asks.
+    pub(super) fn rank(&self) -> Rank {
+        self.who.get().map_or(Rank::Common, |(_, rank)| *rank)
+    }
+
+    /// Notes until when reviews must have ended, for the request to be answered
+    /// in time.
+    pub(super) fn limit(&self, until: Instant) {
+        let _ = self.until.set(until);
+    }
+
+    /// Until when the request waits for a review; long, where nobody limits it.
+    pub(super) fn until(&self) -> Instant {
+        let until = self.until.get().copied();
+        until.unwrap_or_else(|| Instant::now() + UNLIMITED)
+    }
+
+    /// The address at the other end.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address.map(|address| address.ip())
+    }
+
+    fn say(&self, answer: &Answer, quota: &Arc<Quota>) {
         let denied = answer.extensions().get::<Denied>();
         let code = answer.status();
-        if denied.is_none() && !code.is_server_error() {
+        let fault = match (denied, code.is_server_error()) {
+            (_, true) => Fault::Ours,
+            (Some(_), false) => Fault::Theirs,
+            (None, false) => return,
+        };
+        let verdict = denied.map_or("failed", |denied| denied.verdict().word());
+        if !quota.admits(fault, verdict) {
             return;
         }
-        let verdict = denied.map_or("failed", |denied| denied.verdict().word());
         let user = self.who().map_or("-", |who| who.user.as_str());
         let line = Line {
             code: code.as_u16(),
@@ -94,7 +132,7 @@ impl Trail {
                 .and_then(|id| id.to_str().ok()),
             address: self.address,
         };
-        line.write(code.is_server_error());
+        line.write(fault);
     }
 }
 
@@ -118,7 +156,7 @@ struct Line<'l> {
 }
 
 impl Line<'_> {
-    fn write(&self, ours: bool) {
+    fn write(&self, fault: Fault) {
         let Self {
             code,
             verdict,
@@ -134,14 +172,13 @@ impl Line<'_> {
             // Writing to a string cannot fail.
             let _ = write!(from, "{address}");
         }
-        if ours {
-            tracing::error!(
+        match fault {
+            Fault::Ours => tracing::error!(
                 code, verdict, %user, %method, %path, %detail, %from, audit_id, "request failed"
-            );
-        } else {
-            tracing::info!(
+            ),
+            Fault::Theirs => tracing::info!(
                 code, verdict, %user, %method, %path, %detail, %from, audit_id, "request refused"
-            );
+            ),
         }
     }
 }
@@ -167,7 +204,17 @@ fn shown(text: &str) -> String {
 
 /// Begins the trail and writes the line.
 pub(super) struct Audit {
-    pub(super) access_of: AccessOf,
+    access_of: AccessOf,
+    quota: Arc<Quota>,
+}
+
+impl Audit {
+    pub(super) fn new(access_of: AccessOf, settings: &Settings) -> Self {
+        Self {
+            access_of,
+            quota: Quota::new(settings.audit_rate, settings.audit_every),
+        }
+    }
 }
 
 impl Step for Audit {
@@ -175,7 +222,7 @@ impl Step for Audit {
         let trail = Arc::new(Trail::begin(&request, self.access_of));
         request.extensions_mut().insert(trail.clone());
         let answer = pass(inner, request).await;
-        trail.say(&answer);
+        trail.say(&answer, &self.quota);
         answer
     }
 }

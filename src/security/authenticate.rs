@@ -15,6 +15,7 @@ use super::front_proxy;
 use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
 use super::peer::{Origin, Peer, Trusted};
+use super::places::Rank;
 use super::tokens::{self, TokenFailure, Tokens};
 use super::trust::{Trust, TrustStore};
 
@@ -47,6 +48,7 @@ impl Authenticate {
         origin: &Origin,
         trust: Option<&Trust>,
         headers: &HeaderMap,
+        trail: &Trail,
     ) -> Result<Identity, Denied> {
         let mut wrong = Vec::new();
         match by_certificate(origin, trust, headers) {
@@ -56,7 +58,11 @@ impl Authenticate {
         }
         match tokens::shown(headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match self.tokens.owner(&token).await {
+            Ok(Some(token)) => match self
+                .tokens
+                .owner(&token, trail.address(), trail.until())
+                .await
+            {
                 Ok(identity) => return Ok(identity.with_authenticated_group()),
                 Err(TokenFailure::Busy) => return Err(Denied::Busy),
                 Err(TokenFailure::Refused(why)) => wrong.push(why),
@@ -97,11 +103,22 @@ fn by_certificate(
 }
 
 /// Whether a connection is not worth keeping: HTTP/2 from who proved nothing
-/// (CVE-2023-44487). A front proxy's connection carries all its users.
-fn is_suspect(origin: &Origin, version: Version, identity: Option<&Identity>) -> bool {
-    version == Version::HTTP_2
-        && !matches!(origin, Origin::FrontProxy { .. })
-        && identity.is_none_or(Identity::is_anonymous)
+/// (CVE-2023-44487), and either protocol from who shows what is no good or is
+/// one too many to be asked about, so that each guess costs a handshake. A front
+/// proxy's connection carries all its users.
+fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Denied>) -> bool {
+    match (origin, identified) {
+        (Origin::FrontProxy { .. }, _) => false,
+        (_, Ok(identity)) => version == Version::HTTP_2 && identity.is_anonymous(),
+        (_, Err(_)) => true,
+    }
+}
+
+fn rank(origin: &Origin) -> Rank {
+    match origin {
+        Origin::FrontProxy { .. } => Rank::First,
+        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Rank::Common,
+    }
 }
 
 impl Step for Authenticate {
@@ -110,15 +127,20 @@ impl Step for Authenticate {
         let trust = self.trust.current();
         let trust = trust.as_deref();
         let origin = self.origin(&request, trust);
-        let identified = self.identify(&origin, trust, request.headers()).await;
+        let identified = self
+            .identify(&origin, trust, request.headers(), &trail)
+            .await;
         let proxy = trust.and_then(|trust| trust.proxy.as_ref());
         front_proxy::strip(proxy, request.headers_mut());
-        if is_suspect(&origin, request.version(), identified.as_ref().ok())
+        if is_suspect(&origin, request.version(), &identified)
             && let Some(peer) = request.extensions().get::<Peer>()
         {
             peer.hang_up();
         }
-        let admitted = identified.and_then(|who| admit(who, &trail, &mut request));
+        let admitted = identified.and_then(|who| {
+            let rank = rank(&origin);
+            admit((who, rank), &trail, &mut request)
+        });
         let mut answer = match admitted {
             Ok(()) => pass(inner, request).await,
             Err(denied) => self.refusals.answer(denied, &trail),
@@ -131,9 +153,13 @@ impl Step for Authenticate {
 }
 
 /// Writes down who asks, for the layers and the handler further in.
-fn admit(identity: Identity, trail: &Trail, request: &mut Request<()>) -> Result<(), Denied> {
+fn admit(
+    (identity, rank): (Identity, Rank),
+    trail: &Trail,
+    request: &mut Request<()>,
+) -> Result<(), Denied> {
     let identity = Arc::new(identity);
-    trail.identify(identity.clone());
+    trail.identify(identity.clone(), rank);
     let mut names = request.headers().keys();
     if names.any(|name| name.as_str().starts_with(IMPERSONATE)) {
         return Err(Denied::Impersonation);

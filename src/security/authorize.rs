@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use http::Request;
 
-use super::audit::{AccessOf, trail};
+use super::audit::{AccessOf, Trail, trail};
 use super::counters::Counters;
 use super::denied::{Answer, Denied, Refusals};
 use super::identity::{Identity, MASTERS};
 use super::layer::{Inner, Step, pass};
-use super::memo::{Life, Memo, Rules};
-use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+use super::memo::{Asker, Life, Memo, Rules, Unlearnt};
+use super::places::{Rank, Shares};
+use super::reviewer::{Access, AccessVerdict, Reviewer};
 use super::settings::Settings;
 
 /// What is open to everybody, in exactly this spelling: whether the process
@@ -46,7 +47,9 @@ struct Question {
 pub(super) struct Authorize {
     reviewer: Arc<dyn Reviewer>,
     memo: Memo<Question, AccessVerdict>,
-    counters: Arc<Counters>,
+    shares: Shares,
+    user_reviews: usize,
+    proxied_user_reviews: usize,
     refusals: Refusals,
     access_of: AccessOf,
 }
@@ -59,9 +62,9 @@ impl Authorize {
         refusals: Refusals,
         access_of: AccessOf,
     ) -> Self {
-        let memo = Memo::new(Rules {
+        let rules = Rules {
             bytes: CACHE_BYTES,
-            weigh: |question: &Question, _| {
+            weigh: |question: &Question, _: &AccessVerdict| {
                 (question.who.size() + question.what.size()).max(CACHE_ENTRY)
             },
             life: Life {
@@ -70,49 +73,61 @@ impl Authorize {
                 is_yes: |verdict| *verdict == AccessVerdict::Allowed,
             },
             at_a_time: settings.access_reviews,
+            waiting: settings.access_waiting,
+            rate: settings.review_rate,
             budget: settings.access_budget,
-        });
+            counts: |counters| &counters.accesses,
+        };
         Self {
             reviewer,
-            memo,
-            counters,
+            memo: Memo::new(rules, counters),
+            shares: Shares::default(),
+            user_reviews: settings.user_reviews,
+            proxied_user_reviews: settings.proxied_user_reviews,
             refusals,
             access_of,
         }
     }
 
-    async fn review(
-        &self,
-        who: &Arc<Identity>,
-        what: &Access,
-    ) -> Result<AccessVerdict, ReviewError> {
-        let counts = &self.counters.accesses;
-        let ask = self.reviewer.access(who, what);
-        if what.size() >= MAX_REMEMBERED {
-            return self.memo.ask(counts, ask).await;
-        }
+    async fn review(&self, who: &Arc<Identity>, trail: &Trail) -> Result<AccessVerdict, Unlearnt> {
         let question = Question {
             who: who.clone(),
-            what: what.clone(),
+            what: trail.what().clone(),
         };
-        match self.memo.remembered(&question, counts).await {
-            Some(verdict) => Ok(verdict),
-            None => self.memo.learn(question, counts, ask).await,
+        let worth_it = question.what.size() < MAX_REMEMBERED;
+        if worth_it && let Some(verdict) = self.memo.remembered(&question).await {
+            return Ok(verdict);
         }
+        let rank = trail.rank();
+        let asker = Asker {
+            rank,
+            until: trail.until(),
+        };
+        let most = match rank {
+            Rank::First => self.proxied_user_reviews,
+            Rank::Common => self.user_reviews,
+        };
+        let share = || self.shares.take((rank, &who.user), most);
+        let (reviewer, asked) = (self.reviewer.clone(), question.clone());
+        let ask = async move { reviewer.access(&asked.who, &asked.what).await };
+        let key = worth_it.then_some(question);
+        self.memo.learn(key, asker, share, ask).await
     }
 
-    async fn check(&self, who: &Arc<Identity>, what: &Access) -> Result<(), Denied> {
+    async fn check(&self, who: &Arc<Identity>, trail: &Trail) -> Result<(), Denied> {
+        let what = trail.what();
         if who.is_in(MASTERS) || is_open(what) {
             return Ok(());
         }
-        match self.review(who, what).await {
+        match self.review(who, trail).await {
             Ok(AccessVerdict::Allowed) => Ok(()),
             Ok(AccessVerdict::Refused(reason)) => Err(Denied::Forbidden {
                 user: who.user.clone(),
                 what: Box::new(what.clone()),
                 reason,
             }),
-            Err(error) => Err(Denied::ReviewFailed {
+            Err(Unlearnt::Busy) => Err(Denied::Busy),
+            Err(Unlearnt::Failed(error)) => Err(Denied::ReviewFailed {
                 why: format!("access could not be reviewed: {error}"),
             }),
         }
@@ -123,7 +138,7 @@ impl Step for Authorize {
     async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
         let trail = trail(&request, self.access_of);
         let checked = match trail.who() {
-            Some(who) => self.check(who, trail.what()).await,
+            Some(who) => self.check(who, &trail).await,
             None => Err(Denied::Unauthenticated {
                 why: "nobody found out who asks".to_owned(),
             }),

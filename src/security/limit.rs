@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Request};
-use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::audit::{AccessOf, Trail, trail};
 use super::authorize::is_open;
 use super::denied::{Answer, Denied, Refusals};
-use super::identity::MASTERS;
+use super::identity::{ANONYMOUS, MASTERS};
 use super::layer::{Inner, Step, pass};
+use super::places::{Place, Places, Rank, Share, Shares};
 use super::reviewer::Access;
 use super::settings::Settings;
 
@@ -57,6 +58,8 @@ impl Step for TimeLimit {
             Access::Resource { .. } => self.values,
             Access::NonResource { .. } => self.other,
         };
+        // Who waits for a review in vain has time left to be told so.
+        trail.limit(Instant::now() + limit * 9 / 10);
         match tokio::time::timeout(limit, pass(inner, request)).await {
             Ok(answer) => answer,
             Err(_) => self.refusals.answer(Denied::TimedOut, &trail),
@@ -64,40 +67,70 @@ impl Step for TimeLimit {
     }
 }
 
-/// Refuses requests at once when too many are under way. It stands after
-/// authentication, as in the reference: who asks decides about the lane, so that
-/// nobody's flood costs the API server its probes.
+/// Refuses requests at once when too many are under way, in all or of one user.
+/// It stands after authentication, as in the reference: who asks decides about
+/// the lane, so that nobody's flood costs the API server its probes, nor one
+/// user's another his answers.
 pub(super) struct InFlight {
-    values: Semaphore,
-    discovery: Semaphore,
-    anonymous: Semaphore,
+    values: Places,
+    discovery: Places,
+    users: Shares,
+    user: usize,
+    proxied_user: usize,
+    anonymous: usize,
     refusals: Refusals,
     access_of: AccessOf,
+}
+
+/// What a request takes while it is under way: a part of its user's share and
+/// a place of its lane.
+struct Stay {
+    _share: Option<Share>,
+    _place: Option<Place>,
 }
 
 impl InFlight {
     pub(super) fn new(settings: &Settings, refusals: Refusals, access_of: AccessOf) -> Self {
         Self {
-            values: Semaphore::new(settings.values_in_flight),
-            discovery: Semaphore::new(settings.discovery_in_flight),
-            anonymous: Semaphore::new(settings.anonymous_in_flight),
+            values: Places::new(settings.values_in_flight),
+            discovery: Places::new(settings.discovery_in_flight),
+            users: Shares::default(),
+            user: settings.user_in_flight,
+            proxied_user: settings.proxied_user_in_flight,
+            anonymous: settings.anonymous_in_flight,
             refusals,
             access_of,
         }
     }
 
-    /// The lane of a request; `None` where nothing could make it wait.
-    fn lane(&self, trail: &Trail) -> Option<&Semaphore> {
-        let who = trail.who();
+    /// `None` when too many are under way.
+    fn stay(&self, trail: &Trail) -> Option<Stay> {
+        let (who, rank) = (trail.who(), trail.rank());
         if is_open(trail.what()) || who.is_some_and(|who| who.is_in(MASTERS)) {
-            return None;
+            return Some(Stay {
+                _share: None,
+                _place: None,
+            });
         }
-        if who.is_none_or(|who| who.is_anonymous()) {
-            return Some(&self.anonymous);
-        }
-        Some(match trail.what() {
+        let Some(who) = who.filter(|who| !who.is_anonymous()) else {
+            let share = self.users.take((rank, ANONYMOUS), self.anonymous)?;
+            return Some(Stay {
+                _share: Some(share),
+                _place: None,
+            });
+        };
+        let most = match rank {
+            Rank::First => self.proxied_user,
+            Rank::Common => self.user,
+        };
+        let share = self.users.take((rank, &who.user), most)?;
+        let lane = match trail.what() {
             Access::Resource { .. } => &self.values,
             Access::NonResource { .. } => &self.discovery,
+        };
+        Some(Stay {
+            _share: Some(share),
+            _place: Some(lane.try_take(rank)?),
         })
     }
 }
@@ -105,10 +138,8 @@ impl InFlight {
 impl Step for InFlight {
     async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
         let trail = trail(&request, self.access_of);
-        let _place = match self.lane(&trail).map(Semaphore::try_acquire) {
-            None => None,
-            Some(Ok(place)) => Some(place),
-            Some(Err(_)) => return self.refusals.answer(Denied::Busy, &trail),
+        let Some(_stay) = self.stay(&trail) else {
+            return self.refusals.answer(Denied::Busy, &trail);
         };
         pass(inner, request).await
     }

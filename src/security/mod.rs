@@ -19,6 +19,9 @@ mod limit;
 mod memo;
 mod panic;
 pub mod peer;
+mod places;
+mod quota;
+pub mod rate;
 pub mod reviewer;
 pub mod settings;
 mod subject;
@@ -88,7 +91,7 @@ impl Guard {
         let refusals = Refusals::new(self.refuse, counters.clone());
         let tokens = Tokens::new(reviewer.clone(), &settings, counters.clone());
         ServiceBuilder::new()
-            .layer(Wrap::new(Audit { access_of }))
+            .layer(Wrap::new(Audit::new(access_of, &settings)))
             .layer(Wrap::new(CatchPanic {
                 refusals: refusals.clone(),
                 access_of,

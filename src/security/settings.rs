@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::rate::Rate;
+
 /// Limits and times. The defaults are those of `protocol.md` §4.4, §5.3, §7.3
 /// and §7.4.
 #[derive(Clone, Debug)]
@@ -14,8 +16,13 @@ pub struct Settings {
     pub token_budget: Duration,
     /// TokenReviews at a time; more wait.
     pub token_reviews: usize,
-    /// Requests that wait for a TokenReview; more are refused.
+    /// Requests that wait for a TokenReview of a token that was not good before;
+    /// more are refused.
     pub token_waiting: usize,
+    /// Of them, those of one address: a client cannot take all places.
+    pub address_waiting: usize,
+    /// Tokens of one address under review that were not good before.
+    pub address_tokens: usize,
     /// How long a yes is remembered.
     pub allowed_life: Duration,
     /// How long a no is remembered. Shorter: who was just given a right waits
@@ -25,10 +32,25 @@ pub struct Settings {
     pub access_budget: Duration,
     /// SubjectAccessReviews at a time; more wait.
     pub access_reviews: usize,
+    /// SubjectAccessReviews at a time, those that wait included; more are
+    /// refused.
+    pub access_waiting: usize,
+    /// Of them, those of one user who asks directly.
+    pub user_reviews: usize,
+    /// Of them, those of one user who comes through the front proxy, which has
+    /// a fairness of its own.
+    pub proxied_user_reviews: usize,
+    /// How often each kind of review is asked (apiserver
+    /// `pkg/server/options/{authentication,authorization}.go`, `QPS`).
+    pub review_rate: Rate,
     /// Requests at a time for values.
     pub values_in_flight: usize,
     /// Requests at a time for discovery, which must not wait behind values.
     pub discovery_in_flight: usize,
+    /// Requests at a time of one user who asks directly.
+    pub user_in_flight: usize,
+    /// Requests at a time of one user who comes through the front proxy.
+    pub proxied_user_in_flight: usize,
     /// Requests at a time by nobody in particular.
     pub anonymous_in_flight: usize,
     /// For a request for values.
@@ -39,6 +61,10 @@ pub struct Settings {
     pub header_lines: usize,
     /// Bytes of header names and values, 32 more for each line as HTTP/2 counts.
     pub header_bytes: usize,
+    /// Lines of the audit, for each verdict.
+    pub audit_rate: Rate,
+    /// How often it is said how many lines were left out.
+    pub audit_every: Duration,
 }
 
 impl Default for Settings {
@@ -49,17 +75,33 @@ impl Default for Settings {
             token_budget: Duration::from_secs(4),
             token_reviews: 16,
             token_waiting: 256,
+            address_waiting: 32,
+            address_tokens: 8,
             allowed_life: Duration::from_secs(10),
             denied_life: Duration::from_secs(5),
             access_budget: Duration::from_secs(5),
             access_reviews: 64,
+            access_waiting: 512,
+            user_reviews: 16,
+            proxied_user_reviews: 32,
+            review_rate: Rate {
+                per_second: 200,
+                burst: 400,
+            },
             values_in_flight: 400,
             discovery_in_flight: 128,
+            user_in_flight: 32,
+            proxied_user_in_flight: 128,
             anonymous_in_flight: 16,
             values_time: Duration::from_secs(10),
             other_time: Duration::from_secs(2),
             header_lines: 1024,
             header_bytes: 256 * 1024,
+            audit_rate: Rate {
+                per_second: 50,
+                burst: 200,
+            },
+            audit_every: Duration::from_secs(10),
         }
     }
 }

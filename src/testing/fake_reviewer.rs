@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Mutex;
 
+use tokio::sync::watch;
+
 use crate::security::identity::Identity;
 use crate::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
@@ -23,6 +25,7 @@ pub(crate) enum Mood {
 }
 
 type Rule = Box<dyn Fn(&Identity, &Access) -> AccessVerdict + Send>;
+type Whose = Box<dyn Fn(&str) -> bool + Send>;
 
 struct State {
     mood: Mood,
@@ -30,12 +33,14 @@ struct State {
     rule: Rule,
     asked_tokens: Vec<(String, Vec<String>)>,
     asked: Vec<(Identity, Access)>,
+    held: Whose,
 }
 
 /// The reviewer. Everybody but the anonymous user may do everything, until
 /// [`Self::rule`] says otherwise.
 pub(crate) struct FakeReviewer {
     state: Mutex<State>,
+    released: watch::Sender<u64>,
 }
 
 impl FakeReviewer {
@@ -51,13 +56,34 @@ impl FakeReviewer {
                 rule,
                 asked_tokens: Vec::new(),
                 asked: Vec::new(),
+                held: Box::new(|_| false),
             }),
+            released: watch::Sender::new(0),
         }
     }
 
     /// From now on, reviews end so.
     pub(crate) fn mood(&self, mood: Mood) {
         self.state.lock().unwrap().mood = mood;
+    }
+
+    /// From now on, reviews of these users or tokens wait for [`Self::release`].
+    pub(crate) fn hold(&self, held: impl Fn(&str) -> bool + Send + 'static) {
+        self.state.lock().unwrap().held = Box::new(held);
+    }
+
+    /// Answers the reviews that are held, and holds no more.
+    pub(crate) fn release(&self) {
+        self.hold(|_| false);
+        self.released.send_modify(|times| *times += 1);
+    }
+
+    /// Waits for the next release, where reviews of `whose` are held.
+    async fn patience(&self, whose: &str) {
+        let mut released = self.released.subscribe();
+        if (self.state.lock().unwrap().held)(whose) {
+            released.changed().await.expect("the fake is there");
+        }
     }
 
     /// From now on, the token is this user's.
@@ -119,6 +145,7 @@ impl Reviewer for FakeReviewer {
             };
             // Time for others to ask the same.
             tokio::task::yield_now().await;
+            self.patience(&token.0).await;
             in_mood(mood, verdict).await
         })
     }
@@ -135,6 +162,7 @@ impl Reviewer for FakeReviewer {
                 (state.mood, (state.rule)(who, what))
             };
             tokio::task::yield_now().await;
+            self.patience(&who.user).await;
             in_mood(mood, verdict).await
         })
     }

@@ -4,8 +4,10 @@
 mod attributes;
 mod authorization;
 mod certificates;
+mod floods;
 mod headers;
 mod limits;
+mod log;
 mod tokens;
 mod transport;
 mod trust;

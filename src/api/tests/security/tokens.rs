@@ -1,7 +1,4 @@
-use std::io;
-
-use tracing_subscriber::fmt::MakeWriter;
-
+use super::log::logging;
 use super::*;
 use crate::security::denied::Verdict;
 use crate::testing::fake_reviewer::Mood;
@@ -149,45 +146,6 @@ async fn tokens_that_pile_up_are_refused_and_cost_others_nothing() {
     let ((first, second), ()) = tokio::join!(waiting, third);
     refused(&first, 401);
     refused(&second, 401);
-}
-
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
-    (log, tracing::subscriber::set_default(subscriber))
 }
 
 #[tokio::test]
