@@ -125,6 +125,8 @@ fn the_pod_may_do_nothing_it_need_not() {
                 *get,
                 json!({"path": path, "port": "https", "scheme": "HTTPS"})
             );
+            // The default of 1 s is short for a handshake on a busy node.
+            assert_eq!(container[probe]["timeoutSeconds"], 3);
         }
         let text = serde_json::to_string(&objects).unwrap();
         assert!(!text.contains("insecureSkipTLSVerify") && !text.contains("caBundle"));

@@ -1,5 +1,6 @@
-//! Documents that clients keep: aggregated discovery and OpenAPI, made once for
-//! a configuration and handed out by their tags (`protocol.md` §2.4, §2.6).
+//! Documents of a configuration, made once for it: discovery, and those that
+//! clients keep and that are handed out by their tags, aggregated discovery and
+//! OpenAPI (`protocol.md` §1.6, §2.4, §2.6).
 //!
 //! They are made from what is configured, so that they are the same on all
 //! replicas and stand while the metrics backend is down.
@@ -17,17 +18,18 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::provider::{CustomMetric, Provider};
 
+use super::forms::{Forms, Shared};
 use super::negotiate::{self, Aggregated, Format, GroupsForm};
 use super::params::Params;
 use super::path::{Group, Target, Version};
-use super::response::{self, Keep};
+use super::response::{self, Keep, Manner};
 use super::status::Failure;
 use super::{Inner, aggregated, discovery, openapi};
 
 /// A document and the tag that tells it from others.
 #[derive(Clone, Debug)]
 pub(crate) struct Tagged {
-    pub(crate) body: Bytes,
+    pub(crate) body: Shared,
     /// Its hash in upper-case hexadecimal digits.
     pub(crate) hash: String,
 }
@@ -39,7 +41,7 @@ impl Tagged {
         hasher.write(&body);
         let hash = format!("{:032X}", hasher.finish128().as_u128());
         Self {
-            body: body.into(),
+            body: Shared::new(body),
             hash,
         }
     }
@@ -72,6 +74,9 @@ pub(crate) struct Documents {
     external: Arc<[Arc<str>]>,
     /// The resources that have custom metrics.
     resources: BTreeSet<Arc<str>>,
+    groups: Forms,
+    group: Vec<(Group, Forms)>,
+    version: Vec<(Group, Version, Forms)>,
     aggregated: [Tagged; 2],
     openapi_v2: Tagged,
     openapi_v3: Tagged,
@@ -103,6 +108,16 @@ impl Documents {
                 .iter()
                 .map(|metric| Arc::clone(&metric.resource))
                 .collect(),
+            groups: Forms::new(|format| discovery::groups(provider, format)),
+            group: served()
+                .map(|group| (group, Forms::new(|format| discovery::group(group, format))))
+                .collect(),
+            version: versions()
+                .map(|(group, version)| {
+                    let make = |format| discovery::resources(provider, group, version, format);
+                    (group, version, Forms::new(make))
+                })
+                .collect(),
             aggregated: Aggregated::ALL
                 .map(|version| Tagged::new(aggregated::document(provider, &groups, version))),
             openapi_v2: Tagged::new(openapi::v2(versions())),
@@ -118,6 +133,19 @@ impl Documents {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
         (Arc::ptr_eq(&self.custom, &custom) || self.custom == custom)
             && (Arc::ptr_eq(&self.external, &external) || self.external == external)
+    }
+
+    /// The discovery document of a group, if it is served.
+    fn group(&self, group: Group) -> Option<&Forms> {
+        let (_, forms) = self.group.iter().find(|(of, _)| *of == group)?;
+        Some(forms)
+    }
+
+    /// The discovery document of a version, if its group is served.
+    fn version(&self, group: Group, version: Version) -> Option<&Forms> {
+        let mut documents = self.version.iter();
+        let (.., forms) = documents.find(|(g, v, _)| (*g, *v) == (group, version))?;
+        Some(forms)
     }
 
     pub(crate) fn aggregated(&self, version: Aggregated) -> &Tagged {
@@ -194,6 +222,31 @@ impl Inner {
         negotiate::json(headers).map_err(|_| Failure::JsonOnly)?;
         let media_type = Format::Json.media_type();
         Ok(Some(response::kept(document, media_type, keep, headers)))
+    }
+
+    /// Discovery that is not aggregated; `None` when the target is something
+    /// else.
+    pub(crate) fn listed(
+        &self,
+        request: &Parts,
+        target: &Target<'_>,
+        manner: Manner,
+    ) -> Result<Option<Response<Full<Bytes>>>, Failure> {
+        if !matches!(
+            target,
+            Target::Groups | Target::Group(_) | Target::GroupVersion(..)
+        ) {
+            return Ok(None);
+        }
+        negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
+        let documents = self.documents();
+        let forms = match target {
+            Target::Group(group) => documents.group(*group),
+            Target::GroupVersion(group, version) => documents.version(*group, *version),
+            _ => Some(&documents.groups),
+        };
+        let forms = forms.ok_or(Failure::NoSuchPath)?;
+        Ok(Some(response::listed(forms.of(manner), manner)))
     }
 
     /// The documents of the configuration in force.

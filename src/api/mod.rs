@@ -5,7 +5,8 @@
 //! through [`path`] (what is asked), `params` and `negotiate` (how), a handler
 //! (`discovery`, `custom`, `external`), an encoder (`json`, `proto`) and
 //! `response`; whatever fails on the way ends in the one table of `status`.
-//! What clients keep (`aggregated`, `openapi`) is made once, in `documents`.
+//! What only the configuration changes (discovery, `aggregated`, `openapi`) is
+//! made once, in `documents`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -44,6 +45,7 @@ mod denied;
 mod discovery;
 mod documents;
 mod external;
+mod forms;
 mod json;
 mod lane;
 mod list;
@@ -152,12 +154,14 @@ impl Api {
 }
 
 /// The answer to a request that never became one: refused by the listener for
-/// its framing (400), its slowness (408) or its body (413).
+/// its framing (400), its slowness (408), its body (413), or because answers
+/// before it are not read (429).
 #[must_use]
 pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let failure = match code {
         StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
         StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
+        StatusCode::TOO_MANY_REQUESTS => Failure::AnswersUnread,
         _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
     };
     let headers = HeaderMap::new();
@@ -198,14 +202,15 @@ impl Inner {
             manner.pretty = pretty;
         }
         let answered = self.check(request, &target, &params).and_then(|()| {
-            match self.kept(request, &target, &params)? {
-                Some(response) => Ok(response),
-                None => {
-                    let how = (manner.format, effort);
-                    let (buffer, start) = self.answer(request, &target, &params, how)?;
-                    Ok(response::success(self.pool.seal(buffer, start), manner))
-                }
+            if let Some(response) = self.kept(request, &target, &params)? {
+                return Ok(response);
             }
+            if let Some(response) = self.listed(request, &target, manner)? {
+                return Ok(response);
+            }
+            let how = (manner.format, effort);
+            let (buffer, start) = self.answer(request, &target, &params, how)?;
+            Ok(response::success(self.pool.seal(buffer, start), manner))
         });
         match answered {
             Ok(mut response) => {
@@ -238,21 +243,17 @@ impl Inner {
         (format, effort): (Format, Effort),
     ) -> Result<Document, Failure> {
         negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
-        let provider = &*self.provider;
         match target {
             Target::Health(_)
             | Target::HealthCheck(..)
             | Target::Metrics
+            | Target::Groups
+            | Target::Group(_)
+            | Target::GroupVersion(..)
             | Target::OpenApiV2
             | Target::OpenApiV3
             | Target::OpenApiV3Of(..) => Err(Failure::NoSuchPath),
             Target::Version => Ok((version::document(), 0)),
-            Target::Groups => Ok((discovery::groups(provider, format), 0)),
-            Target::Group(group) => Ok((discovery::group(*group, format), 0)),
-            Target::GroupVersion(group, version) => {
-                let document = discovery::resources(provider, *group, *version, format);
-                Ok((document, 0))
-            }
             Target::Custom(target) => custom::answer(self, target, params, format, effort),
             Target::External { namespace, metric } => {
                 external::answer(self, namespace, metric, params, format, effort)

@@ -18,6 +18,7 @@ use http_body_util::Full;
 use crate::core::time::Timestamp;
 
 use super::documents::Tagged;
+use super::forms::Shared;
 use super::json;
 use super::negotiate::{self, Format};
 use super::status::Failure;
@@ -47,13 +48,28 @@ pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
     typed_gzip(media_type, body, manner.gzip)
 }
 
+/// A document that is the same for everybody.
+pub(crate) fn listed(document: &Shared, manner: Manner) -> Response<Full<Bytes>> {
+    shared(manner.format.media_type(), document, manner.gzip)
+}
+
 /// Compresses what is large, for those who take it.
 fn typed_gzip(media_type: &'static str, body: Bytes, takes_gzip: bool) -> Response<Full<Bytes>> {
-    let compressed = if takes_gzip && body.len() > GZIP_OVER {
-        gzip(&body)
-    } else {
-        None
-    };
+    let compressed = if takes_gzip { compress(&body) } else { None };
+    coded(media_type, body, compressed)
+}
+
+/// The same for what is compressed once.
+fn shared(media_type: &'static str, body: &Shared, takes_gzip: bool) -> Response<Full<Bytes>> {
+    let compressed = if takes_gzip { body.compressed() } else { None };
+    coded(media_type, body.plain().clone(), compressed.cloned())
+}
+
+fn coded(
+    media_type: &'static str,
+    body: Bytes,
+    compressed: Option<Bytes>,
+) -> Response<Full<Bytes>> {
     let is_compressed = compressed.is_some();
     let mut response = typed(StatusCode::OK, media_type, compressed.unwrap_or(body));
     if is_compressed {
@@ -88,7 +104,7 @@ pub(crate) fn kept(
         response
     } else {
         let takes_gzip = negotiate::takes_gzip(request);
-        typed_gzip(media_type, document.body.clone(), takes_gzip)
+        shared(media_type, &document.body, takes_gzip)
     };
     let headers = response.headers_mut();
     vary_by_accept(headers);
@@ -174,7 +190,11 @@ fn dress(body: Bytes, manner: Manner) -> Bytes {
     }
 }
 
-fn gzip(body: &[u8]) -> Option<Bytes> {
+/// A body compressed, where that is worth it.
+pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
+    if body.len() <= GZIP_OVER {
+        return None;
+    }
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
     encoder.write_all(body).ok()?;
     encoder.finish().ok().map(Bytes::from)

@@ -52,6 +52,8 @@ pub(crate) enum Failure {
     BodyTooLarge,
     /// The request did not arrive in time.
     TooSlow,
+    /// The client does not read the answers that it has.
+    AnswersUnread,
     /// Our own fault.
     Internal,
     /// The security layers let nothing through.
@@ -148,6 +150,15 @@ impl Failure {
                 "Timeout",
                 "the request did not arrive in time".to_owned(),
                 None,
+            ),
+            Self::AnswersUnread => (
+                429,
+                "TooManyRequests",
+                "answers before this one are not read: read them and try again".to_owned(),
+                Some(Details {
+                    retry_after: Some(1),
+                    ..Details::default()
+                }),
             ),
             Self::Internal => (
                 500,

@@ -19,9 +19,12 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tower::ServiceExt as _;
 
-use super::listener::{Limits, Peer, Refuse, Serve, Trusted, swallow};
+use super::listener::{Limits, Peer, Refuse, Serve, Trusted, Unfit, swallow};
+use super::outgoing::{self, Outgoing};
 use super::places::{Order, Place, Verdict};
+use super::refusals::Refusals;
 
 /// Header lines of a request: each group of a user is one.
 const MAX_HEADERS: usize = 1024;
@@ -39,7 +42,7 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// has to say so.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
 /// Encrypted bytes held back for a client that reads slowly.
-const TLS_BUFFER: usize = 256 * 1024;
+const TLS_BUFFER: usize = 64 * 1024;
 
 /// A connection and all it needs.
 pub(super) struct Visit {
@@ -49,6 +52,7 @@ pub(super) struct Visit {
     pub(super) place: Arc<Place>,
     pub(super) limits: Limits,
     pub(super) refuse: Refuse,
+    pub(super) refusals: Refusals,
     pub(super) stop: watch::Receiver<bool>,
 }
 
@@ -59,6 +63,7 @@ struct Host {
     place: Arc<Place>,
     limits: Limits,
     refuse: Refuse,
+    refusals: Refusals,
 }
 
 impl Visit {
@@ -73,7 +78,7 @@ impl Visit {
         });
         tokio::select! {
             _ = order.wait_for(|order| *order == Order::Cut) => {
-                tracing::debug!(%address, "connection cut: its place was needed");
+                tracing::debug!(%address, "connection cut: its place was needed, too much is held for it, or it took back too many requests");
             }
             _ = served => {}
         }
@@ -116,6 +121,7 @@ impl Visit {
             place: self.place,
             limits,
             refuse: self.refuse,
+            refusals: self.refusals,
         };
         let stop = self.stop;
         Some((tls, Lodger { host, stop }))
@@ -144,7 +150,7 @@ impl Lodger {
         tokio::select! {
             result = connection.as_mut() => {
                 if let Err(error) = result {
-                    tracing::debug!(%address, %error, "connection ended");
+                    host.refusals.ended(&*error, address);
                 }
                 return;
             }
@@ -152,6 +158,12 @@ impl Lodger {
                 // It asked for nothing: there is nobody to say goodbye to.
                 if !place.has_asked() {
                     tracing::debug!(%address, "no request came in time");
+                    return;
+                }
+            }
+            () = place.stalled(limits.stall) => {
+                tracing::debug!(%address, "answers were there and not taken");
+                if !place.is_trusted() {
                     return;
                 }
             }
@@ -176,30 +188,62 @@ impl Host {
     async fn respond<S: Serve>(
         self,
         request: Request<Incoming>,
-        mut service: S,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        service: S,
+    ) -> Result<Response<Outgoing>, Infallible> {
         let version = request.version();
-        let mut busy = self.place.begin();
-        match swallow(request, self.limits).await {
-            Ok(mut request) => {
+        let mut busy = self.place.begin(weight(&request));
+        let response = match self.take_in(request).await {
+            Ok(request) => {
                 busy.received();
-                request.extensions_mut().insert(self.peer);
-                std::future::poll_fn(|context| service.poll_ready(context)).await?;
-                let response = service.call(request).await?;
+                let response = service.oneshot(request).await?;
                 busy.judge(verdict(&response));
-                Ok(response)
+                response
             }
-            Err(code) => {
+            Err(unfit) => {
+                let (code, why) = match unfit {
+                    Unfit::Refused(code, why) => (code, why),
+                    // Nobody gets this answer.
+                    Unfit::TakenBack => {
+                        return Ok(self.send((self.refuse)(StatusCode::BAD_REQUEST)));
+                    }
+                };
+                busy.judge(Verdict::Stranger);
+                self.refusals.answered(code, why, self.peer.address);
                 let mut response = (self.refuse)(code);
                 // What follows on this connection may be anything.
                 if version < Version::HTTP_2 {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
-                Ok(response)
+                response
             }
-        }
+        };
+        Ok(self.send(response))
     }
+
+    fn send(&self, response: Response<Full<Bytes>>) -> Response<Outgoing> {
+        outgoing::send(response, &self.place)
+    }
+
+    /// The request without its body, once there is room for its answer.
+    async fn take_in(&self, request: Request<Incoming>) -> Result<Request<()>, Unfit> {
+        const UNREAD: &str = "its client does not read the answers it has";
+        let mut request = swallow(request, self.limits).await?;
+        let room = tokio::time::timeout(self.limits.read, self.place.room());
+        if room.await.is_err() {
+            return Err(Unfit::Refused(StatusCode::TOO_MANY_REQUESTS, UNREAD));
+        }
+        request.extensions_mut().insert(self.peer.clone());
+        Ok(request)
+    }
+}
+
+/// Bytes of a request's head.
+fn weight(request: &Request<Incoming>) -> usize {
+    let headers = request.headers().iter();
+    let lines = headers.map(|(name, value)| name.as_str().len() + value.len());
+    let target = request.uri().path_and_query();
+    lines.sum::<usize>() + target.map_or(0, |target| target.as_str().len())
 }
 
 /// What an answer says about who asked. A metric or object that is not there

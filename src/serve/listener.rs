@@ -20,6 +20,7 @@ use tower::Service;
 
 use super::connection;
 use super::places::Places;
+use super::refusals::Refusals;
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,15 @@ pub struct Limits {
     pub drain: Duration,
     /// Bytes of a request's body; it is never looked at.
     pub body: u64,
+    /// Bytes of answers that a connection may leave unread before its further
+    /// requests wait, for [`Limits::read`] at most.
+    pub unread: usize,
+    /// For a connection whose client takes nothing of answers that are there.
+    pub stall: Duration,
+    /// Bytes that requests under way and answers unread hold on all
+    /// connections of clients that are not trusted. When there are more, some
+    /// of those connections end, the heaviest first.
+    pub held: usize,
 }
 
 impl Default for Limits {
@@ -58,12 +68,16 @@ impl Default for Limits {
             age: Duration::from_secs(600),
             drain: Duration::from_secs(5),
             body: 64 * 1024,
+            unread: 4 << 20,
+            stall: Duration::from_secs(10),
+            held: 64 << 20,
         }
     }
 }
 
 /// How a request is refused before it reaches the service: 400 for ambiguous
-/// framing, 408 for a slow body, 413 for a large one.
+/// framing, 408 for a slow body, 413 for a large one, 429 while the client does
+/// not read the answers it has.
 pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
 
 /// What the TLS connection of a request showed, an extension of every request,
@@ -104,6 +118,7 @@ pub struct Listener {
     tls: Arc<ArcSwap<ServerConfig>>,
     limits: Limits,
     refuse: Refuse,
+    refusals: Refusals,
     places: Arc<Places>,
     leaving: Option<watch::Receiver<bool>>,
 }
@@ -123,6 +138,7 @@ impl Listener {
             tls,
             limits,
             refuse,
+            refusals: Refusals::default(),
             places: Arc::new(Places::new(&limits)),
             leaving: None,
         }
@@ -165,6 +181,7 @@ impl Listener {
                 place: Arc::new(places.enter()),
                 limits: self.limits,
                 refuse: self.refuse,
+                refusals: self.refusals.clone(),
                 stop: self.end_of_connections(&stop),
             };
             tokio::spawn(visit.run(service.clone()));
@@ -216,14 +233,26 @@ fn is_the_clients(error: &io::Error) -> bool {
     )
 }
 
-/// Takes in a request's body and lets go of it; the status to refuse the
-/// request with, if it has to be.
+/// Why a request does not reach the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It is refused, for this reason.
+    Refused(StatusCode, &'static str),
+    /// The client took it back, or went away.
+    TakenBack,
+}
+
+/// Takes in a request's body and lets go of it.
 pub(super) async fn swallow(
     request: Request<Incoming>,
     limits: Limits,
-) -> Result<Request<()>, StatusCode> {
+) -> Result<Request<()>, Unfit> {
     use http_body_util::BodyExt as _;
     use hyper::body::Body as _;
+
+    const TOO_LARGE: Unfit = Unfit::Refused(StatusCode::PAYLOAD_TOO_LARGE, "its body is too large");
+    const SLOW: Unfit = Unfit::Refused(StatusCode::REQUEST_TIMEOUT, "its body took too long");
+    const CODED: Unfit = Unfit::Refused(StatusCode::BAD_REQUEST, "it has a transfer coding");
 
     // Two lengths make two readings of where the next request begins. The
     // HTTP/1.1 parser keeps only one of the two headers, so that a chunked
@@ -232,23 +261,22 @@ pub(super) async fn swallow(
         .headers()
         .contains_key(http::header::TRANSFER_ENCODING)
     {
-        return Err(StatusCode::BAD_REQUEST);
+        return Err(CODED);
     }
     let (parts, mut body) = request.into_parts();
     if body.size_hint().lower() > limits.body {
-        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        return Err(TOO_LARGE);
     }
     let read = async {
         let mut left = limits.body;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| StatusCode::BAD_REQUEST)?;
+            let frame = frame.map_err(|_| Unfit::TakenBack)?;
             let len = frame.data_ref().map_or(0, Bytes::len) as u64;
-            left = left.checked_sub(len).ok_or(StatusCode::PAYLOAD_TOO_LARGE)?;
+            left = left.checked_sub(len).ok_or(TOO_LARGE)?;
         }
-        Ok::<(), StatusCode>(())
+        Ok(())
     };
-    tokio::time::timeout(limits.read, read)
-        .await
-        .map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
+    let read = tokio::time::timeout(limits.read, read);
+    read.await.map_err(|_| SLOW)??;
     Ok(Request::from_parts(parts, ()))
 }

@@ -6,8 +6,10 @@
 mod connection;
 pub mod listener;
 pub mod offer;
+mod outgoing;
 mod places;
 pub mod plain;
+mod refusals;
 #[cfg(test)]
 mod tests;
 pub mod tls;

@@ -6,6 +6,7 @@
 //! another's handshake. No address has a limit of its own: many clients share
 //! one (a node's, a balancer's).
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -14,10 +15,14 @@ use tokio::time::Instant;
 use super::listener::Limits;
 
 mod book;
+mod load;
 #[cfg(test)]
 mod tests;
 
-use book::{Book, Entry, Standing};
+pub(super) use load::Owed;
+
+use book::{Book, Cancelled, Entry, Standing};
+use load::Load;
 
 /// What a connection is told about its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,10 @@ pub(super) enum Verdict {
 pub(super) struct Places {
     newcomers: usize,
     settled: usize,
+    most_owed: usize,
+    most_held: usize,
+    /// Bytes that requests and answers of all connections hold.
+    held: AtomicUsize,
     book: Mutex<Book>,
     freed: Notify,
 }
@@ -56,6 +65,7 @@ pub(super) struct Place {
     id: u64,
     places: Arc<Places>,
     order: watch::Receiver<Order>,
+    load: Arc<Load>,
 }
 
 /// A request, from its head to its answer.
@@ -63,6 +73,10 @@ pub(super) struct Place {
 pub(super) struct Busy {
     place: Arc<Place>,
     stage: Stage,
+    /// Bytes it holds.
+    bytes: usize,
+    /// What the answer said; `None` while there is none.
+    verdict: Option<Verdict>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +84,8 @@ enum Stage {
     /// Its body is still coming: that must not keep a place, or a byte a
     /// second would.
     Reading,
-    /// The service has it, or has answered so.
-    UnderWay(Verdict),
+    /// The service has it.
+    UnderWay,
 }
 
 impl Places {
@@ -81,6 +95,9 @@ impl Places {
         Self {
             newcomers,
             settled: all - newcomers,
+            most_owed: limits.unread,
+            most_held: limits.held,
+            held: AtomicUsize::new(0),
             book: Mutex::default(),
             freed: Notify::new(),
         }
@@ -96,6 +113,8 @@ impl Places {
         let (sender, order) = watch::channel(Order::Stay);
         let mut book = self.book();
         let id = book.tick();
+        let now = Instant::now();
+        let load = Arc::new(Load::new());
         let entry = Entry {
             arrived: id,
             filed: None,
@@ -106,7 +125,9 @@ impl Places {
             leaving: false,
             reading: 0,
             under_way: 0,
-            last: Instant::now(),
+            last: now,
+            cancelled: Cancelled::none(now),
+            load: Arc::clone(&load),
             order: sender,
         };
         book.entries.insert(id, entry);
@@ -116,6 +137,7 @@ impl Places {
             id,
             places: Arc::clone(self),
             order,
+            load,
         }
     }
 
@@ -162,8 +184,8 @@ impl Place {
         });
     }
 
-    /// The head of a request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    /// The head of a request has come, of so many bytes.
+    pub(super) fn begin(self: &Arc<Self>, head: usize) -> Busy {
         self.places.book().change(self.id, |entry| {
             entry.reading += 1;
             entry.asked = true;
@@ -171,12 +193,21 @@ impl Place {
         Busy {
             place: Arc::clone(self),
             stage: Stage::Reading,
+            bytes: self.hold(head),
+            verdict: None,
         }
     }
 
     /// The connection ends by itself.
     pub(super) fn leaves(&self) {
         self.places.book().dismiss(self.id);
+    }
+
+    /// Whether it is a trusted client's.
+    pub(super) fn is_trusted(&self) -> bool {
+        let book = self.places.book();
+        let entry = book.entries.get(&self.id);
+        entry.is_some_and(|entry| entry.trusted)
     }
 
     /// Whether a request ever came.
@@ -213,7 +244,7 @@ impl Place {
 impl Busy {
     /// The request has come whole and goes to the service.
     pub(super) fn received(&mut self) {
-        self.stage = Stage::UnderWay(Verdict::Stranger);
+        self.stage = Stage::UnderWay;
         let (id, places) = (self.place.id, &self.place.places);
         let mut book = places.book();
         book.change(id, |entry| {
@@ -223,28 +254,34 @@ impl Busy {
         book.trim_settled(places.settled, id);
     }
 
-    /// Notes what the answer says about the client.
+    /// There is an answer; notes what it says about the client.
     pub(super) fn judge(&mut self, verdict: Verdict) {
-        self.stage = Stage::UnderWay(verdict);
+        self.verdict = Some(verdict);
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let stage = self.stage;
-        let places = &self.place.places;
+        self.place.let_go(self.bytes);
+        let (stage, verdict) = (self.stage, self.verdict);
+        let (id, places) = (self.place.id, &self.place.places);
         let mut book = places.book();
-        book.change(self.place.id, |entry| {
-            entry.last = Instant::now();
-            match stage {
-                Stage::Reading => entry.reading = entry.reading.saturating_sub(1),
-                Stage::UnderWay(verdict) => {
-                    entry.under_way = entry.under_way.saturating_sub(1);
-                    entry.served |= verdict != Verdict::Stranger;
-                    entry.trusted |= verdict == Verdict::Trusted;
-                }
-            }
+        let mut is_too_much = false;
+        book.change(id, |entry| {
+            let now = Instant::now();
+            entry.last = now;
+            let count = match stage {
+                Stage::Reading => &mut entry.reading,
+                Stage::UnderWay => &mut entry.under_way,
+            };
+            *count = count.saturating_sub(1);
+            entry.served |= matches!(verdict, Some(Verdict::Client | Verdict::Trusted));
+            entry.trusted |= verdict == Some(Verdict::Trusted);
+            is_too_much = verdict.is_none() && entry.cancel(now);
         });
+        if is_too_much {
+            book.cut(id);
+        }
         // A stranger goes back to the newcomers.
         book.trim_newcomers(places.newcomers);
     }

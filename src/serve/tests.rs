@@ -13,6 +13,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 mod crowd;
+mod frames;
+mod refusals;
+mod unread;
 
 use super::certs::Authority;
 use super::listener::{self, Limits, Peer, Serve};

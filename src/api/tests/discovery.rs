@@ -160,3 +160,55 @@ async fn discovery_speaks_protobuf() {
     let groups = messages::ApiGroupList::decode(groups.as_slice()).unwrap();
     assert_eq!(groups.groups.len(), 2);
 }
+
+#[test]
+fn each_form_is_made_once_and_shared_by_all_answers() {
+    use futures_util::FutureExt as _;
+    use http_body_util::BodyExt as _;
+
+    let mut fixture = Fixture::new();
+    fixture.external_names = (0..2000)
+        .map(|index| format!("queue_depth_{index:05}").into())
+        .collect();
+    let api = api(&Arc::new(fixture));
+    let body = |target: &str, headers: &[(&str, &str)]| {
+        let mut request = http::Request::get(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (request, ()) = request.body(()).unwrap().into_parts();
+        let response = api.handle(&request);
+        assert_eq!(response.status(), 200, "{target}");
+        let body = response.into_body().collect().now_or_never();
+        body.unwrap().unwrap().to_bytes()
+    };
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let gzip = ("accept-encoding", "gzip");
+    let external = format!("{EXT}?pretty=1");
+    for target in [
+        "/apis",
+        "/apis/custom.metrics.k8s.io",
+        V1,
+        V2,
+        EXT,
+        &external,
+    ] {
+        for headers in [
+            &[][..],
+            &[gzip],
+            &[("accept", PROTOBUF)],
+            &[("user-agent", "curl/8")],
+        ] {
+            let (one, other) = (body(target, headers), body(target, headers));
+            assert_eq!(one.as_ptr(), other.as_ptr(), "{target} {headers:?}");
+        }
+    }
+    for (target, accept) in [("/apis", aggregated), ("/openapi/v2", "*/*")] {
+        let headers = [("accept", accept), gzip];
+        let (one, other) = (body(target, &headers), body(target, &headers));
+        assert_eq!(one.as_ptr(), other.as_ptr(), "{target}");
+    }
+    let (plain, indented) = (body(EXT, &[]), body(&external, &[]));
+    assert!(indented.len() > plain.len());
+    assert!(body(EXT, &[gzip]).len() < plain.len() / 4);
+}

@@ -2,14 +2,23 @@
 //! line, and the choice of who goes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Order;
+use super::load::Load;
 
 /// Connections that were told to end and are still given time.
 pub(super) const MOST_LEAVING: usize = 64;
+
+/// Requests that a client may take back unanswered within [`CANCELLING`]: one
+/// that was served, and one that was not yet. HTTP/2 counts only those that are
+/// reset before they are looked at (CVE-2023-44487).
+const MOST_CANCELLED: (u32, u32) = (100, 25);
+const CANCELLING: Duration = Duration::from_secs(10);
 
 /// What a connection has shown of itself. In each standing the one that has
 /// been there longest gives up its place first.
@@ -48,10 +57,46 @@ pub(super) struct Entry {
     pub(super) under_way: u32,
     /// When it last had a request, or was accepted.
     pub(super) last: Instant,
+    pub(super) cancelled: Cancelled,
+    pub(super) load: Arc<Load>,
     pub(super) order: watch::Sender<Order>,
 }
 
+/// Requests that were taken back unanswered, since a time.
+#[derive(Debug)]
+pub(super) struct Cancelled {
+    since: Instant,
+    count: u32,
+}
+
+impl Cancelled {
+    pub(super) fn none(now: Instant) -> Self {
+        Self {
+            since: now,
+            count: 0,
+        }
+    }
+}
+
 impl Entry {
+    /// Notes a request that was taken back; whether that was one too many. A
+    /// trusted client passes on what others take back, and may.
+    pub(super) fn cancel(&mut self, now: Instant) -> bool {
+        if now.duration_since(self.cancelled.since) > CANCELLING {
+            self.cancelled = Cancelled::none(now);
+        }
+        self.cancelled.count += 1;
+        let (served, not_yet) = MOST_CANCELLED;
+        let most = if self.served { served } else { not_yet };
+        !self.trusted && self.cancelled.count > most
+    }
+
+    /// Whether it may end for what it holds. Trusted clients are few, and each
+    /// has a limit of its own.
+    pub(super) fn may_be_relieved(&self) -> bool {
+        self.filed.is_some() && !self.trusted
+    }
+
     pub(super) fn standing(&self) -> Standing {
         match (self.under_way > 0, self.trusted) {
             _ if self.leaving => Standing::Leaving,
@@ -122,6 +167,14 @@ impl Book {
         let before = entry.filed.replace((standing, tick));
         self.unfile(before);
         self.lines.entry(standing).or_default().insert(tick, id);
+    }
+
+    /// Whose end brings most: the connection, and the bytes held for it.
+    pub(super) fn heaviest(&self) -> Option<(u64, usize)> {
+        let entries = self.entries.iter();
+        let heavy = entries.filter(|(_, entry)| entry.may_be_relieved() && entry.load.held() > 0);
+        let (id, entry) = heavy.max_by_key(|(_, entry)| entry.load.burden())?;
+        Some((*id, entry.load.held()))
     }
 
     pub(super) fn cut(&mut self, id: u64) {

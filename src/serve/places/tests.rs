@@ -18,7 +18,7 @@ fn order(place: &Place) -> Order {
 fn served(places: &Arc<Places>, verdict: Verdict) -> Arc<Place> {
     let place = Arc::new(places.enter());
     place.spoke();
-    let mut busy = place.begin();
+    let mut busy = place.begin(0);
     busy.received();
     busy.judge(verdict);
     drop(busy);
@@ -69,7 +69,7 @@ async fn the_longest_idle_leaves_first_and_the_trusted_last() {
         orders,
         [Order::Leave, Order::Stay, Order::Stay, Order::Stay]
     );
-    let mut busy: Vec<Busy> = clients.iter().map(Place::begin).collect();
+    let mut busy: Vec<Busy> = clients.iter().map(|place| place.begin(0)).collect();
     busy.iter_mut().for_each(Busy::received);
     let _last = served(&places, Verdict::Trusted);
     assert_eq!(order(&trusted), Order::Stay);
