@@ -32,4 +32,5 @@ mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
+mod token;
 mod watch;
