@@ -225,3 +225,11 @@ async fn an_invented_version_does_not_hide_a_kind() {
     let stranger = inventory.pod("aaa", "x").unwrap();
     assert!(owners(&inventory, stranger).is_empty());
 }
+
+#[test]
+fn a_kind_of_odd_characters_is_one_line_in_messages() {
+    let odd = kind("x.io", "A\nERROR forged\u{1b}[31m<script>");
+    let spelled = super::super::owners::spelled(&odd);
+    assert!(!spelled.contains(char::is_control), "{spelled:?}");
+    assert!(spelled.ends_with(".x.io"), "{spelled}");
+}
