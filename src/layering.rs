@@ -13,13 +13,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("dcgm", &["core"]),
     ("pipeline", &["core", "dcgm"]),
     ("config", &["core", "dcgm"]),
-    ("source", &["core", "config", "telemetry"]),
+    ("file", &[]),
+    ("source", &["core", "config", "file", "telemetry"]),
     ("provider", &["core"]),
     ("api", &["core", "provider", "security", "telemetry"]),
-    ("certificates", &["core", "telemetry"]),
+    ("certificates", &["core", "file", "telemetry"]),
     (
         "cluster",
-        &["certificates", "core", "security", "telemetry"],
+        &["certificates", "core", "file", "security", "telemetry"],
     ),
     ("security", &["telemetry"]),
     (

@@ -31,6 +31,7 @@ pub mod cluster;
 pub mod config;
 pub mod core;
 pub mod dcgm;
+mod file;
 #[cfg(test)]
 mod layering;
 pub mod pipeline;

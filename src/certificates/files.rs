@@ -7,11 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 
 use super::Publisher;
 use super::pair::{Origin, Pair};
+use crate::file;
 
 /// How often the files are read by default; `protocol.md` §7.2 wants a new
 /// pair in force within 60 s.
@@ -22,9 +22,6 @@ const MOST: Duration = Duration::from_secs(60);
 
 /// How soon a pair that is no pair is read again: it may be being written.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// More than any chain of certificates.
-const MOST_BYTES: u64 = 1024 * 1024;
 
 /// The pair's files.
 #[derive(Clone, Debug)]
@@ -70,12 +67,16 @@ pub async fn run(
         served: None,
         broken: None,
     };
-    loop {
-        let rest = follower.look(clock()).await;
-        tokio::select! {
-            () = tokio::time::sleep(rest) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+    let following = async {
+        loop {
+            let rest = follower.look(clock()).await;
+            tokio::time::sleep(rest).await;
         }
+    };
+    // A look may be left anywhere.
+    tokio::select! {
+        () = following => {}
+        _ = stop.wait_for(|stop| *stop) => {}
     }
 }
 
@@ -135,24 +136,14 @@ fn pair(chain: &[u8], key: &[u8], origin: &Origin, now: SystemTime) -> Result<Pa
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |reason: String| {
+    let from = path.to_owned();
+    let read = file::aside(move || file::read(&from)).await;
+    read.and_then(|read| read).map_err(|reason| {
         format!(
             "{}: {reason}: write the serving certificate and its key there, or name other files",
             path.display()
         )
-    };
-    let file = tokio::fs::File::open(path)
-        .await
-        .map_err(|error| unreadable(error.to_string()))?;
-    let mut bytes = Vec::new();
-    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes).await;
-    match read {
-        Err(error) => Err(unreadable(error.to_string())),
-        Ok(count) if count as u64 > MOST_BYTES => {
-            Err(unreadable(format!("more than {MOST_BYTES} bytes")))
-        }
-        Ok(_) => Ok(bytes),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -298,13 +289,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_without_end_is_no_certificate() {
+    async fn what_is_no_regular_file_is_no_certificate() {
         let mut scene = Scene::start();
         let first = scene.good();
         scene.until_served(&first).await;
         let path = scene.folder.path().join("tls.crt");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        scene.until_failing("not a regular file").await;
+        fs::remove_file(&path).unwrap();
+        scene.until_failing("No such file").await;
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success(), "mkfifo of coreutils is needed");
+        scene.until_failing("not a regular file").await;
+        fs::remove_file(&path).unwrap();
+        let second = scene.good();
+        scene.until_served(&second).await;
+        scene.end().await;
+    }
+
+    #[tokio::test]
+    async fn a_large_file_is_no_certificate() {
+        let mut scene = Scene::start();
+        let first = scene.good();
+        scene.until_served(&first).await;
+        scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
         scene.until_failing("more than 1048576 bytes").await;
         scene.end().await;
     }

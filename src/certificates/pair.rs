@@ -231,6 +231,8 @@ pub(super) struct Facts {
     pub(super) not_before: SystemTime,
     pub(super) not_after: SystemTime,
     pub(super) authority: bool,
+    /// An authority as [`super::authority::Authority::new`] makes them.
+    pub(super) plain_authority: bool,
     for_servers: bool,
 }
 
@@ -245,9 +247,32 @@ impl Facts {
             not_before: from_unix(validity.not_before.timestamp()),
             not_after: from_unix(validity.not_after.timestamp()),
             authority: parsed.is_ca(),
+            plain_authority: is_plain_authority(&parsed),
             for_servers: for_servers(&parsed)?,
         })
     }
+}
+
+/// Its own issuer, for certificates of the end only, for signing alone, with a
+/// key on P-256.
+fn is_plain_authority(certificate: &X509Certificate<'_>) -> bool {
+    const ECDSA: &str = "1.2.840.10045.2.1";
+    const P256: &str = "1.2.840.10045.3.1.7";
+    let constraints = certificate.basic_constraints().ok().flatten();
+    let usage = certificate.key_usage().ok().flatten();
+    let algorithm = &certificate.public_key().algorithm;
+    let curve = algorithm
+        .parameters
+        .as_ref()
+        .and_then(|it| it.as_oid().ok());
+    certificate.subject() == certificate.issuer()
+        && constraints.is_some_and(|it| it.value.ca && it.value.path_len_constraint == Some(0))
+        && usage.is_some_and(|it| {
+            let usage = it.value;
+            usage.key_cert_sign() && usage.crl_sign() && usage.flags.count_ones() == 2
+        })
+        && algorithm.algorithm.to_id_string() == ECDSA
+        && curve.is_some_and(|curve| curve.to_id_string() == P256)
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Result<Vec<String>, String> {

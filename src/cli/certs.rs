@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::Failure;
 use crate::certificates::authority::{Authority, Validity};
@@ -41,7 +43,8 @@ pub struct CertsArgs {
 }
 
 /// Makes a pair as [`run`] does with no names given: for a Service if there is
-/// one, and for this machine.
+/// one, and for this machine. A `ca.crt` that is left of such a pair is
+/// replaced; another one is left alone, and said.
 ///
 /// # Errors
 /// As [`run`].
@@ -61,7 +64,45 @@ pub(super) fn make_for(
         days: 365,
         force: false,
     };
-    make(&args, now).map(|_| ())
+    let authority = match fs::read(dir.join(AUTHORITY)) {
+        Ok(text) if is_development(&text) => Authorities::Replaced,
+        Ok(_) => {
+            tracing::warn!(
+                dir = %dir.display(),
+                "{AUTHORITY} was not made here and is left alone: it is not the authority of the \
+                 certificate that is made"
+            );
+            Authorities::Kept
+        }
+        Err(_) => Authorities::New,
+    };
+    make(&args, authority, now).map(|_| ())
+}
+
+/// What becomes of the authority's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Authorities {
+    /// It must not be there, unless all is overwritten.
+    New,
+    /// The one that is there is of an earlier pair.
+    Replaced,
+    /// The one that is there is somebody else's.
+    Kept,
+}
+
+const AUTHORITY: &str = "ca.crt";
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
+
+/// The common name of the authorities made here.
+const DEVELOPMENT: &str = "gpu-metrics-apiserver development authority";
+
+fn is_development(pem: &[u8]) -> bool {
+    let certificate = CertificateDer::from_pem_slice(pem).ok();
+    certificate.is_some_and(|certificate| {
+        let parsed = x509_parser::parse_x509_certificate(&certificate);
+        parsed.is_ok_and(|(_, it)| it.subject().to_string() == format!("CN={DEVELOPMENT}"))
+    })
 }
 
 /// Makes an authority, a certificate for a server and its key. The
@@ -71,12 +112,16 @@ pub(super) fn make_for(
 /// When a name is no DNS name, a file is there already, or the directory
 /// cannot be written.
 pub fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
-    let (names, addresses) = make(args, now)?;
+    let (names, addresses) = make(args, Authorities::New, now)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     said(args, &names, &addresses)
 }
 
-fn make(args: &CertsArgs, now: SystemTime) -> Result<(Vec<String>, Vec<IpAddr>), Failure> {
+fn make(
+    args: &CertsArgs,
+    authorities: Authorities,
+    now: SystemTime,
+) -> Result<(Vec<String>, Vec<IpAddr>), Failure> {
     let (all, addresses) = subjects(args);
     let names: Vec<&str> = all.iter().map(String::as_str).collect();
     let validity = Validity {
@@ -86,20 +131,27 @@ fn make(args: &CertsArgs, now: SystemTime) -> Result<(Vec<String>, Vec<IpAddr>),
     let usage = |error: crate::certificates::authority::CertError| {
         Failure::Usage(format!("{error}: name others with --host or --service"))
     };
-    let authority =
-        Authority::new("gpu-metrics-apiserver development authority", validity).map_err(usage)?;
+    let authority = Authority::new(DEVELOPMENT, validity).map_err(usage)?;
     let pair = authority
         .serving(&names, &addresses, validity)
         .map_err(usage)?;
+    // The certificate last: where it is, all is.
     let files = [
-        ("ca.crt", authority.certificate_pem(), 0o644),
-        ("tls.crt", pair.certificate_pem.clone(), 0o644),
-        ("tls.key", pair.key_pem.clone(), 0o600),
+        (AUTHORITY, authority.certificate_pem(), 0o644),
+        (KEY, pair.key_pem.clone(), 0o600),
+        (CERTIFICATE, pair.certificate_pem.clone(), 0o644),
     ];
-    prepare(&args.dir, &files.each_ref().map(|file| file.0), args.force)?;
-    for (name, text, mode) in &files {
+    let skipped = usize::from(authorities == Authorities::Kept);
+    let files = files.get(skipped..).unwrap_or_default();
+    let fresh = if authorities == Authorities::New {
+        &[AUTHORITY, KEY, CERTIFICATE][..]
+    } else {
+        &[KEY, CERTIFICATE]
+    };
+    prepare(&args.dir, fresh, args.force)?;
+    for (name, text, mode) in files {
         let path = args.dir.join(name);
-        write(&path, text, *mode, args.force).map_err(|error| unwritable(&path, &error))?;
+        write(&args.dir, name, text, *mode).map_err(|error| unwritable(&path, &error))?;
     }
     Ok((all, addresses))
 }
@@ -163,20 +215,22 @@ fn prepare(dir: &Path, names: &[&str], force: bool) -> Result<(), Failure> {
     }
 }
 
-/// Made anew, never written into: a file that was there may be open to others.
-fn write(path: &Path, text: &str, mode: u32, force: bool) -> io::Result<()> {
-    if force {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+/// Written beside and renamed: whoever reads the file finds all of it or what
+/// was there before, and one that was there may be open to others.
+fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
+    let beside = dir.join(format!(".{name}.new"));
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(path)?;
-    file.write_all(text.as_bytes())
+        .open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&beside, dir.join(name))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
@@ -257,6 +311,41 @@ mod tests {
         certs(dir.path(), &["--force"]).unwrap();
         assert_ne!(fs::read(dir.path().join("tls.key")).unwrap(), before);
         pair(dir.path());
+    }
+
+    #[test]
+    fn an_authority_left_alone_does_not_keep_a_pair_from_being_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let ca = dir.path().join("ca.crt");
+        certs(dir.path(), &[]).unwrap();
+        let left = fs::read(&ca).unwrap();
+        for name in ["tls.crt", "tls.key"] {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        make_for(dir.path(), None, SystemTime::now()).unwrap();
+        pair(dir.path());
+        assert_ne!(fs::read(&ca).unwrap(), left, "of the pair before");
+        for name in ["tls.crt", "tls.key"] {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        fs::write(&ca, "somebody else's").unwrap();
+        make_for(dir.path(), None, SystemTime::now()).unwrap();
+        pair(dir.path());
+        assert_eq!(fs::read(&ca).unwrap(), b"somebody else's");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            3,
+            "nothing beside"
+        );
+    }
+
+    #[test]
+    fn what_an_ended_attempt_left_beside_is_no_obstacle() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".tls.key.new"), "half a k").unwrap();
+        certs(dir.path(), &[]).unwrap();
+        pair(dir.path());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
     #[test]

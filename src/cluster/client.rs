@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -25,6 +25,7 @@ use serde::Deserialize;
 use tower::{BoxError, ServiceBuilder};
 
 use super::error::{CallError, ClientError, chain, excerpt};
+use super::token::TokenFile;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -63,6 +64,7 @@ pub enum Access {
 pub struct Client {
     client: kube::Client,
     address: Arc<str>,
+    token: Option<Arc<TokenFile>>,
 }
 
 impl fmt::Debug for Client {
@@ -79,11 +81,12 @@ impl Client {
     /// # Errors
     /// When the description cannot be read or used.
     pub async fn connect(access: &Access) -> Result<Self, ClientError> {
-        let (config, from) = match access {
+        let (mut config, from) = match access {
             Access::Kubeconfig(path) => (read_kubeconfig(path).await?, path.display().to_string()),
             Access::InCluster => (in_cluster()?, "service account".to_owned()),
         };
         let address = config.cluster_url.to_string();
+        let token = take_token_file(&mut config)?;
         let client = stack(config).map_err(|error| ClientError::Unusable {
             from,
             reason: chain(&error),
@@ -91,6 +94,7 @@ impl Client {
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
+            token: token.map(Arc::new),
         })
     }
 
@@ -211,6 +215,9 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static(content));
         }
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.header().await);
+        }
         // Paths hold names that come from objects: one that is no path is an
         // answer we do not understand.
         let request = request
@@ -307,6 +314,18 @@ async fn read_kubeconfig(path: &Path) -> Result<Config, ClientError> {
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .map_err(|error| unusable(&error))
+}
+
+/// Takes the token file out of a configuration, where that is what counts in
+/// it (`kube-client/src/client/auth/mod.rs`, `TryFrom<&AuthInfo> for Auth`).
+fn take_token_file(config: &mut Config) -> Result<Option<TokenFile>, ClientError> {
+    let auth = &mut config.auth_info;
+    let basic = auth.username.is_some() && auth.password.is_some();
+    if auth.auth_provider.is_some() || basic || auth.token.is_some() {
+        return Ok(None);
+    }
+    let path = auth.token_file.take();
+    path.map(|path| TokenFile::open(path.into())).transpose()
 }
 
 fn in_cluster() -> Result<Config, ClientError> {

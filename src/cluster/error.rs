@@ -33,6 +33,16 @@ pub enum ClientError {
         /// What is wrong.
         reason: String,
     },
+    /// A file that should hold a token.
+    #[error(
+        "token file {path}: {reason}: write the token alone into it, or name another tokenFile"
+    )]
+    TokenFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A proxy is asked for; connections go straight.
     #[error(
         "kubeconfig {path}: proxy-url is not supported: name an address that is reached without a proxy"
@@ -91,7 +101,10 @@ pub enum CallError {
         text: String,
     },
     /// 410: the version we know is no longer known there; list again.
-    #[error("the version asked for is gone")]
+    #[error(
+        "kube-apiserver forgets versions before they can be followed (410 Gone): check its load \
+         and its storage"
+    )]
     Gone,
     /// Any other status that is no success.
     #[error("kube-apiserver at {address}: HTTP {code}: {text}")]

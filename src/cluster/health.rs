@@ -235,6 +235,11 @@ impl Reporter {
         self.trouble(Trouble::Lacking, &what);
     }
 
+    /// Nothing fails, and not all that is asked for can be had.
+    pub(super) fn lacks(&mut self, what: &str) {
+        self.trouble(Trouble::Lacking, &what);
+    }
+
     fn trouble(&mut self, trouble: Trouble, reason: &dyn fmt::Display) {
         let reason = reason.to_string();
         self.change(|watch| {

@@ -114,35 +114,51 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
             PUBLISH_EVERY
         };
         let _ = tokio::time::timeout(wait, shared.changed.notified()).await;
-        let (inventory, wanted) = {
-            let mut state = shared.lock();
-            if !is_listed(&state) {
-                continue;
-            }
-            let inventory = snapshot::inventory(&mut state, Instant::now());
-            let listed = listed.get_or_insert_with(Instant::now);
-            let waits = !is_settled(&state) && listed.elapsed() < OWNERS_WITHIN;
-            let wanted = !state.wanted.is_empty();
-            ((published || !waits).then_some(inventory), wanted)
+        // Of a large cluster, or of one that somebody filled, it takes long
+        // enough to hold up requests.
+        let from = Arc::clone(&shared);
+        let Ok(made) = tokio::task::spawn_blocking(move || snapshot(&from)).await else {
+            continue;
         };
-        if wanted {
-            shared.wanted.notify_one();
-        }
-        if let Some(inventory) = inventory {
+        let Some(Made { inventory, settled }) = made else {
+            continue;
+        };
+        let listed = listed.get_or_insert_with(Instant::now);
+        if published || settled || listed.elapsed() >= OWNERS_WITHIN {
             published = true;
-            publisher.send_replace(Arc::new(inventory));
+            let before = publisher.send_replace(Arc::new(inventory));
+            tokio::task::spawn_blocking(move || drop(before));
         }
         tokio::time::sleep(PUBLISH_EVERY).await;
     }
+}
+
+/// A snapshot.
+struct Made {
+    inventory: Inventory,
+    /// Whether the owners of what was listed are known as far as they can be.
+    settled: bool,
+}
+
+/// `None`: there is nothing to make it of so far.
+fn snapshot(shared: &Shared) -> Option<Made> {
+    let mut state = shared.lock();
+    if !is_listed(&state) {
+        return None;
+    }
+    let now = Instant::now();
+    let inventory = snapshot::inventory(&mut state, now);
+    if state.kinds.wants(now) {
+        shared.wanted.notify_one();
+    }
+    Some(Made {
+        inventory,
+        settled: state.kinds.is_settled(now),
+    })
 }
 
 /// Whether there is something to make a snapshot of. Services are left to
 /// readiness: without them everything else is right.
 fn is_listed(state: &State) -> bool {
     state.pods.complete && state.namespaces.complete && state.nodes.complete
-}
-
-/// Whether the owners of what was listed are known as far as they can be.
-fn is_settled(state: &State) -> bool {
-    state.wanted.is_empty() && state.kinds.values().all(|kind| kind.settled)
 }

@@ -16,17 +16,21 @@
 pub mod apiservice;
 pub mod authentication;
 pub mod client;
+mod discovery;
 pub mod error;
 pub mod health;
 pub mod inventory;
 mod keep;
+mod kinds;
 mod owners;
 mod pool;
 mod reduce;
 pub mod review;
 pub mod secret;
+mod services;
 mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
+mod token;
 mod watch;

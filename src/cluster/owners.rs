@@ -1,44 +1,42 @@
 //! The kinds of owners: found by discovery and watched (metadata only) while a
-//! GPU pod has an owner of that kind, directly or further up.
-//!
-//! Who may write pods chooses these kinds, so their number is bounded, and what
-//! is not served or not allowed costs one line in the log and a question now
-//! and then.
+//! GPU pod has an owner of that kind, directly or further up. Which ones, and
+//! how many, is [`super::kinds`]' to say.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::client::Client;
+use super::discovery::discover;
 use super::error::{CallError, excerpt};
-use super::health::{Board, Need};
+use super::health::{Board, Need, Reporter};
 use super::keep::{Form, Target};
+use super::kinds::{Lookup, Why, is_built_in};
 use super::pool::{KindKey, KindName};
-use super::reduce::is_name;
-use super::state::{Collection, Keeper, OwnerKind, Shared, Table};
+use super::state::{Collection, Keeper, Shared};
 use super::watch::{Follower, jitter};
 use crate::core::inventory::ObjectKind;
 
-/// Most kinds watched at once.
-const MOST_KINDS: usize = 64;
+/// How often unused kinds are looked for, and kinds to be asked for again.
+const SWEEP: Duration = Duration::from_secs(5);
 
-/// How long a kind is watched that no GPU pod has as owner any more.
-const UNUSED: Duration = Duration::from_secs(600);
-
-/// How often unused kinds are looked for.
-const SWEEP: Duration = Duration::from_secs(30);
-
-/// How often a kind that is not served is asked for again.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
+/// Lookups that may follow one another at once, as after a start, and the time
+/// after which there may be one more. Built-in kinds do not wait.
+const LOOKUPS_AT_ONCE: u32 = 32;
+const LOOKUP_EVERY: Duration = Duration::from_millis(500);
 
 /// How often discovery is tried again that failed.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
-/// The largest discovery document.
-const DISCOVERY_BYTES: usize = 4 * 1024 * 1024;
+/// Most lines in the log on kinds that the pods of one namespace name and that
+/// cannot be followed.
+const LINES_OF_A_NAMESPACE: u32 = 8;
+
+/// Most namespaces with such lines.
+const NAMESPACES_TOLD: usize = 256;
 
 /// The rule that allows a watch.
 pub(super) fn remedy(group: &str, resource: &str) -> String {
@@ -48,37 +46,176 @@ pub(super) fn remedy(group: &str, resource: &str) -> String {
     )
 }
 
+type Answer = (Lookup, Result<Option<ObjectKind>, CallError>);
+
 /// Watches the kinds that are wanted, for ever.
 pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
-    let mut running = Running::default();
-    let mut told_full = false;
+    let mut owners = Owners {
+        client,
+        shared,
+        board,
+        running: Running::default(),
+        pace: Pace::new(Instant::now()),
+        told: BTreeMap::new(),
+        crowd: None,
+    };
+    let mut lookups: JoinSet<Answer> = JoinSet::new();
     loop {
-        let _ = tokio::time::timeout(SWEEP, shared.wanted.notified()).await;
-        running.sweep(&shared);
-        let wanted = std::mem::take(&mut shared.lock().wanted);
-        for kind in wanted {
-            let key = kind.key();
-            {
-                let mut state = shared.lock();
-                if state.kinds.len() >= MOST_KINDS {
-                    if !std::mem::replace(&mut told_full, true) {
-                        tracing::error!(
-                            "GPU pods have owners of more than {MOST_KINDS} kinds: \
-                             {} and others are not followed",
-                            spelled(&kind)
-                        );
-                    }
-                    break;
+        let rest = owners.pace.rest(Instant::now()).unwrap_or(SWEEP);
+        let shared = Arc::clone(&owners.shared);
+        tokio::select! {
+            () = shared.wanted.notified() => {}
+            () = tokio::time::sleep(rest) => {}
+            Some(answer) = lookups.join_next() => {
+                if let Ok(answer) = answer {
+                    owners.answered(answer);
                 }
-                state.kinds.entry(key.clone()).or_insert_with(|| OwnerKind {
-                    resource: None,
-                    objects: Table::default(),
-                    settled: false,
-                    unused: None,
-                });
             }
-            let task = follow(client.clone(), Arc::clone(&shared), board.clone(), kind);
-            running.0.push((key, tokio::spawn(task).abort_handle()));
+        }
+        owners.look_up(&mut lookups);
+    }
+}
+
+/// How fast lookups may follow one another.
+struct Pace {
+    left: u32,
+    since: Instant,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self {
+            left: LOOKUPS_AT_ONCE,
+            since: now,
+        }
+    }
+
+    fn gain(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.since);
+        let gained = (passed.as_millis() / LOOKUP_EVERY.as_millis()).min(LOOKUPS_AT_ONCE.into());
+        let gained = gained as u32;
+        self.left = (self.left + gained).min(LOOKUPS_AT_ONCE);
+        if self.left == LOOKUPS_AT_ONCE {
+            self.since = now;
+        } else {
+            self.since += LOOKUP_EVERY * gained;
+        }
+    }
+
+    /// How long until there may be another; `None`: now.
+    fn rest(&self, now: Instant) -> Option<Duration> {
+        let next = self.since + LOOKUP_EVERY;
+        (self.left == 0).then(|| next.saturating_duration_since(now))
+    }
+}
+
+/// The one who looks kinds up and starts their watches.
+struct Owners {
+    client: Client,
+    shared: Arc<Shared>,
+    board: Board,
+    running: Running,
+    pace: Pace,
+    /// Lines in the log by namespace.
+    told: BTreeMap<Arc<str>, u32>,
+    /// On the board while there are too many kinds.
+    crowd: Option<Reporter>,
+}
+
+impl Owners {
+    /// Starts the lookups that are due.
+    fn look_up(&mut self, lookups: &mut JoinSet<Answer>) {
+        let now = Instant::now();
+        self.pace.gain(now);
+        let mut state = self.shared.lock();
+        state.kinds.sweep(now);
+        self.running.keep(|key| state.kinds.get(key).is_some());
+        while let Some(lookup) = state.kinds.next(now, self.pace.left > 0) {
+            if lookup.namespace.is_some() {
+                self.pace.left -= 1;
+            }
+            let client = self.client.clone();
+            lookups.spawn(async move {
+                let answer = discover(&client, &lookup.kind).await;
+                (lookup, answer)
+            });
+        }
+        let crowded = state.kinds.crowded();
+        drop(state);
+        match crowded {
+            Some(what) => {
+                let enter = || self.board.enter("owners", Need::Optional);
+                self.crowd.get_or_insert_with(enter).lacks(&what);
+            }
+            None if self.crowd.take().is_some() => {
+                tracing::info!("the kinds of GPU pods' owners are few enough again");
+            }
+            None => {}
+        }
+    }
+
+    fn answered(&mut self, (lookup, answer): Answer) {
+        let now = Instant::now();
+        let key = lookup.kind.key();
+        let mut state = self.shared.lock();
+        match answer {
+            Ok(Some(resource)) => {
+                let followed = state.kinds.found(key.clone(), resource.clone());
+                self.running.keep(|key| state.kinds.get(key).is_some());
+                drop(state);
+                if followed {
+                    self.start(lookup.kind, resource);
+                }
+            }
+            Ok(None) => {
+                state.kinds.lost(key, Why::NotServed, now);
+                drop(state);
+                self.tell(
+                    &lookup,
+                    "not served, not in namespaces, or not to be watched",
+                );
+            }
+            Err(error) => {
+                state.kinds.lost(key, Why::Failed, now);
+                drop(state);
+                self.tell(&lookup, &error.to_string());
+            }
+        }
+        self.shared.changed.notify_one();
+    }
+
+    fn start(&mut self, kind: Arc<KindName>, resource: ObjectKind) {
+        let key = kind.key();
+        let (client, board) = (self.client.clone(), self.board.clone());
+        let task = follow(client, Arc::clone(&self.shared), board, kind, resource);
+        let handle = tokio::spawn(task).abort_handle();
+        self.running.keep(|known| *known != key);
+        self.running.0.push((key, handle));
+    }
+
+    /// Who may write pods decides how often there is something to say.
+    fn tell(&mut self, lookup: &Lookup, why: &str) {
+        let namespace = lookup.namespace.clone().unwrap_or_else(|| "".into());
+        if self.told.len() >= NAMESPACES_TOLD && !self.told.contains_key(&namespace) {
+            return;
+        }
+        let told = self.told.entry(Arc::clone(&namespace)).or_default();
+        *told += 1;
+        let kind = spelled(&lookup.kind);
+        if is_built_in(&lookup.kind.key()) {
+            if *told == 1 {
+                tracing::warn!("owners of kind {kind} are not followed: {why}; trying again");
+            }
+        } else if *told <= LINES_OF_A_NAMESPACE {
+            let last = if *told == LINES_OF_A_NAMESPACE {
+                " (other kinds of that namespace are not told)"
+            } else {
+                ""
+            };
+            tracing::info!(
+                "owners of kind {kind}, of pods in namespace {namespace}, are not followed: \
+                 {why}{last}"
+            );
         }
     }
 }
@@ -96,23 +233,19 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn sweep(&mut self, shared: &Shared) {
-        let mut state = shared.lock();
-        state
-            .kinds
-            .retain(|_, kind| kind.unused.is_none_or(|since| since.elapsed() < UNUSED));
+    fn keep(&mut self, is_followed: impl Fn(&KindKey) -> bool) {
         self.0.retain(|(key, task)| {
-            let used = state.kinds.contains_key(key);
-            if !used {
+            let followed = is_followed(key);
+            if !followed {
                 task.abort();
             }
-            used
+            followed
         });
     }
 }
 
 /// `Deployment.apps`, for messages: users write kinds.
-fn spelled(kind: &KindName) -> String {
+pub(super) fn spelled(kind: &KindName) -> String {
     let text = if kind.group.is_empty() {
         kind.kind.to_string()
     } else {
@@ -121,37 +254,33 @@ fn spelled(kind: &KindName) -> String {
     excerpt(&text)
 }
 
-/// Finds a kind and follows its objects, for ever.
-async fn follow(client: Client, shared: Arc<Shared>, board: Board, kind: Arc<KindName>) {
-    let mut told = false;
+/// Follows the objects of a kind until it is not served any more.
+async fn follow(
+    client: Client,
+    shared: Arc<Shared>,
+    board: Board,
+    kind: Arc<KindName>,
+    mut resource: ObjectKind,
+) {
     loop {
-        let resource = discovered(&client, &board, &kind).await;
-        settle(&shared, &kind, resource.clone());
-        let Some(resource) = resource else {
-            if !std::mem::replace(&mut told, true) {
-                tracing::info!(
-                    "owners of kind {} are not followed: not served, not in namespaces, or not to be watched",
-                    spelled(&kind)
-                );
-            }
-            tokio::time::sleep(ASK_AGAIN).await;
-            continue;
-        };
         watch(&client, &shared, &board, &kind, &resource).await;
         tokio::time::sleep(RETRY_FIRST).await;
-    }
-}
-
-fn settle(shared: &Shared, kind: &KindName, resource: Option<ObjectKind>) {
-    if let Some(known) = shared.lock().kinds.get_mut(&kind.key()) {
-        if resource.is_none() {
-            // What is not served has no objects.
-            known.objects = Table::default();
-            known.settled = true;
+        match discovered(&client, &board, &kind).await {
+            Some(found) => {
+                if let Some(known) = shared.lock().kinds.get_mut(&kind.key()) {
+                    known.resource = found.clone();
+                }
+                resource = found;
+            }
+            None => break,
         }
-        known.resource = resource;
     }
+    // What is not served has no objects, and no place.
+    let mut state = shared.lock();
+    state.kinds.lost(kind.key(), Why::NotServed, Instant::now());
+    drop(state);
     shared.changed.notify_one();
+    shared.wanted.notify_one();
 }
 
 async fn watch(
@@ -200,100 +329,5 @@ async fn discovered(client: &Client, board: &Board, kind: &KindName) -> Option<O
                 wait = (wait * 2).min(RETRY_MOST);
             }
         }
-    }
-}
-
-#[derive(Deserialize)]
-struct Resources {
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-struct Resource {
-    name: String,
-    kind: String,
-    namespaced: bool,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Group {
-    preferred_version: Version,
-}
-
-#[derive(Deserialize)]
-struct Version {
-    version: String,
-}
-
-/// The version of the reference first; where it is not served (any more), the
-/// group's preferred one.
-async fn discover(client: &Client, kind: &KindName) -> Result<Option<ObjectKind>, CallError> {
-    let found = in_version(client, kind, &kind.version).await?;
-    if found.is_some() || kind.group.is_empty() {
-        return Ok(found);
-    }
-    let path = format!("/apis/{}", kind.group);
-    let Some(group) = document::<Group>(client, &path).await? else {
-        return Ok(None);
-    };
-    let version = group.preferred_version.version;
-    if version == *kind.version || !is_name(&version) {
-        return Ok(None);
-    }
-    in_version(client, kind, &version).await
-}
-
-async fn in_version(
-    client: &Client,
-    kind: &KindName,
-    version: &str,
-) -> Result<Option<ObjectKind>, CallError> {
-    let (path, api_version) = if kind.group.is_empty() {
-        (format!("/api/{version}"), version.to_owned())
-    } else {
-        let api_version = format!("{}/{version}", kind.group);
-        (format!("/apis/{api_version}"), api_version)
-    };
-    let Some(Resources { resources }) = document(client, &path).await? else {
-        return Ok(None);
-    };
-    let is_it = |resource: &&Resource| {
-        let can = |verb: &str| resource.verbs.iter().any(|known| known == verb);
-        resource.kind == *kind.kind
-            && is_name(&resource.name)
-            && !resource.name.contains('.')
-            && resource.namespaced
-            && can("list")
-            && can("watch")
-    };
-    let found = resources.iter().find(is_it);
-    Ok(found.map(|resource| {
-        let name = if kind.group.is_empty() {
-            resource.name.clone()
-        } else {
-            format!("{}.{}", resource.name, kind.group)
-        };
-        ObjectKind::new(&name, &kind.kind, &api_version, true)
-    }))
-}
-
-/// A discovery document; `None`: not served.
-async fn document<T: serde::de::DeserializeOwned>(
-    client: &Client,
-    path: &str,
-) -> Result<Option<T>, CallError> {
-    match client.get(path, "application/json", DISCOVERY_BYTES).await {
-        Ok(body) => serde_json::from_slice(&body)
-            .map(Some)
-            .map_err(|error| client.garbled(error)),
-        Err(CallError::NotFound { .. }) => Ok(None),
-        Err(CallError::Forbidden { text, .. }) => Err(CallError::Forbidden {
-            text,
-            remedy: "bind the ClusterRole system:discovery to the server's account".to_owned(),
-        }),
-        Err(error) => Err(error),
     }
 }

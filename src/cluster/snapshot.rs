@@ -1,29 +1,19 @@
 //! An inventory out of what is known: owners followed upward, services through
 //! their selectors.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::pool::{KindKey, KindName};
-use super::state::{KeptObject, KeptService, Key, OwnerKind, OwnerRef, State, Table};
+use super::kinds::{OwnerKind, Used, Uses};
+use super::services::Services;
+use super::state::{KeptObject, KeptPod, Key, OwnerRef, State, Table};
 use crate::core::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod, Workload};
 use crate::core::labels::Labels;
 
 /// Longest chain of controllers; pod, ReplicaSet, Deployment and what made it
 /// are four. References that form a ring end here too.
 const LONGEST_CHAIN: usize = 8;
-
-/// A text by where it lies: texts come from one pool, equal ones lie in one
-/// place.
-type Place = *const u8;
-
-fn place(text: &Arc<str>) -> Place {
-    text.as_ptr()
-}
-
-/// Services by namespace and the first pair of their selector.
-type ByPair<'a> = HashMap<(Place, Place, Place), Vec<(&'a Key, &'a KeptService)>>;
 
 /// What a walk up the controllers found, by where it began: namespace, first
 /// controller, and whether the pod asks for GPUs.
@@ -35,45 +25,49 @@ type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 /// A snapshot under construction.
 struct Walk<'a> {
     state: &'a State,
-    services: ByPair<'a>,
+    services: Services<'a>,
+    /// Places of services among the workloads.
+    placed: Vec<Option<u32>>,
     service_kind: ObjectKind,
     workloads: Vec<Workload>,
     /// Places of workloads.
     known: HashMap<WorkloadKey, u32>,
     chains: Chains,
-    /// Kinds that GPU pods have, by group and kind.
-    used: BTreeMap<KindKey, Arc<KindName>>,
+    /// Kinds that GPU pods have.
+    used: Uses,
 }
 
-/// Makes an inventory, notes the kinds that are wanted and those that are not
-/// used any more, and tidies the pool.
+/// Makes an inventory, notes which kinds are used, and tidies the pool.
 pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
     let mut walk = Walk::new(state);
     let mut pods = Vec::with_capacity(state.pods.len());
-    for ((namespace, name), pod) in state.pods.iter() {
+    for (key, pod) in state.pods.iter() {
         let mut owners = Vec::new();
         // A pod that is in no answer needs no owners.
         if pod.is_live() {
             if let Some(controller) = &pod.controller {
-                owners.extend(walk.owners(namespace, controller, pod.requests_gpu));
+                owners.extend(walk.owners(&key.0, controller, pod.requests_gpu));
             }
-            walk.add_services(namespace, &pod.labels, &mut owners);
+            if pod.requests_gpu {
+                walk.add_services(key, pod, &mut owners);
+            }
         }
-        pods.push(Pod {
-            namespace: Arc::clone(namespace),
-            name: Arc::clone(name),
-            labels: pod.labels.clone(),
-            node: pod.node.clone(),
-            phase: pod.phase,
-            terminating: pod.terminating,
-            started: pod.started,
-            requests_gpu: pod.requests_gpu,
-            owners,
-        });
+        pods.push(cut(key, pod, owners));
+    }
+    // Then, as far as the limits allow, those that may hold a GPU without
+    // having asked for one; a pod without a node holds nothing.
+    for ((key, pod), made) in state.pods.iter().zip(&mut pods) {
+        if pod.is_live() && !pod.requests_gpu && pod.node.is_some() {
+            walk.add_services(key, pod, &mut made.owners);
+        }
     }
     let Walk {
-        workloads, used, ..
+        workloads,
+        used,
+        services,
+        ..
     } = walk;
+    let left_out = services.left_out;
     let inventory = Inventory {
         authority: Authority::Cluster,
         pods,
@@ -81,19 +75,28 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
         nodes: cluster_objects(&state.nodes),
         workloads,
     };
-    for (key, kind) in &mut state.kinds {
-        if used.contains_key(key) {
-            kind.unused = None;
-        } else {
-            kind.unused.get_or_insert(now);
-        }
+    if let Some(what) = left_out
+        && !std::mem::replace(&mut state.told_services, true)
+    {
+        tracing::warn!("{what} (later ones are not told)");
     }
-    let missing = used
-        .into_iter()
-        .filter(|(key, _)| !state.kinds.contains_key(key));
-    state.wanted = missing.map(|(_, kind)| kind).collect();
+    state.kinds.set_used(used, now);
     state.pool.purge();
     inventory
+}
+
+fn cut((namespace, name): &Key, pod: &KeptPod, owners: Vec<u32>) -> Pod {
+    Pod {
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(name),
+        labels: pod.labels.clone(),
+        node: pod.node.clone(),
+        phase: pod.phase,
+        terminating: pod.terminating,
+        started: pod.started,
+        requests_gpu: pod.requests_gpu,
+        owners,
+    }
 }
 
 fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
@@ -106,21 +109,16 @@ fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
 
 impl<'a> Walk<'a> {
     fn new(state: &'a State) -> Self {
-        let mut services = ByPair::new();
-        for (key, service) in state.services.iter() {
-            if let Some((name, value)) = service.selector.iter().next() {
-                let at = (place(&key.0), place(name), place(value));
-                services.entry(at).or_default().push((key, service));
-            }
-        }
+        let services = Services::of(&state.services);
         Self {
             state,
+            placed: vec![None; services.len()],
             services,
             service_kind: ObjectKind::service(),
             workloads: Vec::new(),
             known: HashMap::new(),
             chains: Chains::new(),
-            used: BTreeMap::new(),
+            used: Uses::new(),
         }
     }
 
@@ -141,28 +139,20 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn add_services(&mut self, namespace: &Arc<str>, labels: &Labels, owners: &mut Vec<u32>) {
-        if self.services.is_empty() {
-            return;
-        }
-        for (name, value) in labels.iter() {
-            let at = (place(namespace), place(name), place(value));
-            let Some(candidates) = self.services.get(&at) else {
-                continue;
-            };
-            let selects = |service: &KeptService| {
-                let mut pairs = service.selector.iter();
-                pairs.all(|(name, value)| labels.get(name) == Some(value))
-            };
-            let selected: Vec<_> = candidates
-                .iter()
-                .filter(|(_, service)| selects(service))
-                .copied()
-                .collect();
-            for (key, service) in selected {
+    fn add_services(&mut self, key: &Key, pod: &KeptPod, owners: &mut Vec<u32>) {
+        let selecting = self.services.selecting(key, &pod.labels);
+        owners.reserve_exact(selecting.len());
+        for index in selecting.iter() {
+            let known = self.placed.get(*index as usize).copied().flatten();
+            let place = known.or_else(|| {
+                let (key, service) = self.services.get(*index)?;
                 let kind = self.service_kind.clone();
-                owners.push(self.workload(&kind, key, &service.labels));
+                Some(self.workload(&kind, key, &service.labels))
+            });
+            if let Some(placed) = self.placed.get_mut(*index as usize) {
+                *placed = place;
             }
+            owners.extend(place);
         }
     }
 
@@ -199,13 +189,17 @@ impl<'a> Walk<'a> {
         }
         let kind = reference.kind.key();
         if gpu {
-            let used = self.used.entry(kind.clone());
-            used.or_insert_with(|| Arc::clone(&reference.kind));
+            let used = self.used.entry(kind.clone()).or_insert_with(|| Used {
+                kind: Arc::clone(&reference.kind),
+                namespaces: BTreeSet::new(),
+            });
+            if !used.namespaces.contains(namespace) {
+                used.namespaces.insert(Arc::clone(namespace));
+            }
         }
         let OwnerKind {
             resource, objects, ..
         } = state.kinds.get(&kind)?;
-        let resource = resource.as_ref()?;
         match objects.get(&key) {
             // The owner, and not another of the same name.
             Some(object) if object.uid == reference.uid => {

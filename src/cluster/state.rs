@@ -1,18 +1,18 @@
 //! What is known of the cluster, reduced and interned; the watches write it,
 //! snapshots are made of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::error::Garbage;
 use super::keep::{Keep, Refused};
+use super::kinds::Kinds;
 use super::pool::{KindKey, KindName, Pool};
 use super::reduce::{self, Controller, Name, ReducedObject, ReducedPod, ReducedService};
-use crate::core::inventory::{ObjectKind, PodPhase};
+use crate::core::inventory::PodPhase;
 use crate::core::labels::Labels;
 use crate::core::time::Timestamp;
 
@@ -132,18 +132,6 @@ impl<V: PartialEq> Table<V> {
     }
 }
 
-/// A kind of owners: asked for because a GPU pod has one.
-#[derive(Debug)]
-pub(super) struct OwnerKind {
-    /// What discovery says; `None`: not known (yet), or cluster-scoped.
-    pub(super) resource: Option<ObjectKind>,
-    pub(super) objects: Table<KeptObject>,
-    /// Whether the first attempt has ended, well or not.
-    pub(super) settled: bool,
-    /// Since when no GPU pod has such an owner.
-    pub(super) unused: Option<Instant>,
-}
-
 /// All that is known.
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -152,10 +140,10 @@ pub(super) struct State {
     pub(super) namespaces: Table<KeptObject>,
     pub(super) nodes: Table<KeptObject>,
     pub(super) services: Table<KeptService>,
-    /// By group and kind.
-    pub(super) kinds: BTreeMap<KindKey, OwnerKind>,
-    /// Kinds that GPU pods have as owners and nobody watches.
-    pub(super) wanted: BTreeSet<Arc<KindName>>,
+    /// The owners, by kind.
+    pub(super) kinds: Kinds,
+    /// Whether the log has heard that services were left out.
+    pub(super) told_services: bool,
 }
 
 impl State {
@@ -216,7 +204,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// Something changed: a new snapshot is due.
     pub(super) changed: Notify,
-    /// [`State::wanted`] is not empty.
+    /// There are kinds of owners to look up.
     pub(super) wanted: Notify,
 }
 

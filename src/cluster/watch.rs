@@ -53,8 +53,13 @@ const RESUMES: u32 = 3;
 /// A watch that lasted as long is good, whatever its end.
 const GOOD_WATCH: Duration = Duration::from_secs(5);
 
-/// Lists begin no sooner after one another.
+/// Lists begin no sooner after one another; the time doubles, up to the most,
+/// while the server forgets every version before it was of use.
 const LIST_EVERY: Duration = Duration::from_secs(1);
+const LIST_MOST: Duration = Duration::from_secs(60);
+
+/// After so many times in a row that is a trouble to be told.
+const FORGETFUL: u32 = 3;
 
 /// Why following ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +117,9 @@ pub(super) struct Follower<K> {
     page: u32,
     failures: u32,
     list_began: Option<Instant>,
+    /// How often in a row the server had forgotten the version it was asked
+    /// for, without a [good watch](GOOD_WATCH) in between.
+    forgotten: u32,
 }
 
 impl<K: Keep> Follower<K> {
@@ -125,6 +133,7 @@ impl<K: Keep> Follower<K> {
             page: PAGE,
             failures: 0,
             list_began: None,
+            forgotten: 0,
         }
     }
 
@@ -187,9 +196,24 @@ impl<K: Keep> Follower<K> {
         format!("{}?{}", self.target.path, query.finish())
     }
 
+    /// The server has forgotten the version: list, with a rest before it.
+    fn forget(&mut self) {
+        self.version = None;
+        self.forgotten = self.forgotten.saturating_add(1);
+        if self.forgotten >= FORGETFUL {
+            self.reporter.failed(&CallError::Gone);
+            self.keep.failed();
+        }
+    }
+
+    fn list_rest(&self) -> Duration {
+        let doubled = LIST_EVERY.saturating_mul(1 << self.forgotten.saturating_sub(1).min(16));
+        doubled.min(LIST_MOST)
+    }
+
     async fn list(&mut self) -> Result<(), CallError> {
         if let Some(began) = self.list_began {
-            tokio::time::sleep_until(began + LIST_EVERY).await;
+            tokio::time::sleep_until(began + self.list_rest()).await;
         }
         self.list_began = Some(Instant::now());
         self.keep.begin();
@@ -206,7 +230,10 @@ impl<K: Keep> Follower<K> {
                     continue;
                 }
                 // The continue token is too old: from the beginning.
-                Err(CallError::Gone) => return Ok(()),
+                Err(CallError::Gone) => {
+                    self.forget();
+                    return Ok(());
+                }
                 page => page?,
             };
             let list: List<'_> =
@@ -263,7 +290,10 @@ impl<K: Keep> Follower<K> {
         let client = self.client.clone();
         let began = Instant::now();
         let mut body = match client.open(&path, self.target.form.of_watch()).await {
-            Err(CallError::Gone) => return Ok(()),
+            Err(CallError::Gone) => {
+                self.forget();
+                return Ok(());
+            }
             Err(error) => {
                 self.version = Some(version);
                 return Err(error);
@@ -277,6 +307,7 @@ impl<K: Keep> Follower<K> {
         // Servers end connections for reasons of their own.
         if began.elapsed() >= GOOD_WATCH {
             self.failures = 0;
+            self.forgotten = self.forgotten.min(u32::from(self.version.is_none()));
         } else if outcome.is_ok() && self.version.is_some() {
             // One that ends every watch at once is not asked without a pause.
             tokio::time::sleep(WAIT_FIRST).await;
@@ -355,7 +386,7 @@ impl<K: Keep> Follower<K> {
             serde_json::from_str(object.get()).map_err(|error| self.client.garbled(error))?;
         match self.client.refused(status.code, status.message) {
             CallError::Gone => {
-                self.version = None;
+                self.forget();
                 Ok(())
             }
             error => Err(error),

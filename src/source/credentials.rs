@@ -1,6 +1,7 @@
 //! Tokens, passwords and certificates from files, read again for every query:
 //! they rotate while we run, and a read of a few kilobytes from a mounted
-//! secret costs less than knowing whether it changed.
+//! secret costs less than knowing whether it changed. Away from the serving
+//! threads: they may lie behind a network.
 
 use std::path::Path;
 
@@ -9,13 +10,17 @@ use reqwest::RequestBuilder;
 
 use super::error::Error;
 use crate::config::{Auth, Password, Tls};
+use crate::file;
 
 /// Adds `Authorization` to a request.
-pub(super) fn authorize(auth: &Auth, request: RequestBuilder) -> Result<RequestBuilder, Error> {
+pub(super) async fn authorize(
+    auth: &Auth,
+    request: RequestBuilder,
+) -> Result<RequestBuilder, Error> {
     match auth {
         Auth::None => Ok(request),
         Auth::BearerTokenFile(path) => {
-            let token = read_line(path)?;
+            let token = read_line(path).await?;
             let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
                 broken(path, "holds no token of printable characters", TOKEN_REMEDY)
             })?;
@@ -25,7 +30,7 @@ pub(super) fn authorize(auth: &Auth, request: RequestBuilder) -> Result<RequestB
         Auth::Basic { username, password } => {
             let password = match password {
                 Password::Inline(secret) => secret.0.clone(),
-                Password::File(path) => read_line(path)?,
+                Password::File(path) => read_line(path).await?,
             };
             Ok(request.basic_auth(username, Some(password)))
         }
@@ -36,9 +41,12 @@ const TOKEN_REMEDY: &str = "write the secret alone into it, or change prometheus
 const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
 
 /// The content of a file that holds one secret, without white space around it.
-fn read_line(path: &Path) -> Result<String, Error> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| broken(path, &format!("cannot be read: {error}"), TOKEN_REMEDY))?;
+async fn read_line(path: &Path) -> Result<String, Error> {
+    let unreadable = |why: String| broken(path, &format!("cannot be read: {why}"), TOKEN_REMEDY);
+    let from = path.to_owned();
+    let read = file::aside(move || file::read(&from)).await;
+    let bytes = read.and_then(|read| read).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("this is no text".to_owned()))?;
     match text.trim() {
         "" => Err(broken(path, "is empty", TOKEN_REMEDY)),
         secret => Ok(secret.to_owned()),
@@ -62,11 +70,27 @@ pub(super) struct TlsMaterial {
 }
 
 impl TlsMaterial {
-    /// Reads the files.
+    /// Reads the files while serving.
+    pub(super) async fn read_again(tls: &Tls) -> Result<Self, Error> {
+        let any = [
+            &tls.ca_file,
+            &tls.client.as_ref().map(|it| it.cert_file.clone()),
+        ];
+        let Some(path) = any.into_iter().flatten().next() else {
+            return Self::read(tls);
+        };
+        let from = tls.clone();
+        match file::aside(move || Self::read(&from)).await {
+            Ok(read) => read,
+            Err(why) => Err(broken(path, &format!("cannot be read: {why}"), TLS_REMEDY)),
+        }
+    }
+
+    /// Reads the files. Blocks.
     pub(super) fn read(tls: &Tls) -> Result<Self, Error> {
         let read = |path: &Path| {
-            std::fs::read(path)
-                .map_err(|error| broken(path, &format!("cannot be read: {error}"), TLS_REMEDY))
+            file::read(path)
+                .map_err(|why| broken(path, &format!("cannot be read: {why}"), TLS_REMEDY))
         };
         let client = match &tls.client {
             None => None,

@@ -101,7 +101,7 @@ impl Prometheus {
     ) -> Result<Fetched, Error> {
         let buffer = batch.take_text();
         batch.reset(spec.id, Bytes::new());
-        self.renew();
+        self.renew().await;
         let selector = query::range_selector(spec, &self.settings.matchers, range);
         let form = query::form(&selector, at, self.settings.timeout);
         let asked = Instant::now();
@@ -137,8 +137,9 @@ impl Prometheus {
 
     /// Builds the client anew when a certificate file has changed. Files that
     /// cannot be used (a rotation half done) leave the old client in force.
-    fn renew(&mut self) {
-        let renewed = TlsMaterial::read(&self.settings.tls).and_then(|material| {
+    async fn renew(&mut self) {
+        let read = TlsMaterial::read_again(&self.settings.tls).await;
+        let renewed = read.and_then(|material| {
             if material == self.material {
                 return Ok(());
             }
@@ -171,7 +172,8 @@ impl Prometheus {
                 .body(form),
         };
         // Configured headers go last: one of them may replace `Authorization`.
-        let request = authorize(&self.settings.auth, request)?
+        let request = authorize(&self.settings.auth, request)
+            .await?
             .header(header::ACCEPT, "application/json")
             .headers(self.settings.headers.clone());
         request.send().await.map_err(|error| self.transport(&error))

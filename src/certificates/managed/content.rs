@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::RootCertStore;
+use rustls::SupportedCipherSuite;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
+use super::decide::Lifetimes;
+use super::departed::Departed;
 use crate::certificates::authority::{Authority, CertError, Validity, pem_text};
 use crate::certificates::pair::{Facts, Origin, Pair};
 
@@ -27,14 +31,19 @@ pub const NEXT_CERTIFICATE: &str = "next.crt";
 /// Its key.
 pub const NEXT_KEY: &str = "next.key";
 
+/// When authorities left this Secret that a bundle still held: lines of a
+/// fingerprint (SHA-256 of the certificate) and a Unix time in seconds.
+pub const DEPARTED: &str = "departed";
+
 /// Every key of ours: what a writer replaces, others are left alone.
-pub const ALL: [&str; 6] = [
+pub const ALL: [&str; 7] = [
     CA_CERTIFICATE,
     CA_KEY,
     CERTIFICATE,
     KEY,
     NEXT_CERTIFICATE,
     NEXT_KEY,
+    DEPARTED,
 ];
 
 /// Beginning of our authorities' common name; their first day follows.
@@ -55,8 +64,8 @@ pub struct Anchor {
     pub not_before: SystemTime,
     /// Its last moment.
     pub not_after: SystemTime,
-    /// Made by a server like us.
-    pub ours: bool,
+    /// Named and formed as those that a server like us makes.
+    formed: bool,
 }
 
 impl Anchor {
@@ -69,9 +78,35 @@ impl Anchor {
             certificate,
             not_before: facts.not_before,
             not_after: facts.not_after,
-            ours: facts.subject.starts_with(&format!("CN={AUTHORITY_NAME}")),
+            formed: facts.plain_authority && is_our_name(&facts.subject),
         })
     }
+
+    /// Made by a server like us, as far as that can be seen: of our form, and
+    /// of no longer life than we give them. What is not is never trusted.
+    pub(super) fn is_ours(&self, lifetimes: &Lifetimes) -> bool {
+        let life = self.not_after.duration_since(self.not_before);
+        self.formed && life.is_ok_and(|life| life <= lifetimes.authority + lifetimes.skew)
+    }
+
+    /// SHA-256 of the certificate, from the implementation that TLS uses.
+    pub(super) fn fingerprint(&self) -> String {
+        let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
+            return String::new();
+        };
+        let digest = suite.common.hash_provider.hash(&self.certificate);
+        let digits = digest.as_ref().iter();
+        digits.map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// `CN=gpu-metrics-apiserver authority 2026-11-21` and nothing else.
+fn is_our_name(subject: &str) -> bool {
+    let day = subject
+        .strip_prefix("CN=")
+        .and_then(|name| name.strip_prefix(AUTHORITY_NAME))
+        .and_then(|rest| rest.strip_prefix(' '));
+    day.is_some_and(|day| day.parse::<jiff::civil::Date>().is_ok())
 }
 
 /// The authorities in a PEM text.
@@ -160,6 +195,8 @@ pub struct Authorities {
     pub next: Option<Signer>,
     /// Signed once; trusted until they expire.
     pub retired: Vec<Anchor>,
+    /// Those that left the Secret in another way, and when.
+    pub departed: Departed,
 }
 
 impl Authorities {
@@ -231,6 +268,10 @@ impl Content {
             (CERTIFICATE.to_owned(), self.leaf.chain.clone()),
             (KEY.to_owned(), self.leaf.key.clone()),
         ]);
+        if self.authorities.departed != Departed::default() {
+            let text = self.authorities.departed.text();
+            data.insert(DEPARTED.to_owned(), text.into_bytes());
+        }
         if let Some(next) = next {
             let certificate = pem_text(&next.anchor.certificate).into_bytes();
             data.insert(NEXT_CERTIFICATE.to_owned(), certificate);
@@ -290,11 +331,11 @@ fn authorities(data: &Data) -> Result<Authorities, String> {
         let known = |signer: &Signer| signer.anchor.certificate == anchor.certificate;
         !known(&current) && !next.as_ref().is_some_and(known)
     });
-    anchors.truncate(MOST_AUTHORITIES);
     Ok(Authorities {
         current,
         next,
         retired: anchors,
+        departed: Departed::read(value(data, DEPARTED)),
     })
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use super::content::{
     AUTHORITY_NAME, Anchor, Authorities, Content, Found, Leaf, MOST_AUTHORITIES, Signer, anchors,
-    bundle,
 };
+use super::departed::Departed;
 use crate::certificates::authority::{Authority, CertError, Validity};
 use crate::certificates::pair::moment;
 
@@ -26,6 +26,14 @@ pub struct Lifetimes {
     /// How far clocks may be apart: certificates are valid that much earlier
     /// than they are made.
     pub skew: Duration,
+}
+
+impl Lifetimes {
+    /// How long an authority may be in use that the Secret does not hold: for
+    /// the life of the last certificate it can have signed.
+    pub(super) fn of_departed(&self) -> Duration {
+        self.leaf + 2 * self.skew
+    }
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -82,6 +90,10 @@ pub enum Reason {
     Promoted,
     /// The authority has expired.
     Expired,
+    /// It held authorities that are not of our making.
+    Sifted,
+    /// Bundles hold other authorities than it does.
+    Departed,
 }
 
 impl fmt::Display for Reason {
@@ -95,6 +107,14 @@ impl fmt::Display for Reason {
             Self::Renewed => f.write_str("the serving certificate was renewed"),
             Self::Announced => f.write_str("a new authority was announced"),
             Self::Promoted => f.write_str("the new authority signs from now on"),
+            Self::Sifted => f.write_str(
+                "it held authorities that are not of our making: they were taken out; find out \
+                 who writes this Secret",
+            ),
+            Self::Departed => f.write_str(
+                "it does not hold all authorities that our APIServices trust: since when was \
+                 noted, so that they are not trusted for longer than needed",
+            ),
             Self::Expired => f.write_str("the authority had expired: a new one was made"),
         }
     }
@@ -114,26 +134,42 @@ pub fn decide(
     wanted: &Wanted,
     now: SystemTime,
 ) -> Result<Step, CertError> {
-    let content = match found {
-        Found::Whole(content) => content,
-        Found::Leafless(authorities, why) if authorities.current.anchor.not_after > now => {
-            return wanted.issue(*authorities, &[], now, Reason::LeafRemade(why));
-        }
-        Found::Leafless(authorities, _) => {
-            return wanted.begin(Some(&authorities), now, Reason::Expired);
-        }
-        Found::Empty | Found::Broken(_) => {
-            let why = match found {
-                Found::Broken(why) => Some(why),
-                _ => None,
-            };
-            return wanted.recover(why, memory, now);
-        }
-    };
-    wanted.tend(content, bundles, now)
+    decide_at(found, memory, bundles, wanted, (now, now))
+}
+
+/// The same where the pass began at `now` and the Secret was read at `read`:
+/// whoever was not in it had left by then.
+pub(super) fn decide_at(
+    found: Found,
+    memory: Option<&Content>,
+    bundles: &[Vec<u8>],
+    wanted: &Wanted,
+    (now, read): (SystemTime, SystemTime),
+) -> Result<Step, CertError> {
+    let (found, sifted) = wanted.sift(found);
+    let step = wanted.step(found, memory, bundles, now)?;
+    Ok(wanted.note(step, sifted, bundles, (now, read)))
 }
 
 impl Wanted {
+    fn step(
+        &self,
+        found: Found,
+        memory: Option<&Content>,
+        bundles: &[Vec<u8>],
+        now: SystemTime,
+    ) -> Result<Step, CertError> {
+        match found {
+            Found::Whole(content) => self.tend(content, bundles, now),
+            Found::Leafless(authorities, why) if authorities.current.anchor.not_after > now => {
+                self.issue(*authorities, &[], now, Reason::LeafRemade(why))
+            }
+            Found::Leafless(authorities, _) => self.begin(Some(&authorities), now, Reason::Expired),
+            Found::Empty => self.recover(None, memory, now),
+            Found::Broken(why) => self.recover(Some(why), memory, now),
+        }
+    }
+
     /// Nothing usable is in the Secret.
     fn recover(
         &self,
@@ -143,9 +179,16 @@ impl Wanted {
     ) -> Result<Step, CertError> {
         let known = memory.filter(|known| known.authorities.current.anchor.not_after > now);
         match (known, why) {
+            // Overtaken for so long that others may have forgotten it.
+            (Some(known), why) if known.leaf.pair.not_after() <= now => {
+                let why = why.unwrap_or_else(|| "it was emptied".to_owned());
+                self.begin(Some(&known.authorities), now, Reason::Remade(why))
+            }
             (Some(known), why) => {
                 let why = why.unwrap_or_else(|| "it was emptied".to_owned());
-                let content = Box::new(known.clone());
+                let mut content = Box::new(known.clone());
+                // Whoever we knew as gone may have been back since.
+                content.authorities.departed = Departed::default();
                 Ok(Step::Write(content, Reason::Restored(why)))
             }
             (None, Some(why)) => self.begin(None, now, Reason::Remade(why)),
@@ -202,6 +245,7 @@ impl Wanted {
             current: next,
             next: None,
             retired: retired(old, now),
+            departed: old.departed.clone(),
         };
         self.issue(authorities, &[], now, Reason::Promoted)
     }
@@ -217,6 +261,7 @@ impl Wanted {
             current: self.signer(now)?,
             next: None,
             retired: before.map_or_else(Vec::new, |before| retired(before, now)),
+            departed: before.map_or_else(Departed::default, |before| before.departed.clone()),
         };
         self.issue(authorities, &[], now, reason)
     }
@@ -284,39 +329,6 @@ fn is_old(not_before: SystemTime, not_after: SystemTime, now: SystemTime) -> boo
 pub(super) fn trusts(pem: &[u8], anchor: &Anchor) -> bool {
     let found = anchors(pem).unwrap_or_default();
     found
-        .iter()
-        .any(|known| known.certificate == anchor.certificate)
-}
-
-/// The bundle to write in place of the one that is there; `None`: it is right.
-///
-/// An authority of ours in it stays until it expires, whoever wrote it: a
-/// replica may know a Secret that we have not seen yet, or have seen before it
-/// was lost. Others are not ours to trust.
-#[must_use]
-pub fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Option<String> {
-    let mut wanted: Vec<Anchor> = authorities.trusted(now).cloned().collect();
-    // A text that is no bundle is no reason to keep anything of it.
-    let there = anchors(there).ok();
-    let kept = there
-        .iter()
-        .flatten()
-        .filter(|anchor| anchor.ours && anchor.not_after >= now && !holds(&wanted, anchor));
-    let mut kept: Vec<Anchor> = kept.cloned().collect();
-    kept.sort_by_key(|anchor| std::cmp::Reverse(anchor.not_after));
-    kept.dedup_by(|one, other| one.certificate == other.certificate);
-    kept.truncate(MOST_AUTHORITIES.saturating_sub(wanted.len()));
-    wanted.extend(kept);
-    // Sets: two replicas that order them differently must not take turns.
-    let same = there.is_some_and(|there| {
-        there.iter().all(|anchor| holds(&wanted, anchor))
-            && wanted.iter().all(|anchor| holds(&there, anchor))
-    });
-    (!same).then(|| bundle(&wanted))
-}
-
-fn holds(anchors: &[Anchor], anchor: &Anchor) -> bool {
-    anchors
         .iter()
         .any(|known| known.certificate == anchor.certificate)
 }

@@ -14,10 +14,12 @@
 
 pub mod content;
 pub mod decide;
+mod departed;
 mod registration;
 pub mod store;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +27,7 @@ use tokio::sync::watch;
 
 use super::{Publisher, Registration};
 use content::{Authorities, Content};
-use decide::{Lifetimes, Reason, Step, Wanted, decide, trusts};
+use decide::{Lifetimes, Reason, Step, Wanted, decide_at, trusts};
 use registration::Plan;
 use store::{Entry, Registry, SecretStore, ServiceName, Trouble, WriteError};
 
@@ -107,7 +109,7 @@ pub async fn run<S: SecretStore, R: Registry>(
     let mut replica = Replica::new(settings, secret, registry, publisher);
     let passes = async {
         loop {
-            let wrote = replica.pass(clock()).await;
+            let wrote = replica.pass(clock(), &clock).await;
             tokio::time::sleep(if wrote { SOON.min(every) } else { every }).await;
         }
     };
@@ -156,10 +158,10 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
     }
 
     /// Looks at everything once; whether the Secret was written.
-    async fn pass(&mut self, now: SystemTime) -> bool {
+    async fn pass(&mut self, now: SystemTime, clock: &impl Fn() -> SystemTime) -> bool {
         let mut wrote = false;
         for _ in 0..TRIES {
-            let (secret, contended) = self.attempt(now).await;
+            let (secret, contended) = self.attempt(now, clock).await;
             wrote |= secret;
             if !contended {
                 break;
@@ -174,15 +176,19 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
     /// The APIServices are read before the Secret. So a bundle is written only
     /// over one that is older than the Secret it is made of, and an authority
     /// that all bundles were seen to hold is in each of them for good.
-    async fn attempt(&mut self, now: SystemTime) -> (bool, bool) {
+    async fn attempt(&mut self, now: SystemTime, clock: &impl Fn() -> SystemTime) -> (bool, bool) {
         let mut read: Vec<Read> = Vec::new();
         for name in &self.settings.apiservices {
             read.push(self.registry.read(name).await);
         }
         let bundles = self.bundles(&read);
-        let kept = self.keep_secret(&bundles, now).await;
+        let kept = self.keep_secret(&bundles, now, clock).await;
         let mut contended = false;
-        if let Some(authorities) = self.memory.as_ref().map(|known| known.authorities.clone()) {
+        if let Some(mut authorities) = self.memory.as_ref().map(|known| known.authorities.clone()) {
+            if kept.is_err() {
+                // Whoever had left may be back.
+                authorities.departed = departed::Departed::default();
+            }
             contended = self.register(read, &authorities, now).await;
         }
         match &kept {
@@ -205,7 +211,12 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
     }
 
     /// Reads the Secret and mends it; whether it was written.
-    async fn keep_secret(&mut self, bundles: &[Vec<u8>], now: SystemTime) -> Result<bool, Trouble> {
+    async fn keep_secret(
+        &mut self,
+        bundles: &[Vec<u8>],
+        now: SystemTime,
+        clock: &impl Fn() -> SystemTime,
+    ) -> Result<bool, Trouble> {
         let place = self.secret.place();
         let own = |text: String| Trouble {
             text: format!("{place}: {text}"),
@@ -214,7 +225,13 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         for _ in 0..TRIES {
             let stored = self.secret.read().await?;
             let found = content::read(&stored.data);
-            let step = decide(found, self.memory.as_ref(), bundles, &self.wanted, now);
+            let step = decide_at(
+                found,
+                self.memory.as_ref(),
+                bundles,
+                &self.wanted,
+                (now, clock()),
+            );
             let (content, reason) = match step.map_err(|error| own(error.to_string()))? {
                 Step::Keep(content) => {
                     self.memory = Some(*content);
@@ -231,7 +248,8 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
                 Err(WriteError::Conflict) => {}
                 Err(WriteError::Failed(trouble)) => {
                     // What stands there is served as long as it lasts.
-                    if let content::Found::Whole(content) = content::read(&stored.data) {
+                    let (found, _) = self.wanted.sift(content::read(&stored.data));
+                    if let content::Found::Whole(content) = found {
                         self.memory = Some(*content);
                     }
                     return Err(trouble);
@@ -331,7 +349,12 @@ fn failed(before: &Registration, trouble: &Trouble) -> Registration {
 
 fn told(place: &str, reason: &Reason) {
     match reason {
-        Reason::Restored(_) | Reason::Remade(_) | Reason::LeafRemade(_) | Reason::Expired => {
+        Reason::Restored(_)
+        | Reason::Remade(_)
+        | Reason::LeafRemade(_)
+        | Reason::Expired
+        | Reason::Sifted
+        | Reason::Departed => {
             tracing::warn!("{place}: {reason}");
         }
         Reason::First | Reason::Names | Reason::Renewed | Reason::Announced | Reason::Promoted => {

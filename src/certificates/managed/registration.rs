@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use super::Settings;
 use super::content::Authorities;
-use super::decide::bundle_for;
 use super::store::{Change, Entry};
+use super::trust::bundle_for;
 use crate::certificates::Registration;
 
 /// What to do with one.
@@ -48,7 +48,7 @@ impl Settings {
                  with --tls-cert-file and --tls-private-key-file"
             )));
         }
-        let bundle = bundle_for(&entry.bundle, authorities, now);
+        let bundle = bundle_for(&entry.bundle, authorities, &self.lifetimes, now);
         if ours && !entry.insecure && bundle.is_none() {
             return Plan::Leave(Registration::Registered);
         }

@@ -203,8 +203,11 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
         )
     };
     for files in [pair("tls"), pair("apiserver")] {
-        if files.certificate.exists() || files.key.exists() {
-            return Ok(CertificateSource::Files(files));
+        match (files.certificate.exists(), files.key.exists()) {
+            (false, false) => {}
+            (true, true) => return Ok(CertificateSource::Files(files)),
+            (true, false) => return Err(half(&files.certificate, &files.key)),
+            (false, true) => return Err(half(&files.key, &files.certificate)),
         }
     }
     certs::make_for(dir, service(args), SystemTime::now())?;
@@ -214,6 +217,16 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
          the server keeps one that it can"
     );
     Ok(CertificateSource::Files(pair("tls")))
+}
+
+/// Somebody's mistake, or what an interrupted start left.
+fn half(there: &Path, missing: &Path) -> Failure {
+    Failure::Usage(format!(
+        "--cert-dir: {} is there and {} is not: put the other half there, or remove this one so \
+         that a pair is made",
+        there.display(),
+        missing.display()
+    ))
 }
 
 /// Our Service; without a namespace in its name it is in the pod's own.
@@ -311,5 +324,58 @@ impl Signals {
             }
         };
         (nth(1), nth(2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    fn source(dir: &Path) -> Result<CertificateSource, Failure> {
+        let line = Line::try_parse_from(
+            ["serve", "--service", "n/s", "--cert-dir"]
+                .map(Into::into)
+                .into_iter()
+                .chain([dir.as_os_str().to_owned()]),
+        )
+        .unwrap();
+        certificate(&line.args.listening)
+    }
+
+    #[test]
+    fn a_directory_with_an_authority_alone_gets_a_pair() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("ca.crt"), "somebody's").unwrap();
+        assert!(matches!(
+            source(dir.path()),
+            Ok(CertificateSource::Files(_))
+        ));
+        assert!(dir.path().join("tls.crt").exists());
+        assert!(matches!(
+            source(dir.path()),
+            Ok(CertificateSource::Files(_))
+        ));
+    }
+
+    #[test]
+    fn half_a_pair_is_named_with_the_remedy() {
+        for name in ["tls.crt", "tls.key", "apiserver.key"] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(name), "half").unwrap();
+            let Err(error) = source(dir.path()) else {
+                panic!("{name} alone is no pair");
+            };
+            let error = error.to_string();
+            assert!(error.contains(&format!("{name} is there")), "{error}");
+            assert!(error.contains("or remove this one"), "{error}");
+        }
     }
 }

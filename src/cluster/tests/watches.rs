@@ -281,6 +281,23 @@ async fn a_server_that_cuts_every_watch_is_not_asked_in_a_rush() {
 }
 
 #[tokio::test]
+async fn a_server_that_forgets_every_version_is_listed_less_and_less() {
+    let kube = FakeKube::start().await;
+    kube.put(PODS, pod("a"));
+    kube.fault(PODS, Fault::Status(410));
+    let scene = Scene::watching(kube).await;
+    eventually("it is told", || {
+        format!("{:?}", scene.health("pods").state).contains("410 Gone")
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let asked = scene.kube.queries(PODS).len();
+    assert!(asked <= 4, "asked {asked} times");
+    scene.kube.heal(PODS);
+    scene.until_pods(&["a"]).await;
+}
+
+#[tokio::test]
 async fn services_are_the_pods_they_select() {
     let service = |name: &str, selector: serde_json::Value| {
         json!({"metadata": {"name": name, "namespace": "ml", "labels": {"of": name}},

@@ -286,3 +286,105 @@ fn an_expired_authority_is_replaced_at_once() {
     assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
     assert_eq!(replica.serving.status.borrow().ready(late), Ok(()));
 }
+
+/// An authority with the name that ours have.
+fn forged(days: u32) -> String {
+    let validity = Validity {
+        not_before: start() - Duration::from_secs(3600),
+        not_after: start() + DAY * days,
+    };
+    let name = "gpu-metrics-apiserver authority 2027-01-15";
+    Authority::new(name, validity).unwrap().certificate_pem()
+}
+
+fn add_to_secret(world: &World, pem: &str) {
+    world.change_secret(|data| {
+        let bundle = data.get_mut(content::CA_CERTIFICATE).unwrap();
+        bundle.extend(pem.as_bytes());
+    });
+}
+
+fn holds(world: &World, pem: &str) -> bool {
+    let bundle = world.entry(NAME).bundle;
+    let wanted = anchors(pem.as_bytes()).unwrap().remove(0).certificate;
+    anchors(&bundle)
+        .unwrap()
+        .iter()
+        .any(|it| it.certificate == wanted)
+}
+
+#[test]
+fn to_write_the_secret_is_not_to_be_trusted() {
+    // Lives longer than we let ours; of another name.
+    for pem in [forged(3650), foreign_authority()] {
+        let (world, mut replica) = scene();
+        let leaf = replica.leaf();
+        add_to_secret(&world, &pem);
+        replica.pass(start());
+        assert!(!holds(&world, &pem));
+        assert_eq!(
+            anchors(&world.secret()[content::CA_CERTIFICATE])
+                .unwrap()
+                .len(),
+            1
+        );
+        world.change_entry(NAME, |entry| entry.bundle.extend(pem.as_bytes()));
+        Stepped::new(&world, &settings(1)).pass(start());
+        assert!(!holds(&world, &pem));
+        replica.pass(start());
+        assert_eq!(replica.leaf(), leaf);
+    }
+}
+
+#[test]
+fn a_whole_authority_of_somebody_else_in_the_secret_is_no_authority() {
+    let validity = Validity {
+        not_before: start() - DAY,
+        not_after: start() + DAY * 3650,
+    };
+    let theirs = Authority::new("gpu-metrics-apiserver authority 2027-01-14", validity).unwrap();
+    let put = |world: &World| {
+        world.change_secret(|data| {
+            let pem = theirs.certificate_pem().into_bytes();
+            data.insert(content::CA_CERTIFICATE.to_owned(), pem);
+            data.insert(content::CA_KEY.to_owned(), theirs.key_pem().into_bytes());
+        });
+    };
+    let (world, mut replica) = scene();
+    let leaf = replica.leaf();
+    put(&world);
+    replica.pass(start());
+    assert_eq!(replica.leaf(), leaf, "restored by one who knew");
+    put(&world);
+    let mut fresh = Stepped::new(&world, &settings(1));
+    fresh.pass(start());
+    assert!(!holds(&world, &theirs.certificate_pem()));
+    assert_eq!(fresh.serving.status.borrow().state, State::Serving);
+}
+
+#[test]
+fn what_the_secret_held_for_seconds_is_trusted_for_the_life_of_a_certificate_at_most() {
+    let (world, mut replica) = scene();
+    let pem = forged(364);
+    let before = world.secret();
+    add_to_secret(&world, &pem);
+    replica.pass(start());
+    assert!(holds(&world, &pem), "nobody can tell it from ours");
+    world.change_secret(|data| data.clone_from(&before));
+    for day in 0..90 {
+        // No process lives as long.
+        if day % 7 == 0 {
+            replica.restart();
+        }
+        replica.pass(start() + DAY * day);
+        assert!(
+            holds(&world, &pem),
+            "it might be ours, and in use: day {day}"
+        );
+    }
+    replica.pass(start() + DAY * 91);
+    assert!(!holds(&world, &pem));
+    let writes = world.writes();
+    replica.pass(start() + DAY * 91);
+    assert_eq!(writes, world.writes());
+}

@@ -228,6 +228,8 @@ pub(super) struct Stepped {
     pass: Option<Pass>,
     /// Its clock, apart from ours.
     pub(super) ahead: Duration,
+    /// What its clock shows.
+    clock: Arc<Mutex<SystemTime>>,
 }
 
 impl Stepped {
@@ -241,6 +243,7 @@ impl Stepped {
             idle: Some(replica),
             pass: None,
             ahead: Duration::ZERO,
+            clock: Arc::new(Mutex::new(SystemTime::UNIX_EPOCH)),
         }
     }
 
@@ -265,10 +268,12 @@ impl Stepped {
 
     /// Makes the next call; whether a pass ended with it.
     pub(super) fn step(&mut self, now: SystemTime) -> bool {
+        let now = now + self.ahead;
+        *self.clock.lock().unwrap() = now;
         if let Some(mut replica) = self.idle.take() {
-            let now = now + self.ahead;
+            let clock = Arc::clone(&self.clock);
             self.pass = Some(Box::pin(async move {
-                replica.pass(now).await;
+                replica.pass(now, &|| *clock.lock().unwrap()).await;
                 replica
             }));
             // Up to the first call, which nobody can tell from not starting.

@@ -1,0 +1,138 @@
+//! What discovery says of a kind
+//! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Discovery API").
+
+use serde::Deserialize;
+
+use super::client::Client;
+use super::error::CallError;
+use super::pool::KindName;
+use super::reduce::is_name;
+use crate::core::inventory::ObjectKind;
+
+/// The largest discovery document.
+const DISCOVERY_BYTES: usize = 4 * 1024 * 1024;
+
+/// Most versions of a group that are looked into.
+const MOST_VERSIONS: usize = 8;
+
+/// The version of every object of the core group.
+const CORE_VERSION: &str = "v1";
+
+#[derive(Deserialize)]
+struct Resources {
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: String,
+    kind: String,
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    preferred_version: Version,
+    #[serde(default)]
+    versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+}
+
+/// Looks a kind up. `None`: not served, cluster-scoped, or not to be listed and
+/// watched.
+///
+/// The version of the reference first; users write it, so where that does not
+/// serve the kind (any more), the group's preferred one and then its others.
+pub(super) async fn discover(
+    client: &Client,
+    kind: &KindName,
+) -> Result<Option<ObjectKind>, CallError> {
+    let found = in_version(client, kind, &kind.version).await?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    let versions = if kind.group.is_empty() {
+        vec![CORE_VERSION.to_owned()]
+    } else {
+        let path = format!("/apis/{}", kind.group);
+        let Some(group) = document::<Group>(client, &path).await? else {
+            return Ok(None);
+        };
+        let mut versions = vec![group.preferred_version.version];
+        for Version { version } in group.versions {
+            if versions.len() < MOST_VERSIONS && !versions.contains(&version) {
+                versions.push(version);
+            }
+        }
+        versions
+    };
+    for version in versions {
+        if version == *kind.version || !is_name(&version) {
+            continue;
+        }
+        let found = in_version(client, kind, &version).await?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+async fn in_version(
+    client: &Client,
+    kind: &KindName,
+    version: &str,
+) -> Result<Option<ObjectKind>, CallError> {
+    let (path, api_version) = if kind.group.is_empty() {
+        (format!("/api/{version}"), version.to_owned())
+    } else {
+        let api_version = format!("{}/{version}", kind.group);
+        (format!("/apis/{api_version}"), api_version)
+    };
+    let Some(Resources { resources }) = document(client, &path).await? else {
+        return Ok(None);
+    };
+    let is_it = |resource: &&Resource| {
+        let can = |verb: &str| resource.verbs.iter().any(|known| known == verb);
+        resource.kind == *kind.kind
+            && is_name(&resource.name)
+            && !resource.name.contains('.')
+            && resource.namespaced
+            && can("list")
+            && can("watch")
+    };
+    let found = resources.iter().find(is_it);
+    Ok(found.map(|resource| {
+        let name = if kind.group.is_empty() {
+            resource.name.clone()
+        } else {
+            format!("{}.{}", resource.name, kind.group)
+        };
+        ObjectKind::new(&name, &kind.kind, &api_version, true)
+    }))
+}
+
+/// A discovery document; `None`: not served.
+async fn document<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    path: &str,
+) -> Result<Option<T>, CallError> {
+    match client.get(path, "application/json", DISCOVERY_BYTES).await {
+        Ok(body) => serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| client.garbled(error)),
+        Err(CallError::NotFound { .. }) => Ok(None),
+        Err(CallError::Forbidden { text, .. }) => Err(CallError::Forbidden {
+            text,
+            remedy: "bind the ClusterRole system:discovery to the server's account".to_owned(),
+        }),
+        Err(error) => Err(error),
+    }
+}

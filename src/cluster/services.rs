@@ -1,0 +1,213 @@
+//! Which services select a pod: by an index, and within limits, because who
+//! may write pods and services of one namespace chooses both numbers.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::state::{KeptService, Key, Table};
+use crate::core::labels::Labels;
+
+/// Most services of one pod, in the order of their names.
+pub(super) const MOST_OF_A_POD: usize = 32;
+
+/// Most pairs of pod and service in all.
+const MOST_EDGES: usize = 1_000_000;
+
+/// Most comparisons for one namespace, and for all, in one snapshot: some
+/// tens and some hundreds of milliseconds.
+const MOST_CHECKS_OF_A_NAMESPACE: usize = 500_000;
+const MOST_CHECKS: usize = 4_000_000;
+
+/// How many pairs of a selector are looked at to find its rarest one.
+const PAIRS_LOOKED_AT: usize = 16;
+
+/// A text by where it lies: texts come from one pool, equal ones lie in one
+/// place.
+type Place = *const u8;
+
+/// Namespace, name and value of a label.
+type PairPlace = (Place, Place, Place);
+
+fn place(text: &Arc<str>) -> Place {
+    text.as_ptr()
+}
+
+/// A label set by where it lies, as texts do; empty ones are all alike.
+fn set_place(labels: &Labels) -> Option<Place> {
+    let (name, _) = labels.iter().next()?;
+    Some(std::ptr::from_ref(name).cast())
+}
+
+/// The services of one namespace with the same selector.
+struct Group<'a> {
+    selector: &'a Labels,
+    /// Places among the services: in the order of their names.
+    members: Vec<u32>,
+}
+
+/// The services, ready to be asked for those of a pod.
+pub(super) struct Services<'a> {
+    services: Vec<(&'a Key, &'a KeptService)>,
+    groups: Vec<Group<'a>>,
+    /// Groups by the rarest pair of their selector.
+    by_pair: HashMap<PairPlace, Vec<u32>>,
+    /// By namespace and label set: the pods of a workload share one.
+    found: HashMap<(Place, Option<Place>), Rc<[u32]>>,
+    spent: HashMap<Place, usize>,
+    checks_left: usize,
+    edges_left: usize,
+    /// The first thing that was left out, in words.
+    pub(super) left_out: Option<String>,
+}
+
+impl<'a> Services<'a> {
+    pub(super) fn of(table: &'a Table<KeptService>) -> Self {
+        let services: Vec<_> = table.iter().collect();
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut known: HashMap<(Place, Option<Place>), usize> = HashMap::new();
+        let mut rarity: HashMap<PairPlace, u32> = HashMap::new();
+        let mut namespaces = Vec::new();
+        for (index, (key, service)) in services.iter().enumerate() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let namespace = place(&key.0);
+            let group = *known
+                .entry((namespace, set_place(&service.selector)))
+                .or_insert_with(|| {
+                    for pair in pairs(namespace, &service.selector) {
+                        *rarity.entry(pair).or_default() += 1;
+                    }
+                    namespaces.push(namespace);
+                    groups.push(Group {
+                        selector: &service.selector,
+                        members: Vec::new(),
+                    });
+                    groups.len() - 1
+                });
+            groups[group].members.push(index);
+        }
+        let mut by_pair: HashMap<PairPlace, Vec<u32>> = HashMap::new();
+        for (index, (group, namespace)) in groups.iter().zip(namespaces).enumerate() {
+            let rarest = pairs(namespace, group.selector)
+                .min_by_key(|pair| rarity.get(pair).copied().unwrap_or_default());
+            if let Some(pair) = rarest {
+                let index = u32::try_from(index).unwrap_or(u32::MAX);
+                by_pair.entry(pair).or_default().push(index);
+            }
+        }
+        Self {
+            services,
+            groups,
+            by_pair,
+            found: HashMap::new(),
+            spent: HashMap::new(),
+            checks_left: MOST_CHECKS,
+            edges_left: MOST_EDGES,
+            left_out: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.services.len()
+    }
+
+    /// The service at a place that [`Services::selecting`] gave.
+    pub(super) fn get(&self, index: u32) -> Option<(&'a Key, &'a KeptService)> {
+        self.services.get(index as usize).copied()
+    }
+
+    /// The services that select a pod, as places, in the order of their names.
+    pub(super) fn selecting(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
+        let from = (place(&key.0), set_place(labels));
+        let found = match self.found.get(&from) {
+            Some(found) => Rc::clone(found),
+            None => {
+                let found = self.find(key, labels);
+                self.found.insert(from, Rc::clone(&found));
+                found
+            }
+        };
+        if found.len() > self.edges_left {
+            self.leave_out(|| {
+                format!(
+                    "services select pods more than {MOST_EDGES} times: those of pod {}/{} and of \
+                     others have no metrics of them: narrow the services' selectors",
+                    key.0, key.1
+                )
+            });
+            return Rc::new([]);
+        }
+        self.edges_left -= found.len();
+        found
+    }
+
+    fn find(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
+        let namespace = place(&key.0);
+        let allowed = self.allowance(namespace);
+        let (mut checks, mut selected, mut more) = (0, Vec::new(), false);
+        'labels: for (name, value) in labels.iter() {
+            checks += 1;
+            let at = (namespace, place(name), place(value));
+            for group in self.by_pair.get(&at).into_iter().flatten() {
+                checks += 1;
+                if checks > allowed {
+                    break 'labels;
+                }
+                let group = &self.groups[*group as usize];
+                if group.selects(labels) {
+                    more |= group.members.len() > MOST_OF_A_POD;
+                    selected.extend(group.members.iter().take(MOST_OF_A_POD));
+                }
+            }
+        }
+        *self.spent.entry(namespace).or_default() += checks;
+        self.checks_left = self.checks_left.saturating_sub(checks);
+        if checks > allowed {
+            self.leave_out(|| {
+                format!(
+                    "namespace {}: its services cannot be told apart by one label: those of pod \
+                     {} and of others there are incomplete: use fewer services with selectors of \
+                     several labels",
+                    key.0, key.1
+                )
+            });
+        }
+        selected.sort_unstable();
+        more |= selected.len() > MOST_OF_A_POD;
+        selected.truncate(MOST_OF_A_POD);
+        if more {
+            self.leave_out(|| {
+                format!(
+                    "pod {}/{}: more than {MOST_OF_A_POD} services select it: only the first of \
+                     them, by name, have metrics of it: narrow the selectors of the others",
+                    key.0, key.1
+                )
+            });
+        }
+        selected.into()
+    }
+
+    /// The comparisons that are left to a namespace.
+    fn allowance(&self, namespace: Place) -> usize {
+        let spent = self.spent.get(&namespace).copied().unwrap_or_default();
+        MOST_CHECKS_OF_A_NAMESPACE
+            .saturating_sub(spent)
+            .min(self.checks_left)
+    }
+
+    fn leave_out(&mut self, what: impl FnOnce() -> String) {
+        self.left_out.get_or_insert_with(what);
+    }
+}
+
+impl Group<'_> {
+    fn selects(&self, labels: &Labels) -> bool {
+        let mut pairs = self.selector.iter();
+        pairs.all(|(name, value)| labels.get(name) == Some(value))
+    }
+}
+
+fn pairs(namespace: Place, selector: &Labels) -> impl Iterator<Item = PairPlace> + '_ {
+    let pairs = selector.iter().take(PAIRS_LOOKED_AT);
+    pairs.map(move |(name, value)| (namespace, place(name), place(value)))
+}

@@ -1,0 +1,129 @@
+//! Services and pods in numbers that somebody chose.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use super::super::keep::Keep;
+use super::super::snapshot;
+use super::super::state::{Collection, Keeper, Shared};
+use super::fixture::{owners_of, pod};
+use crate::core::inventory::Inventory;
+
+#[derive(Default)]
+struct Cluster(Arc<Shared>);
+
+impl Cluster {
+    fn put(&self, collection: Collection, object: &Value) {
+        let mut keeper = Keeper {
+            shared: Arc::clone(&self.0),
+            collection,
+        };
+        keeper.put(&to_raw_value(object).unwrap()).unwrap();
+    }
+
+    fn pod(&self, pod: &Value) {
+        self.put(Collection::Pods, pod);
+    }
+
+    fn service(&self, name: &str, selector: &Value) {
+        let service = json!({"metadata": {"name": name, "namespace": "ml"},
+                             "spec": {"selector": selector}});
+        self.put(Collection::Services, &service);
+    }
+
+    fn inventory(&self) -> Inventory {
+        snapshot::inventory(&mut self.0.lock(), Instant::now())
+    }
+}
+
+/// One that asked for no GPU.
+fn plain(name: &str) -> Value {
+    let mut plain = pod(name);
+    plain["spec"]["containers"] = json!([{"name": "c"}]);
+    plain
+}
+
+#[test]
+fn a_pod_without_a_node_that_asked_for_no_gpu_has_no_services() {
+    let cluster = Cluster::default();
+    cluster.service("infer", &json!({"app": "infer"}));
+    let mut pending = plain("pending");
+    pending["spec"]["nodeName"] = Value::Null;
+    pending["status"] = json!({"phase": "Pending"});
+    cluster.pod(&pending);
+    cluster.pod(&plain("shares"));
+    cluster.pod(&pod("asks"));
+    let inventory = cluster.inventory();
+    assert!(owners_of(&inventory, "pending").is_empty());
+    // An exporter's labels may say that it holds one all the same.
+    assert_eq!(owners_of(&inventory, "shares"), ["services/infer"]);
+    assert_eq!(owners_of(&inventory, "asks"), ["services/infer"]);
+}
+
+#[test]
+fn of_many_services_a_pod_has_the_first_by_name() {
+    let cluster = Cluster::default();
+    for number in 0..50 {
+        cluster.service(&format!("b{number:03}"), &json!({"app": "infer"}));
+    }
+    cluster.service("a-one", &json!({"app": "infer", "tier": "x"}));
+    let mut one = pod("a");
+    one["metadata"]["labels"]["tier"] = "x".into();
+    cluster.pod(&one);
+    let owners = owners_of(&cluster.inventory(), "a");
+    assert_eq!(owners.len(), 32);
+    assert_eq!(owners[..2], ["services/a-one", "services/b000"]);
+    assert!(cluster.0.lock().told_services);
+}
+
+#[test]
+fn thousands_of_services_and_pods_of_one_namespace_stay_within_limits() {
+    let cluster = Cluster::default();
+    for number in 0..3000 {
+        let app = json!({"app": "infer"});
+        let alike = json!({"app": "infer", (format!("l{}", number % 40)): "x"});
+        let selector = if number % 2 == 0 { app } else { alike };
+        cluster.service(&format!("s{number:04}"), &selector);
+        let mut one = pod(&format!("p{number:04}"));
+        one["metadata"]["labels"]["number"] = number.to_string().into();
+        for label in 0..40 {
+            one["metadata"]["labels"][format!("l{label}")] = "x".into();
+        }
+        cluster.pod(&one);
+    }
+    let inventory = cluster.inventory();
+    let edges: usize = inventory.pods.iter().map(|pod| pod.owners.len()).sum();
+    assert!(edges <= 3000 * 32, "{edges}");
+    assert_eq!(owners_of(&inventory, "p2999").len(), 32);
+}
+
+#[test]
+fn services_that_no_label_tells_apart_end_the_comparisons_and_not_the_rest() {
+    let cluster = Cluster::default();
+    // Every pair is in half of the selectors.
+    for number in 0..4096_u32 {
+        let bit = |bit: u32| (format!("b{bit}"), json!((number >> bit & 1).to_string()));
+        let selector: serde_json::Map<_, _> = (0..12).map(bit).collect();
+        cluster.service(&format!("s{number:04}"), &Value::Object(selector));
+    }
+    for number in 0..300_u32 {
+        let mut one = pod(&format!("p{number:03}"));
+        for bit in 0..11 {
+            one["metadata"]["labels"][format!("b{bit}")] = (number >> bit & 1).to_string().into();
+        }
+        cluster.pod(&one);
+    }
+    let mut elsewhere = pod("other");
+    elsewhere["metadata"]["namespace"] = "other".into();
+    cluster.pod(&elsewhere);
+    let service = json!({"metadata": {"name": "s", "namespace": "other"},
+                         "spec": {"selector": {"app": "infer"}}});
+    cluster.put(Collection::Services, &service);
+    let inventory = cluster.inventory();
+    assert!(cluster.0.lock().told_services);
+    let other = inventory.pod("other", "other").unwrap();
+    assert_eq!(other.owners.len(), 1);
+}
