@@ -312,6 +312,17 @@ impl Beside {
         let board = Board::default();
         let watches = Watches::start(client, &board);
         self.show_board("cluster-objects", Weight::Readiness, &board);
+        let all = board.clone();
+        self.telemetry
+            .health
+            .ask("watches", Weight::Detail, move || {
+                let unwell = all.unwell().into_iter();
+                let words = unwell.map(|(watch, reason)| format!("{watch}: {reason}"));
+                match words.reduce(|one, other| format!("{one}; {other}")) {
+                    Some(words) => State::Failed(words),
+                    None => State::Ok,
+                }
+            });
         numbers::of_watches(&self.telemetry.metrics, &board, &WATCHED);
         let specs = metrics::built_in().into_iter();
         let specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();

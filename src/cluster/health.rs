@@ -106,6 +106,22 @@ impl Board {
             .collect()
     }
 
+    /// Every watch that is not followed at the moment, and why; values are
+    /// served all the same.
+    #[must_use]
+    pub fn unwell(&self) -> Vec<(Arc<str>, String)> {
+        let inner = self.lock();
+        let watches = inner.watches.values();
+        watches
+            .filter_map(|watch| match &watch.state {
+                WatchState::Waiting { reason } | WatchState::Broken { reason, .. } => {
+                    Some((Arc::clone(&watch.name), reason.clone()))
+                }
+                WatchState::Synced => None,
+            })
+            .collect()
+    }
+
     /// Enters a watch; it leaves the board when the reporter is dropped.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
@@ -331,8 +347,10 @@ mod tests {
             "what is known is kept, and served"
         );
         assert!(matches!(state(&board, "pods"), WatchState::Broken { .. }));
+        assert_eq!(board.unwell().len(), 1, "and said to be away");
         pods.well();
         assert_eq!(state(&board, "pods"), WatchState::Synced);
+        assert!(board.unwell().is_empty());
     }
 
     #[test]

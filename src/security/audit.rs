@@ -13,6 +13,7 @@ use http::header::{ACCEPT, HeaderName, USER_AGENT};
 use http::{HeaderMap, Method, Request, Uri};
 use tokio::time::Instant;
 
+use super::authorize::is_open;
 use super::denied::{Answer, Denied};
 use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
@@ -110,6 +111,8 @@ impl Trail {
         let denied = answer.extensions().get::<Denied>();
         let code = answer.status();
         let fault = match (denied, code.is_server_error()) {
+            // A health check that says no was answered: the log has its reason.
+            (None, true) if is_open(self.what()) => return,
             (_, true) => Fault::Ours,
             (Some(_), false) => Fault::Theirs,
             (None, false) => return,

@@ -24,8 +24,8 @@ use tokio::io::AsyncWriteExt;
 use tower::ServiceExt;
 
 use super::fixture::Fixture;
-use super::{V2, status};
-use crate::api;
+use super::{NOW, V2, status};
+use crate::api::{self, Api};
 use crate::security::Guard;
 use crate::security::counters::Counters;
 use crate::security::identity::Identity;
@@ -36,6 +36,7 @@ use crate::security::trust::TrustStore;
 use crate::serve::certs::{Authority, Issued};
 use crate::serve::listener::Limits;
 use crate::serve::tls::ClientAuth;
+use crate::telemetry::Telemetry;
 use crate::testing::fake_reviewer::FakeReviewer;
 use crate::testing::test_server::{Answer, TestServer, read_answer, validity};
 
@@ -58,6 +59,7 @@ struct Scene {
     reviewer: Arc<FakeReviewer>,
     counters: Arc<Counters>,
     fixture: Arc<Fixture>,
+    telemetry: Telemetry,
     served: Arc<Mutex<Vec<Served>>>,
     /// Seconds that the server's clock is ahead.
     ahead: Arc<AtomicU64>,
@@ -115,7 +117,8 @@ impl Scene {
         let fixture = Arc::new(Fixture::new());
         let served = Arc::new(Mutex::new(Vec::new()));
         let ahead = Arc::new(AtomicU64::new(0));
-        let api = super::api(&fixture);
+        let telemetry = Telemetry::new();
+        let api = Api::new(fixture.clone(), || NOW, telemetry.clone());
         let recorded = served.clone();
         let handler = tower::service_fn(move |request: Request<()>| {
             let (api, recorded) = (api.clone(), recorded.clone());
@@ -152,6 +155,7 @@ impl Scene {
             reviewer,
             counters,
             fixture,
+            telemetry,
             served,
             ahead,
             server,

@@ -1,6 +1,7 @@
 use super::log::logging;
 use super::*;
 use crate::security::denied::Verdict;
+use crate::telemetry::health::{State, Weight};
 use crate::testing::fake_reviewer::Mood;
 
 async fn bearer(scene: &Scene, token: &str) -> Answer {
@@ -176,6 +177,19 @@ async fn s072_a_token_is_nowhere_to_be_read() {
     assert!(ours.contains("unauthenticated"), "{ours}");
     // Also at the finest level, also from the libraries.
     assert!(!ours.contains("SECRET"), "{ours}");
+}
+
+#[tokio::test]
+async fn a_readiness_check_that_says_no_is_no_failed_request() {
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let scene = Scene::new().await;
+    let waiting = State::Waiting("pods".to_owned());
+    let health = &scene.telemetry.health;
+    let _check = health.register("cluster-objects", Weight::Readiness, waiting);
+    let answer = scene.direct("/readyz", &[]).await;
+    assert_eq!(answer.status, 500);
+    let text = log.text();
+    assert!(!text.contains("request failed"), "{text}");
 }
 
 #[tokio::test]
