@@ -5,4 +5,5 @@ pub(crate) mod fake_kube;
 pub(crate) mod fake_prometheus;
 pub(crate) mod fake_registry;
 pub(crate) mod fake_reviewer;
+pub(crate) mod log;
 pub(crate) mod test_server;

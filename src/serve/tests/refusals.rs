@@ -1,58 +1,25 @@
 //! What the listener refuses leaves a line in the log.
 
-use std::io;
-use std::sync::Mutex;
-
-use tracing_subscriber::fmt::MakeWriter;
-
 use super::frames::until;
 use super::*;
+use crate::testing::log::{Log, logging};
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn refusals(&self) -> Vec<String> {
-        let text = String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned();
-        let lines = text.lines().filter(|line| line.contains("request refused"));
-        lines.map(str::to_owned).collect()
-    }
+fn refusals(log: &Log) -> Vec<String> {
+    let text = log.text();
+    let lines = text.lines().filter(|line| line.contains("request refused"));
+    lines.map(str::to_owned).collect()
 }
 
 #[tokio::test]
 async fn what_is_refused_before_the_service_has_a_line() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = logging(tracing::Level::INFO);
     let limits = Limits {
         read: Duration::from_millis(200),
         ..Limits::default()
     };
     let (server, _) = start(limits, Duration::ZERO).await;
     assert_eq!(server.raw(GET).await.status, 200);
-    assert_eq!(log.refusals(), [""; 0]);
+    assert_eq!(refusals(&log), [""; 0]);
     let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(2000));
     let cases = [
@@ -77,8 +44,8 @@ async fn what_is_refused_before_the_service_has_a_line() {
     ];
     for (count, (request, status, words)) in cases.into_iter().enumerate() {
         assert_eq!(server.raw(request.as_bytes()).await.status, status);
-        until("a line", || log.refusals().len() > count).await;
-        let lines = log.refusals();
+        until("a line", || refusals(&log).len() > count).await;
+        let lines = refusals(&log);
         assert_eq!(lines.len(), count + 1, "{lines:?}");
         let line = lines.last().unwrap();
         assert!(

@@ -6,11 +6,11 @@ use http_body_util::Full;
 use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
-use super::log::logging;
 use super::*;
 use crate::security::denied::Verdict;
 use crate::security::layer::Inner;
 use crate::testing::fake_reviewer::Mood;
+use crate::testing::log::logging;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 

@@ -7,7 +7,6 @@ mod certificates;
 mod floods;
 mod headers;
 mod limits;
-mod log;
 mod tokens;
 mod transport;
 mod trust;

@@ -1,8 +1,8 @@
-use super::log::logging;
 use super::*;
 use crate::security::denied::Verdict;
 use crate::telemetry::health::{State, Weight};
 use crate::testing::fake_reviewer::Mood;
+use crate::testing::log::logging;
 
 async fn bearer(scene: &Scene, token: &str) -> Answer {
     let value = format!("Bearer {token}");

@@ -7,7 +7,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// What was logged.
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -29,12 +29,14 @@ impl<'w> MakeWriter<'w> for Log {
 }
 
 impl Log {
-    pub(super) fn text(&self) -> String {
+    /// Everything so far.
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 }
 
-pub(super) fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
+/// Takes in what this thread logs from now on.
+pub(crate) fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
