@@ -140,6 +140,19 @@ impl Engine {
         loop {
             let wait = pace.due().since(clock::now());
             self.heartbeat.back_within(wait + LONGEST_ROUND);
+            // Instants come while the source is left alone: what is known goes on
+            // to be computed, or values would end and come again.
+            let beat = self.interval();
+            if beat < wait {
+                tokio::select! {
+                    () = tokio::time::sleep(beat) => self.publish_what_is_known(),
+                    _ = stop.wait_for(|stop| *stop) => {
+                        self.heartbeat.done();
+                        return;
+                    }
+                }
+                continue;
+            }
             let round = tokio::select! {
                 round = async {
                     tokio::time::sleep(wait).await;
@@ -150,13 +163,7 @@ impl Engine {
                     return;
                 }
             };
-            // Windows that were emptied to be filled again, and then were not,
-            // must not replace what is known: the last snapshot stands, and ages
-            // by its own times.
-            let emptied = self.pipeline.is_refilling(clock::now());
-            if !emptied || self.provider.snapshot().is_none() {
-                self.publish();
-            }
+            self.publish_what_is_known();
             pace.set_interval(self.interval());
             match round {
                 Round::Complete => pace.succeeded(clock::now()),
@@ -264,6 +271,15 @@ impl Engine {
             tracing::info!("{notice}");
         }
         settled.refill
+    }
+
+    /// Windows that were emptied to be filled again, and then were not, must not
+    /// replace what is known: the last snapshot stands, and ages by its own times.
+    fn publish_what_is_known(&mut self) {
+        let emptied = self.pipeline.is_refilling(clock::now());
+        if !emptied || self.provider.snapshot().is_none() {
+            self.publish();
+        }
     }
 
     fn publish(&mut self) {

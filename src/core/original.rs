@@ -152,8 +152,8 @@ impl Original {
 
     /// The mean over the instants in `(now - window, now]`, and how many there
     /// were. Instants without any reading count 0, as the original's
-    /// `or vector(0)`, but not those before the first reading in the window:
-    /// what was before is not known, and unknown is not zero.
+    /// `or vector(0)`, but not those before the first or after the last reading:
+    /// what is not known is not zero.
     #[must_use]
     pub fn mean(&self, now: Timestamp, window_ms: i64) -> Option<Mean> {
         let last = now.millis().div_euclid(STEP_MS);
@@ -164,6 +164,9 @@ impl Original {
         };
         let answered = |index: &i64| cell(*index).is_some_and(|cell| cell.answered > 0);
         let first = (start..=last).find(answered)?;
+        // Nor are there zeros after the last reading: it is served until it has
+        // lasted long enough, not thinned.
+        let last = (first..=last).rfind(answered)?;
         let means = (first..=last).map(|index| cell(index).map_or(0.0, |cell| cell.mean()));
         let sum: f64 = means.sum();
         let instants = last - first + 1;
