@@ -14,7 +14,9 @@ all: lint test
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
 	@$(MAKE) --no-print-directory -j2 controlplane programs
-	$(CARGO) test --locked --all-targets
+	$(CARGO) test --locked --lib --bins --benches
+	@# They wait more than they work: for windows, autoscalers, outages.
+	$(CARGO) test --locked --test e2e -- --test-threads=4
 	$(CARGO) test --locked --doc
 
 lint: cargo-deny
