@@ -127,7 +127,7 @@ fn inventories(fleet: &Fleet, moments: &[Timestamp], from: Timestamp) -> String 
             let mut labels = format!(
                 "moment=\"{}\",gpu=\"{}\",ns=\"{}\",po=\"{}\",pn=\"{}\"",
                 moment_label(*at),
-                pod.requests_gpu,
+                pod.requests_gpu(),
                 pod.namespace,
                 pod.name,
                 pod.node.as_deref().unwrap_or_default(),

@@ -71,6 +71,8 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
     let inventory = Inventory {
         authority: Authority::Cluster,
         pods,
+        departed: Vec::new(),
+        exporter_nodes: Vec::new(),
         namespaces: cluster_objects(&state.namespaces),
         nodes: cluster_objects(&state.nodes),
         workloads,
@@ -94,7 +96,8 @@ fn cut((namespace, name): &Key, pod: &KeptPod, owners: Vec<u32>) -> Pod {
         phase: pod.phase,
         terminating: pod.terminating,
         started: pod.started,
-        requests_gpu: pod.requests_gpu,
+        running_since: None,
+        gpus: u32::from(pod.requests_gpu),
         owners,
     }
 }
@@ -103,6 +106,7 @@ fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
     let object = |((_, name), object): (&Key, &KeptObject)| ClusterObject {
         name: Arc::clone(name),
         labels: object.labels.clone(),
+        created: None,
     };
     table.iter().map(object).collect()
 }
@@ -134,6 +138,7 @@ impl<'a> Walk<'a> {
                 namespace: Arc::clone(&key.0),
                 name: Arc::clone(&key.1),
                 labels: labels.clone(),
+                created: None,
             });
             u32::try_from(self.workloads.len() - 1).unwrap_or(u32::MAX)
         })

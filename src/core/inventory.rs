@@ -90,8 +90,11 @@ pub struct Pod {
     /// `status.startTime`: samples before it belong to a predecessor of the
     /// same name (`dcgm.md` §3.5 row D).
     pub started: Option<Timestamp>,
-    /// Whether a container requests a GPU resource.
-    pub requests_gpu: bool,
+    /// When its containers came to run; `None` while none does. From then on
+    /// (and a little) readings of its GPUs are expected.
+    pub running_since: Option<Timestamp>,
+    /// How many GPU devices (whole GPUs, MIG instances, replicas) it requests.
+    pub gpus: u32,
     /// Indices into [`Inventory::workloads`]: its controller, the controller's
     /// controller, and so on.
     pub owners: Vec<u32>,
@@ -102,6 +105,12 @@ impl Pod {
     #[must_use]
     pub fn is_live(&self) -> bool {
         !self.terminating && self.phase != PodPhase::Finished
+    }
+
+    /// Whether a container requests a GPU resource.
+    #[must_use]
+    pub const fn requests_gpu(&self) -> bool {
+        self.gpus > 0
     }
 }
 
@@ -117,6 +126,9 @@ pub struct Workload {
     pub name: Arc<str>,
     /// Its labels.
     pub labels: Labels,
+    /// `metadata.creationTimestamp`: readings before it belong to a predecessor
+    /// of the same name.
+    pub created: Option<Timestamp>,
 }
 
 /// A cluster-scoped object: a namespace or a node.
@@ -126,6 +138,9 @@ pub struct ClusterObject {
     pub name: Arc<str>,
     /// Its labels.
     pub labels: Labels,
+    /// `metadata.creationTimestamp`: readings before it belong to a predecessor
+    /// of the same name.
+    pub created: Option<Timestamp>,
 }
 
 /// Whether the inventory is the cluster's word or a guess.
@@ -147,6 +162,12 @@ pub struct Inventory {
     pub authority: Authority,
     /// Pods, sorted by namespace and name, each pair once.
     pub pods: Vec<Pod>,
+    /// Pods that went, as last seen, for as long as readings of theirs may
+    /// count; sorted by namespace and name, of several of one name the one that
+    /// went last first.
+    pub departed: Vec<Pod>,
+    /// Nodes that have an exporter's pod, running or not; sorted.
+    pub exporter_nodes: Vec<Arc<str>>,
     /// Namespaces, sorted by name.
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.

@@ -91,7 +91,8 @@ impl Controls {
                     phase: PodPhase::Running,
                     terminating: false,
                     started: None,
-                    requests_gpu: true,
+                    running_since: None,
+                    gpus: 1,
                     owners: Vec::new(),
                 };
                 inventory.pods.insert(place, pod);

@@ -124,7 +124,8 @@ impl Fleet {
             phase: PodPhase::Running,
             terminating: false,
             started: Some(self.scenario.epoch - std::time::Duration::from_secs(864_000)),
-            requests_gpu: false,
+            running_since: None,
+            gpus: 0,
             owners: vec![exporters],
         }));
         pods.sort_by(|left, right| {
@@ -134,6 +135,8 @@ impl Fleet {
         namespaces.push("gpu-operator".into());
         namespaces.sort();
         Inventory {
+            departed: Vec::new(),
+            exporter_nodes: Vec::new(),
             authority: Authority::Cluster,
             pods,
             namespaces: namespaces.iter().map(namespace).collect(),
@@ -146,6 +149,7 @@ impl Fleet {
         let object = |node: &super::fleet::Node| {
             let name: Arc<str> = node.name.as_str().into();
             ClusterObject {
+                created: None,
                 labels: Labels::from_pairs([
                     ("kubernetes.io/hostname", Arc::clone(&name)),
                     ("nvidia.com/gpu.present", "true".into()),
@@ -178,7 +182,8 @@ impl Fleet {
             phase: if running { PodPhase::Running } else { finished },
             terminating: false,
             started: Some(pod.from),
-            requests_gpu: true,
+            running_since: None,
+            gpus: 1,
             owners: pod.owners.clone(),
         })
     }
@@ -187,6 +192,7 @@ impl Fleet {
 fn exporter_workload() -> Workload {
     let (resource, kind, api_version) = DAEMON_SET;
     Workload {
+        created: None,
         kind: ObjectKind::new(resource, kind, api_version, true),
         namespace: "gpu-operator".into(),
         name: "nvidia-dcgm-exporter".into(),
@@ -196,6 +202,7 @@ fn exporter_workload() -> Workload {
 
 fn namespace(name: &Arc<str>) -> ClusterObject {
     ClusterObject {
+        created: None,
         name: Arc::clone(name),
         labels: Labels::from_pairs([("kubernetes.io/metadata.name", Arc::clone(name))]),
     }

@@ -255,6 +255,7 @@ impl Workloads {
     fn add(&mut self, kind: Kind, namespace: &Arc<str>, name: &str, app: &Arc<str>) -> u32 {
         let (resource, kind, api_version) = kind;
         self.table.push(Workload {
+            created: None,
             kind: ObjectKind::new(resource, kind, api_version, true),
             namespace: Arc::clone(namespace),
             name: name.into(),

@@ -185,7 +185,7 @@ pub(super) fn standing(line: &Line, nodes: &[String], inventory: &Inventory) -> 
             Standing::Gone
         };
     };
-    if line.bare && !pod.requests_gpu && !line.proven {
+    if line.bare && !pod.requests_gpu() && !line.proven {
         return Standing::Nobody;
     }
     if !pod.is_live() {

@@ -24,7 +24,7 @@ async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
     let pod = inventory.pod("ml", "a").unwrap();
     assert_eq!(pod.node.as_deref(), Some("n1"));
     assert_eq!(pod.labels.get("app"), Some("infer"));
-    assert_eq!((pod.phase, pod.requests_gpu), (PodPhase::Running, true));
+    assert_eq!((pod.phase, pod.requests_gpu()), (PodPhase::Running, true));
     assert_eq!(pod.started, Some(Timestamp::from_secs(1_795_255_200)));
     assert_eq!(inventory.namespaces[0].labels.get("team"), Some("a"));
     assert_eq!(&*inventory.nodes[0].name, "n1");

@@ -37,7 +37,7 @@ pub(super) fn standing<'a>(
     };
     // Bare labels stand on idle devices too, and then they are the exporter's:
     // only a pod that asked for GPUs (or a series that proves it) holds one.
-    if bare && !pod.requests_gpu && !row.proven {
+    if bare && !pod.requests_gpu() && !row.proven {
         return (Standing::Nobody, None);
     }
     if !pod.is_live() {

@@ -207,6 +207,7 @@ mod tests {
         store.register(&series(SignalId::GPU_UTIL, &[(0, "z-node")], ""));
         store.register(&series(SignalId::FB_USED, &[(8, "a-node")], ""));
         let node = |name: &str| ClusterObject {
+            created: None,
             name: name.into(),
             labels: Labels::default(),
         };

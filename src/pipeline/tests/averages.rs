@@ -154,7 +154,7 @@ fn section_2_1_an_unheld_gpu_is_never_booked_on_the_exporter() {
         .mcu(idle, "7 7 7 7")
         .cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
     let mut inventory = (*scene.inventory).clone();
-    inventory.pods[0].requests_gpu = false;
+    inventory.pods[0].gpus = 0;
     scene.inventory = inventory.into();
     let answers = scene.provider();
     assert_eq!(answers.flagship("pods monitoring/gpu-exp-9xk2f"), None);
@@ -173,6 +173,7 @@ fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
         .cluster(&[("n/p", None)]);
     let mut inventory = (*scene.inventory).clone();
     inventory.nodes.push(crate::core::inventory::ClusterObject {
+        created: None,
         name: "node-2".into(),
         labels: Default::default(),
     });

@@ -152,10 +152,12 @@ impl Scene {
         let mut inventory = Inventory {
             authority: Authority::Cluster,
             nodes: vec![ClusterObject {
+                created: None,
                 name: "node-1".into(),
                 labels: Labels::default(),
             }],
             workloads: vec![Workload {
+                created: None,
                 kind: ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true),
                 namespace: "n".into(),
                 name: "d".into(),
@@ -173,7 +175,8 @@ impl Scene {
                 phase: PodPhase::Running,
                 terminating: false,
                 started: started.map(at),
-                requests_gpu: true,
+                running_since: None,
+                gpus: 1,
                 owners: vec![0],
             });
         }

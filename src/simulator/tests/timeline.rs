@@ -129,7 +129,7 @@ fn inventories_are_sorted_and_owners_lead_to_their_tops() {
             ];
             assert!(known.contains(&kinds.as_slice()), "{kinds:?}");
         }
-        let exporters = inventory.pods.iter().filter(|pod| !pod.requests_gpu);
+        let exporters = inventory.pods.iter().filter(|pod| !pod.requests_gpu());
         assert_eq!(exporters.count(), 14);
     }
 }
