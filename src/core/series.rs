@@ -110,6 +110,16 @@ pub struct SeriesInfo {
     pub nodes: Vec<NodeName>,
     /// The scrape job: intervals and units are judged per job.
     pub job: Arc<str>,
+    /// Who wrote it: the job and the external labels, as one text.
+    pub source: Arc<str>,
+    /// The scrape target; with the source it tells targets apart.
+    pub instance: Arc<str>,
+    /// The cluster that its labels name: `cluster=prod`, several parted by
+    /// commas.
+    pub cluster: Option<Arc<str>>,
+    /// Whether the labels are those of one process' share of the device; it is
+    /// one where the target writes a line of the device itself beside it.
+    pub per_process: bool,
     /// All labels but the name.
     pub labels: Labels,
 }

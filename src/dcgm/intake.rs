@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use super::origin;
 use super::schemes::{self, ExporterIdentity};
 use crate::core::batch::{Batch, SeriesKey};
 use crate::core::labels::Labels;
@@ -190,7 +191,16 @@ impl Intake {
             proven: claim.proven,
             suspect: claim.suspect,
             nodes: schemes::nodes(labels),
-            job: labels.get_ignore_case("job").unwrap_or_default().into(),
+            job: self.intern(labels.get_ignore_case("job").unwrap_or_default().into()),
+            source: self.intern(origin::source(labels).into()),
+            instance: self.intern(
+                labels
+                    .get_ignore_case("instance")
+                    .unwrap_or_default()
+                    .into(),
+            ),
+            cluster: origin::cluster(labels).map(|cluster| self.intern(cluster.into())),
+            per_process: origin::is_per_process(labels, signal),
             labels: labels_kept,
         })
     }

@@ -3,4 +3,5 @@
 pub mod fields;
 pub mod intake;
 pub mod metrics;
+pub mod origin;
 pub mod schemes;

@@ -79,7 +79,7 @@ pub struct Claim {
 }
 
 /// A label's value, case of the name ignored, empty values absent.
-fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels
         .get_ignore_case(name)
         .filter(|value| !value.is_empty())

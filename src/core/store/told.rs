@@ -171,6 +171,10 @@ mod tests {
                 })
                 .collect(),
             job: "dcgm".into(),
+            source: "dcgm".into(),
+            instance: "node:9400".into(),
+            cluster: None,
+            per_process: false,
             labels: Labels::from_pairs([("label", label)]),
         }
     }
