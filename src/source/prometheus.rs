@@ -16,7 +16,7 @@ use super::credentials::{TlsMaterial, authorize};
 use super::decode::{self, DecodeError, KeyHasher};
 use super::error::{Error, excerpt};
 use super::query;
-use crate::config::{PrometheusSettings, Verb};
+use crate::config::{Compression, PrometheusSettings, Verb};
 use crate::core::batch::Batch;
 use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
@@ -171,10 +171,16 @@ impl Prometheus {
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form),
         };
+        // An answer that comes packed all the same is unpacked by its header.
+        let encoding = match self.settings.compression {
+            Compression::None => "identity",
+            Compression::Gzip => "gzip",
+        };
         // Configured headers go last: one of them may replace `Authorization`.
         let request = authorize(&self.settings.auth, request)
             .await?
             .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
         request.send().await.map_err(|error| self.transport(&error))
     }

@@ -334,11 +334,28 @@ fn gzip(text: &str) -> Vec<u8> {
 async fn a_compressed_answer_is_unpacked_and_a_broken_one_truncated() {
     let (fake, mut probe) = probe().await;
     let packed = gzip(ONE);
+    // Not asked for, and it comes: some proxies pack everything.
     fake.answer_with(200, &[("content-encoding", "gzip")], packed.clone());
     assert_eq!(probe.fetch().await.unwrap().bytes, ONE.len());
-    assert_eq!(fake.last_request().header("accept-encoding"), Some("gzip"));
     fake.answer_with(200, &[("content-encoding", "gzip")], packed[..40].to_vec());
     probe.fails(ErrorKind::Truncated).await;
+}
+
+#[tokio::test]
+async fn answers_are_asked_for_as_they_are_unless_compression_is_set() {
+    let fake = FakePrometheus::start().await;
+    let mut settings = settings(&fake.url());
+    Probe::new(settings.clone()).fetch().await.unwrap();
+    let asked = || {
+        fake.last_request()
+            .header("accept-encoding")
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(asked(), "identity");
+    settings.compression = Compression::Gzip;
+    Probe::new(settings).fetch().await.unwrap();
+    assert_eq!(asked(), "gzip");
 }
 
 #[tokio::test]
