@@ -15,7 +15,7 @@ use super::Fetched;
 use super::credentials::{TlsMaterial, authorize};
 use super::decode::{self, DecodeError, KeyHasher};
 use super::error::{Error, excerpt};
-use super::query;
+use super::query::{self, Devices};
 use crate::config::{Compression, PrometheusSettings, Verb};
 use crate::core::batch::Batch;
 use crate::core::signal::SignalSpec;
@@ -99,11 +99,41 @@ impl Prometheus {
         now: Timestamp,
         batch: &mut Batch,
     ) -> Result<Fetched, Error> {
+        let selector = self.selector(spec, Devices::All, range);
+        self.ask(spec, &selector, (at, now), batch).await
+    }
+
+    /// The same for the first device of each target alone.
+    ///
+    /// # Errors
+    /// As for [`Self::fetch`].
+    pub async fn fetch_sample(
+        &mut self,
+        spec: &SignalSpec,
+        at: Timestamp,
+        range: Duration,
+        now: Timestamp,
+        batch: &mut Batch,
+    ) -> Result<Fetched, Error> {
+        let selector = self.selector(spec, Devices::First, range);
+        self.ask(spec, &selector, (at, now), batch).await
+    }
+
+    fn selector(&self, spec: &SignalSpec, devices: Devices, range: Duration) -> String {
+        query::range_selector(spec, &self.settings.matchers, devices, range)
+    }
+
+    async fn ask(
+        &mut self,
+        spec: &SignalSpec,
+        selector: &str,
+        (at, now): (Timestamp, Timestamp),
+        batch: &mut Batch,
+    ) -> Result<Fetched, Error> {
         let buffer = batch.take_text();
         batch.reset(spec.id, Bytes::new());
         self.renew().await;
-        let selector = query::range_selector(spec, &self.settings.matchers, range);
-        let form = query::form(&selector, at, self.settings.timeout);
+        let form = query::form(selector, at, self.settings.timeout);
         let asked = Instant::now();
         let response = self.send(form).await?;
         let clock_skew = clock_skew(&response, now, asked.elapsed());

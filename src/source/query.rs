@@ -10,12 +10,33 @@ use crate::core::duration::format_duration;
 use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 
+/// The label by which exporters number the GPUs of their node.
+pub const GPU_NUMBER: &str = "gpu";
+
+/// The number that every node with a GPU has.
+pub const FIRST_GPU: &str = "0";
+
+/// Which devices of a target are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// All of them.
+    All,
+    /// The first alone: enough to learn when a target is scraped, at the cost
+    /// of an eighth of the answer or less.
+    First,
+}
+
 /// `{__name__=~"A|B|a|b"}[30s]`: all spellings of the signal's name at once,
 /// also in lower case as managed stores hand them out, and `matchers` as exact
 /// labels. A plain alternation of literals, which Prometheus looks up as a set
 /// instead of running an expression over every name it knows.
 #[must_use]
-pub fn range_selector(spec: &SignalSpec, matchers: &[(String, String)], range: Duration) -> String {
+pub fn range_selector(
+    spec: &SignalSpec,
+    matchers: &[(String, String)],
+    devices: Devices,
+    range: Duration,
+) -> String {
     let names: BTreeSet<String> = spec
         .wire_names
         .iter()
@@ -24,7 +45,9 @@ pub fn range_selector(spec: &SignalSpec, matchers: &[(String, String)], range: D
         .collect();
     let names: Vec<String> = names.into_iter().collect();
     let mut query = format!("{{__name__=~\"{}\"", string_literal(&names.join("|")));
-    for (label, value) in matchers {
+    let first = (devices == Devices::First).then_some((GPU_NUMBER, FIRST_GPU));
+    let matchers = matchers.iter().map(|(label, value)| (&**label, &**value));
+    for (label, value) in matchers.chain(first) {
         // Writing to a String cannot fail.
         let _ = write!(query, ",{label}=\"{}\"", string_literal(value));
     }
@@ -107,6 +130,7 @@ mod tests {
             range_selector(
                 &spec(&["DCGM_A", "dcgm_a", "DCGM_B"]),
                 &[],
+                Devices::All,
                 Duration::from_secs(90)
             ),
             r#"{__name__=~"DCGM_A|DCGM_B|dcgm_a|dcgm_b"}[1m30s]"#
@@ -117,8 +141,13 @@ mod tests {
     fn names_and_matchers_are_escaped() {
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
-            range_selector(&spec(&["dcgm.a+"]), &matchers, Duration::ZERO),
-            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n"}[1ms]"#
+            range_selector(
+                &spec(&["dcgm.a+"]),
+                &matchers,
+                Devices::First,
+                Duration::ZERO
+            ),
+            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",gpu="0"}[1ms]"#
         );
     }
 
