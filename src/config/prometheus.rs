@@ -29,6 +29,8 @@ pub struct PrometheusSettings {
     pub timeout: Duration,
     /// Whether answers may come compressed.
     pub compression: Compression,
+    /// How metric names may be matched.
+    pub name_matching: NameMatching,
     /// The largest answer taken, after decompression.
     pub max_body_bytes: usize,
     /// Labels every series must have with exactly this value: in stores that
@@ -67,6 +69,7 @@ impl PrometheusSettings {
             verb: Verb::default(),
             timeout: Self::DEFAULT_TIMEOUT,
             compression: Compression::default(),
+            name_matching: NameMatching::default(),
             max_body_bytes: Self::DEFAULT_MAX_BODY_BYTES,
             matchers: Vec::new(),
         }
@@ -149,6 +152,17 @@ pub enum Compression {
     Gzip,
 }
 
+/// How metric names are matched in queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameMatching {
+    /// All spellings of a name in one query; each by itself once the store
+    /// refuses that.
+    #[default]
+    Auto,
+    /// Each spelling by itself: for stores that match names by equality only.
+    Exact,
+}
+
 /// Why a text is no address of a Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no URL: write http://host:port")]
@@ -218,6 +232,10 @@ pub(super) fn resolve(
     if let Some(compression) = &raw.compression {
         let choices = [("none", Compression::None), ("gzip", Compression::Gzip)];
         settings.compression = value::choice("prometheus.compression", compression, &choices)?;
+    }
+    if let Some(matching) = &raw.name_matching {
+        let choices = [("auto", NameMatching::Auto), ("exact", NameMatching::Exact)];
+        settings.name_matching = value::choice("prometheus.nameMatching", matching, &choices)?;
     }
     if let Some(bytes) = &raw.max_body_bytes {
         settings.max_body_bytes = value::count("prometheus.maxBodyBytes", bytes)?;

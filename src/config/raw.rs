@@ -36,6 +36,7 @@ pub(super) struct Prometheus {
     pub(super) verb: Option<Text>,
     pub(super) timeout: Option<Text>,
     pub(super) compression: Option<Text>,
+    pub(super) name_matching: Option<Text>,
     pub(super) max_body_bytes: Option<Text>,
     #[serde(default)]
     pub(super) matchers: BTreeMap<String, Text>,

@@ -1,4 +1,4 @@
-//! The one query per signal and poll, and the address it goes to. Pure.
+//! The query for a signal, and the address it goes to. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,25 +26,41 @@ pub enum Devices {
     First,
 }
 
-/// `{__name__=~"A|B|a|b"}[30s]`: all spellings of the signal's name at once,
-/// also in lower case as managed stores hand them out, and `matchers` as exact
-/// labels. A plain alternation of literals, which Prometheus looks up as a set
-/// instead of running an expression over every name it knows.
+/// All spellings of a signal's name: also in lower case, as managed stores hand
+/// them out.
+#[must_use]
+pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
+    let names = spec.wire_names.iter();
+    names
+        .flat_map(|name| [name.clone(), name.to_ascii_lowercase()])
+        .collect()
+}
+
+/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once. A plain
+/// alternation of literals, which Prometheus looks up as a set instead of
+/// running an expression over every name it knows.
+#[must_use]
+pub fn any_name_of(spec: &SignalSpec) -> String {
+    let names: Vec<String> = spellings(spec).iter().map(|n| regex_literal(n)).collect();
+    format!("__name__=~\"{}\"", string_literal(&names.join("|")))
+}
+
+/// `__name__="A"`.
+#[must_use]
+pub fn name_is(name: &str) -> String {
+    format!("__name__=\"{}\"", string_literal(name))
+}
+
+/// `{__name__=~"A|B",cluster="c"}[30s]`: what `name`, a matcher on the metric's
+/// name, finds among these devices, with `matchers` as exact labels.
 #[must_use]
 pub fn range_selector(
-    spec: &SignalSpec,
+    name: &str,
     matchers: &[(String, String)],
     devices: Devices,
     range: Duration,
 ) -> String {
-    let names: BTreeSet<String> = spec
-        .wire_names
-        .iter()
-        .flat_map(|name| [name.clone(), name.to_ascii_lowercase()])
-        .map(|name| regex_literal(&name))
-        .collect();
-    let names: Vec<String> = names.into_iter().collect();
-    let mut query = format!("{{__name__=~\"{}\"", string_literal(&names.join("|")));
+    let mut query = format!("{{{name}");
     let first = (devices == Devices::First).then_some((GPU_NUMBER, FIRST_GPU));
     let matchers = matchers.iter().map(|(label, value)| (&**label, &**value));
     for (label, value) in matchers.chain(first) {
@@ -128,7 +144,7 @@ mod tests {
     fn all_spellings_are_asked_for_at_once() {
         assert_eq!(
             range_selector(
-                &spec(&["DCGM_A", "dcgm_a", "DCGM_B"]),
+                &any_name_of(&spec(&["DCGM_A", "dcgm_a", "DCGM_B"])),
                 &[],
                 Devices::All,
                 Duration::from_secs(90)
@@ -142,12 +158,20 @@ mod tests {
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
             range_selector(
-                &spec(&["dcgm.a+"]),
+                &any_name_of(&spec(&["dcgm.a+"])),
                 &matchers,
                 Devices::First,
                 Duration::ZERO
             ),
             r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",gpu="0"}[1ms]"#
+        );
+    }
+
+    #[test]
+    fn a_spelling_can_be_asked_for_by_itself() {
+        assert_eq!(
+            range_selector(&name_is("a\"b"), &[], Devices::All, Duration::from_secs(9)),
+            r#"{__name__="a\"b"}[9s]"#
         );
     }
 
