@@ -10,7 +10,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 all: lint test
 
 # Everything: unit, property, API tests over TLS, and those against a real
-# Prometheus, kubectl and control plane.
+# Prometheus, VictoriaMetrics, kubectl and control plane.
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
 	@$(MAKE) --no-print-directory -j2 controlplane programs
@@ -42,6 +42,7 @@ programs: release
 prerequisites:
 	@missing=""; \
 	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	command -v victoria-metrics >/dev/null || missing="$$missing victoria-metrics"; \
 	command -v kubectl >/dev/null || missing="$$missing kubernetes-client"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	if [ -n "$$missing" ]; then \
