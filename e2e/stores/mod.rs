@@ -97,18 +97,18 @@ async fn a_failed_scrape_ends_no_reading() {
         await_up(store, 1.0).await;
     }
     nodes.controls.resume(0);
-    for store in &stores {
-        await_up(store, 2.0).await;
-    }
     let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
-    for (store, reader) in stores.iter().zip(&readers) {
-        for _ in 0..2 * WINDOW {
+    // Until what was missed has left the windows.
+    for _ in 0..2 * WINDOW {
+        for (store, reader) in stores.iter().zip(&readers) {
             for (metric, _) in METRICS {
                 let served = reader.value(metric).unwrap();
                 assert!(rightly(&served), "{served:?} from {}", store.name);
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
         }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    for (store, reader) in stores.iter().zip(&readers) {
         compare(store, reader, 60).await;
     }
 }
