@@ -169,3 +169,22 @@ async fn a_store_that_stood_still_is_read_up() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_answers_no_queries_is_told_with_its_remedy() {
+    let agent = Store::agent().await;
+    let store = Store::victoria_metrics("").await;
+    for (url, words) in [
+        (
+            agent.url.clone(),
+            "point prometheus.url at the store it writes to",
+        ),
+        (
+            format!("{}/prom", store.url),
+            "check the path prefix in prometheus.url",
+        ),
+    ] {
+        let reader = Reader::start(&url, "{}");
+        reader.program.await_stderr(words);
+    }
+}

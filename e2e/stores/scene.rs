@@ -65,7 +65,7 @@ impl Nodes {
 /// The program reading a store.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    _program: Program,
+    pub(crate) program: Program,
     kubectl: Kubectl,
     _dir: TempDir,
 }
@@ -85,7 +85,7 @@ impl Reader {
         });
         let kubeconfig = dir.path().join("kubeconfig");
         Self {
-            _program: program,
+            program,
             kubectl: Kubectl { kubeconfig },
             _dir: dir,
         }

@@ -158,6 +158,21 @@ impl Store {
         Self::ready(name, port, "/-/ready", process).await
     }
 
+    /// A Prometheus that only forwards samples.
+    pub(crate) async fn agent() -> Self {
+        let place = Place::new("Prometheus agent");
+        let config = place.write("prometheus.yml", "global: {}");
+        let port = free_port();
+        let arguments = [
+            "--enable-feature=agent".to_owned(),
+            format!("--config.file={}", config.display()),
+            format!("--storage.agent.path={}", place.path("data").display()),
+            format!("--web.listen-address=127.0.0.1:{port}"),
+        ];
+        let process = place.start(Path::new("prometheus"), arguments);
+        Self::ready("Prometheus agent", port, "/-/ready", process).await
+    }
+
     async fn ready(name: &str, port: u16, path: &str, mut process: Process) -> Self {
         let url = format!("http://127.0.0.1:{port}");
         process.await_ready(&format!("{url}{path}")).await;
