@@ -132,7 +132,10 @@ impl Prometheus {
         batch.reset(signal, Bytes::new());
         self.endpoint.renew().await;
         let mut received = self.receive(question, now, &mut text).await;
-        if received.as_ref().is_err_and(|error| self.names.part(error)) {
+        if received
+            .as_ref()
+            .is_err_and(|error| self.names.refused(error))
+        {
             tracing::info!(
                 source = self.endpoint.address,
                 "the store matches metric names by equality only: each spelling is asked for by itself"

@@ -81,19 +81,19 @@ impl Names {
 
     /// Whether the store refused to match names otherwise than by equality; each
     /// spelling is then asked for by itself from now on.
-    pub(super) fn part(&mut self, error: &Error) -> bool {
-        let refused = matches!(
+    pub(super) fn refused(&mut self, error: &Error) -> bool {
+        let by_equality = matches!(
             error,
             Error::Status {
                 cause: Cause::NameMatching,
                 ..
             }
         );
-        let parts = refused && self.matching == NameMatching::Auto;
-        if parts {
+        let switches = by_equality && self.matching == NameMatching::Auto;
+        if switches {
             self.matching = NameMatching::Exact;
         }
-        parts
+        switches
     }
 
     /// Remembers whether a name had series.
