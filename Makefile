@@ -5,12 +5,12 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test lint bench release programs prerequisites controlplane cargo-deny
+.PHONY: all test test-slow lint bench release programs prerequisites controlplane stores cargo-deny
 
 all: lint test
 
 # Everything: unit, property, API tests over TLS, and those against a real
-# Prometheus, kubectl and control plane.
+# Prometheus, VictoriaMetrics, kubectl and control plane.
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
 	@$(MAKE) --no-print-directory -j2 controlplane programs
@@ -19,9 +19,14 @@ test: prerequisites
 	$(CARGO) test --locked --test e2e -- --test-threads=4
 	$(CARGO) test --locked --doc
 
+# Against stores that Debian does not have, built first; the table of the run
+# goes into docs/stores.md.
+test-slow: prerequisites stores
+	$(CARGO) test --locked --features slow --test slow -- --nocapture
+
 lint: cargo-deny
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 	$(CARGO) deny --locked check bans licenses sources
 	@tree=$$($(CARGO) tree --locked --target all -i ring 2>/dev/null); \
@@ -42,6 +47,7 @@ programs: release
 prerequisites:
 	@missing=""; \
 	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	command -v victoria-metrics >/dev/null || missing="$$missing victoria-metrics"; \
 	command -v kubectl >/dev/null || missing="$$missing kubernetes-client"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	if [ -n "$$missing" ]; then \
@@ -55,6 +61,10 @@ prerequisites:
 # minutes, once, into a folder that checkouts share.
 controlplane:
 	@e2e/controlplane/build.sh
+
+# Prometheus 3, Thanos and Mimir, from Go modules: about ten minutes, once.
+stores:
+	@e2e/slow/build.sh
 
 cargo-deny:
 	@command -v cargo-deny >/dev/null || { \

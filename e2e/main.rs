@@ -20,3 +20,4 @@ mod live;
 mod manifests;
 mod program;
 mod prometheus;
+mod stores;

@@ -136,9 +136,11 @@ impl Engine {
 
     /// Polls until `stop` becomes true or its sender is gone.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), clock::now(), 0.0);
+        // Waits are of this clock, which nobody sets.
+        let started = Instant::now();
+        let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0);
         loop {
-            let wait = pace.due().since(clock::now());
+            let wait = pace.due().saturating_sub(started.elapsed());
             self.heartbeat.back_within(wait + LONGEST_ROUND);
             // Instants come while the source is left alone: what is known goes on
             // to be computed, or values would end and come again.
@@ -166,8 +168,8 @@ impl Engine {
             self.publish_what_is_known();
             pace.set_interval(self.interval());
             match round {
-                Round::Complete => pace.succeeded(clock::now()),
-                Round::Partial | Round::Aborted => pace.failed(clock::now(), clock::jitter()),
+                Round::Complete => pace.succeeded(started.elapsed()),
+                Round::Partial | Round::Aborted => pace.failed(started.elapsed(), clock::jitter()),
             }
         }
     }

@@ -27,7 +27,8 @@ use crate::dcgm::schemes::ExporterIdentity;
 
 pub use problem::Error;
 pub use prometheus::{
-    Auth, ClientFiles, InvalidUrl, Password, PrometheusSettings, Secret, Tls, Verb, parse_url,
+    Auth, ClientFiles, Compression, InvalidUrl, NameMatching, Password, PrometheusSettings, Secret,
+    Tls, Verb, parse_url,
 };
 
 /// Each poll is one query a DCGM field: more of them would flood Prometheus,

@@ -27,6 +27,10 @@ pub struct PrometheusSettings {
     pub verb: Verb,
     /// How long one query may take, connecting and receiving included.
     pub timeout: Duration,
+    /// Whether answers may come compressed.
+    pub compression: Compression,
+    /// How metric names may be matched.
+    pub name_matching: NameMatching,
     /// The largest answer taken, after decompression.
     pub max_body_bytes: usize,
     /// Labels every series must have with exactly this value: in stores that
@@ -64,6 +68,8 @@ impl PrometheusSettings {
             tls: Tls::default(),
             verb: Verb::default(),
             timeout: Self::DEFAULT_TIMEOUT,
+            compression: Compression::default(),
+            name_matching: NameMatching::default(),
             max_body_bytes: Self::DEFAULT_MAX_BODY_BYTES,
             matchers: Vec::new(),
         }
@@ -135,6 +141,28 @@ pub enum Verb {
     Post,
 }
 
+/// How answers may be encoded on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are: inside a cluster the network costs less than the store's
+    /// work of packing.
+    #[default]
+    None,
+    /// Packed with gzip, about ten times smaller: for a store that is far away.
+    Gzip,
+}
+
+/// How metric names are matched in queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameMatching {
+    /// All spellings of a name in one query; each by itself once the store
+    /// refuses that.
+    #[default]
+    Auto,
+    /// Each spelling by itself: for stores that match names by equality only.
+    Exact,
+}
+
 /// Why a text is no address of a Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no URL: write http://host:port")]
@@ -200,6 +228,14 @@ pub(super) fn resolve(
     }
     if let Some(timeout) = &raw.timeout {
         settings.timeout = value::positive_duration("prometheus.timeout", timeout)?;
+    }
+    if let Some(compression) = &raw.compression {
+        let choices = [("none", Compression::None), ("gzip", Compression::Gzip)];
+        settings.compression = value::choice("prometheus.compression", compression, &choices)?;
+    }
+    if let Some(matching) = &raw.name_matching {
+        let choices = [("auto", NameMatching::Auto), ("exact", NameMatching::Exact)];
+        settings.name_matching = value::choice("prometheus.nameMatching", matching, &choices)?;
     }
     if let Some(bytes) = &raw.max_body_bytes {
         settings.max_body_bytes = value::count("prometheus.maxBodyBytes", bytes)?;

@@ -35,6 +35,8 @@ pub(super) struct Prometheus {
     pub(super) tls: Option<Spanned<Tls>>,
     pub(super) verb: Option<Text>,
     pub(super) timeout: Option<Text>,
+    pub(super) compression: Option<Text>,
+    pub(super) name_matching: Option<Text>,
     pub(super) max_body_bytes: Option<Text>,
     #[serde(default)]
     pub(super) matchers: BTreeMap<String, Text>,

@@ -72,6 +72,8 @@ fn every_setting_of_prometheus_arrives() {
   headers: {X-Scope-OrgID: tenant|other}
   tls: {caFile: /ca.pem, certFile: /cert.pem, keyFile: /key.pem}
   verb: post
+  compression: gzip
+  nameMatching: exact
   timeout: 3s
   maxBodyBytes: 1000000
   matchers: {cluster: east-1}
@@ -93,6 +95,8 @@ fn every_setting_of_prometheus_arrives() {
     assert_eq!(settings.tls.ca_file, Some("/ca.pem".into()));
     assert_eq!(settings.tls.client.unwrap().key_file, Path::new("/key.pem"));
     assert_eq!(settings.verb, Verb::Post);
+    assert_eq!(settings.compression, Compression::Gzip);
+    assert_eq!(settings.name_matching, NameMatching::Exact);
     assert_eq!(settings.timeout, Duration::from_secs(3));
     assert_eq!(settings.max_body_bytes, 1_000_000);
     assert_eq!(

@@ -44,13 +44,15 @@ pub enum Error {
         remedy: &'static str,
     },
     /// An HTTP status other than 200.
-    #[error("{address}: HTTP {status}: {text}{}", remedy(*.status))]
+    #[error("{address}: HTTP {status}: {text}{}", remedy(*.status, *.cause))]
     Status {
         /// The address asked.
         address: String,
         /// The status code.
         status: u16,
-        /// The API's own words, or the beginning of the body.
+        /// What it says about its reason.
+        cause: Cause,
+        /// The API's own words, or the body: beginning and end.
         text: String,
     },
     /// The connection ended before the answer did.
@@ -65,14 +67,14 @@ pub enum Error {
     },
     /// A 200 whose body is no answer of the query API.
     #[error(
-        "{address}: {reason}; it begins {excerpt:?}: check that prometheus.url leads to Prometheus, with its path prefix"
+        "{address}: {reason}; it reads {excerpt:?}: check that prometheus.url leads to Prometheus, with its path prefix"
     )]
     NotAnAnswer {
         /// The address asked.
         address: String,
         /// What the decoder met.
         reason: String,
-        /// The beginning of the body.
+        /// The body: beginning and end.
         excerpt: String,
     },
     /// `status: error` with HTTP 200.
@@ -121,6 +123,58 @@ pub enum Error {
         /// Its clock minus ours, in milliseconds.
         skew_ms: i64,
     },
+}
+
+/// What a refusal says about its reason, in the words of the stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A limit on samples, bytes or time: a shorter range may be answered.
+    Amount,
+    /// The path leads to no query API.
+    Path,
+    /// It has no query API: a Prometheus that only forwards samples.
+    Agent,
+    /// It matches metric names by equality only.
+    NameMatching,
+    /// The tenant is not named.
+    Tenant,
+    /// Anything else.
+    Other,
+}
+
+/// Words of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits
+/// that depend on how much is asked for, in lower case.
+const WORDS_OF_AMOUNT: [&str; 11] = [
+    "too many samples",
+    "too many chunks",
+    "too large",
+    "larger than",
+    "cannot select more than",
+    "maximum number of",
+    "limit",
+    "exceed",
+    "timed out",
+    "timeout",
+    "out of memory",
+];
+
+impl Cause {
+    /// What a status and its whole text say.
+    #[must_use]
+    pub fn of(status: u16, text: &str) -> Self {
+        let text = text.to_ascii_lowercase();
+        let says = |words: &str| text.contains(words);
+        match status {
+            400 if says("unsupported path requested") => Self::Path,
+            400 if says("unsupported matchtype") => Self::NameMatching,
+            401 if says("no org id") => Self::Tenant,
+            404 => Self::Path,
+            422 if says("unavailable with prometheus agent") => Self::Agent,
+            408 | 413 | 504 => Self::Amount,
+            422 | 500..=503 if WORDS_OF_AMOUNT.into_iter().any(says) => Self::Amount,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What failures are counted by: a closed list, so that a metric's labels are.
@@ -198,6 +252,28 @@ impl ErrorKind {
 }
 
 impl Error {
+    /// Whether a query over a shorter range may be answered: limits on samples,
+    /// bytes and time depend on it; rights, addresses and rates do not.
+    #[must_use]
+    pub fn may_fit_shorter_range(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::TooLarge { .. } => true,
+            Self::Status { cause, .. } => *cause == Cause::Amount,
+            // An engine that hides the status behind 200.
+            Self::Query {
+                error, error_type, ..
+            } => error_type == "timeout" || Cause::of(422, error) == Cause::Amount,
+            Self::Unreachable { .. }
+            | Self::Tls { .. }
+            | Self::Credentials { .. }
+            | Self::Truncated { .. }
+            | Self::NotAnAnswer { .. }
+            | Self::Partial { .. }
+            | Self::NullData { .. }
+            | Self::ClockSkew { .. } => false,
+        }
+    }
+
     /// What the failure is counted by.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
@@ -222,12 +298,21 @@ impl Error {
     }
 }
 
-/// The remedy that a status suggests.
-const fn remedy(status: u16) -> &'static str {
+/// The remedy that a refusal suggests.
+const fn remedy(status: u16, cause: Cause) -> &'static str {
+    match cause {
+        Cause::Amount => {
+            return ": raise the store's limits, or narrow prometheus.matchers";
+        }
+        Cause::Path => return ": check the path prefix in prometheus.url",
+        Cause::Agent => return ": point prometheus.url at the store it writes to",
+        Cause::NameMatching => return ": set prometheus.nameMatching: exact",
+        Cause::Tenant => return ": name the tenant in prometheus.headers (X-Scope-OrgID)",
+        Cause::Other => {}
+    }
     match status {
         300..=399 => ": redirects are not followed: write the final address into prometheus.url",
         401 | 403 => ": check prometheus.auth and the account's rights",
-        404 => ": check the path prefix in prometheus.url",
         405 => ": set prometheus.verb to the other of GET and POST",
         414 | 431 => ": set prometheus.verb: POST",
         429 => ": raise gpu.poll or the limits of the server",
@@ -244,11 +329,13 @@ fn skew_text(skew_ms: i64) -> String {
     }
 }
 
-/// The longest excerpt of somebody else's text in a message of ours.
-const EXCERPT: usize = 200;
+/// How much of somebody else's text stands in a message of ours. Stores repeat
+/// the query first and put the cause last.
+const EXCERPT_HEAD: usize = 80;
+const EXCERPT_TAIL: usize = 280;
 
-/// The beginning of a text in one line: markup, control characters and runs of
-/// white space become single spaces.
+/// A text in one line: markup, control characters and runs of white space become
+/// single spaces. Of a long one the beginning and the end.
 pub(super) fn excerpt(text: &str) -> String {
     let mut out = String::new();
     let (mut in_tag, mut gap) = (false, false);
@@ -266,48 +353,18 @@ pub(super) fn excerpt(text: &str) -> String {
                 out.push(c);
             }
         }
-        if out.len() >= EXCERPT {
-            out.push('…');
-            break;
-        }
+    }
+    if out.len() > EXCERPT_HEAD + EXCERPT_TAIL {
+        let whole = |from: usize| {
+            (from..)
+                .find(|&at| out.is_char_boundary(at))
+                .unwrap_or(from)
+        };
+        let cut = whole(EXCERPT_HEAD)..whole(out.len() - EXCERPT_TAIL);
+        out.replace_range(cut, " … ");
     }
     out
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_distinct() {
-        let labels: std::collections::BTreeSet<_> =
-            ErrorKind::ALL.iter().map(|kind| kind.label()).collect();
-        assert_eq!(labels.len(), ErrorKind::ALL.len());
-    }
-
-    #[test]
-    fn an_excerpt_is_one_short_line_without_markup() {
-        let html = "<html>\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx\u{7}</body>";
-        assert_eq!(excerpt(html), "502 Bad Gateway nginx");
-        assert!(excerpt(&"é".repeat(5000)).len() < EXCERPT + 8);
-    }
-
-    #[test]
-    fn a_skew_says_which_clock_is_ahead_by_how_much() {
-        let error = |skew_ms| {
-            Error::ClockSkew {
-                address: "http://p".into(),
-                skew_ms,
-            }
-            .to_string()
-        };
-        assert_eq!(
-            error(90_500),
-            "http://p: its clock is 1m30s ahead of ours: set both by NTP"
-        );
-        assert_eq!(
-            error(-3_600_000),
-            "http://p: our clock is 1h ahead of its: set both by NTP"
-        );
-    }
-}
+mod tests;

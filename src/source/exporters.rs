@@ -13,6 +13,7 @@ use super::Fetched;
 use super::decode::KeyHasher;
 use super::error::Error;
 use super::exposition;
+use super::query::{Devices, FIRST_GPU, GPU_NUMBER};
 use crate::core::batch::{Batch, Sample};
 use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
@@ -37,6 +38,8 @@ pub struct ExporterTarget {
 struct Scraped {
     name: String,
     labels: String,
+    /// Whether it is the target's first device.
+    first: bool,
     sample: Sample,
 }
 
@@ -79,14 +82,15 @@ impl Exporters {
         self.silent
     }
 
-    /// The samples of one signal in the scrape of time `at`: the first call
-    /// with a new time scrapes.
+    /// The samples of one signal of these devices in the scrape of time `at`:
+    /// the first call with a new time scrapes.
     ///
     /// # Errors
     /// None today; a target that does not answer has no samples.
     pub async fn fetch(
         &mut self,
         spec: &SignalSpec,
+        devices: Devices,
         at: Timestamp,
         batch: &mut Batch,
     ) -> Result<Fetched, Error> {
@@ -103,6 +107,7 @@ impl Exporters {
             .scraped
             .iter()
             .filter(|series| wanted(&series.name))
+            .filter(|series| devices == Devices::All || series.first)
             .collect();
         let mut text = BytesMut::new();
         let mut ranges = Vec::with_capacity(chosen.len());
@@ -144,6 +149,10 @@ impl Exporters {
                 self.scraped.push(Scraped {
                     name: line.name.to_owned(),
                     labels: stored_labels(&line, &target.labels),
+                    first: line
+                        .labels
+                        .iter()
+                        .any(|(name, value)| *name == GPU_NUMBER && value == FIRST_GPU),
                     sample: Sample {
                         at,
                         value: line.value,

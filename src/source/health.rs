@@ -125,6 +125,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::error::Cause;
 
     const A: SignalId = SignalId::MEM_COPY_UTIL;
     const B: SignalId = SignalId::GPU_UTIL;
@@ -137,6 +138,7 @@ mod tests {
         Error::Status {
             address: "http://p".into(),
             status,
+            cause: Cause::Other,
             text: "no".into(),
         }
     }

@@ -23,6 +23,7 @@ pub use decode::KeyHasher;
 pub use error::{Error, ErrorKind};
 pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
+use query::Devices;
 
 /// What one fetch brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +66,28 @@ impl Source {
     ) -> Result<Fetched, Error> {
         match self {
             Self::Prometheus(prometheus) => prometheus.fetch(spec, at, range, now, batch).await,
-            Self::Exporters(exporters) => exporters.fetch(spec, at, batch).await,
+            Self::Exporters(exporters) => exporters.fetch(spec, Devices::All, at, batch).await,
+        }
+    }
+
+    /// Fetches as [`Self::fetch`] does, of the first device of each target
+    /// alone: what its samples tell of a target's scrapes, they tell of all of
+    /// its devices, and what no first device has, hardly any other does.
+    /// Exporters that number no devices are not in the answer.
+    ///
+    /// # Errors
+    /// See [`Error`]; the batch then holds no series.
+    pub async fn fetch_sample(
+        &mut self,
+        spec: &SignalSpec,
+        at: Timestamp,
+        range: Duration,
+        now: Timestamp,
+        batch: &mut Batch,
+    ) -> Result<Fetched, Error> {
+        match self {
+            Self::Prometheus(source) => source.fetch_sample(spec, at, range, now, batch).await,
+            Self::Exporters(source) => source.fetch(spec, Devices::First, at, batch).await,
         }
     }
 

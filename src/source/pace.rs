@@ -1,8 +1,10 @@
 //! When to poll. Pure: the time and the random numbers are arguments.
+//!
+//! Times here are of a clock that is never set: the time since some fixed
+//! moment, such as the program's start. A wall clock that is set back must not
+//! put a poll off.
 
 use std::time::Duration;
-
-use crate::core::time::{Timestamp, millis};
 
 /// Replicas that start together must not ask together for ever; a second is
 /// enough to part them and short enough not to be noticed at start.
@@ -22,14 +24,14 @@ const MAX_RETRY: Duration = Duration::from_secs(30);
 pub struct Pace {
     interval: Duration,
     failures: u32,
-    due: Timestamp,
+    due: Duration,
 }
 
 impl Pace {
     /// A rhythm whose first poll is due shortly after `now`. `random` is in
     /// 0..1.
     #[must_use]
-    pub fn new(interval: Duration, now: Timestamp, random: f64) -> Self {
+    pub fn new(interval: Duration, now: Duration, random: f64) -> Self {
         Self {
             interval,
             failures: 0,
@@ -39,7 +41,7 @@ impl Pace {
 
     /// When the next poll is due.
     #[must_use]
-    pub const fn due(&self) -> Timestamp {
+    pub const fn due(&self) -> Duration {
         self.due
     }
 
@@ -56,27 +58,20 @@ impl Pace {
 
     /// A poll succeeded: the next is due one interval after this one was, so
     /// that its duration does not shift the rhythm; beats that have passed
-    /// meanwhile are left out, not made up for. A clock that was set back does
-    /// not delay the next poll by more than an interval.
-    pub fn succeeded(&mut self, now: Timestamp) {
+    /// meanwhile are left out, not made up for.
+    pub fn succeeded(&mut self, now: Duration) {
         self.failures = 0;
-        let interval = millis(self.interval).max(1);
-        let late = now.millis().saturating_sub(self.due.millis());
-        self.due = if late < 0 {
-            now + self.interval
-        } else {
-            let beats = late / interval + 1;
-            Timestamp::from_millis(
-                self.due
-                    .millis()
-                    .saturating_add(beats.saturating_mul(interval)),
-            )
-        };
+        let interval = self.interval.max(Duration::from_millis(1));
+        let late = now.saturating_sub(self.due).as_nanos();
+        let beats = u32::try_from(late / interval.as_nanos()).unwrap_or(u32::MAX);
+        self.due = self
+            .due
+            .saturating_add(interval.saturating_mul(beats.saturating_add(1)));
     }
 
     /// A poll failed: the wait doubles with each failure and half of it is
     /// random, so that replicas do not return in step.
-    pub fn failed(&mut self, now: Timestamp, random: f64) {
+    pub fn failed(&mut self, now: Duration, random: f64) {
         let doubled = 1_u32 << self.failures.min(16);
         self.failures = self.failures.saturating_add(1);
         let wait = FIRST_RETRY
@@ -102,8 +97,8 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(5);
 
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millis(millis)
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
     }
 
     #[test]
@@ -129,19 +124,19 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_back_delays_by_one_interval_at_most() {
-        let mut pace = Pace::new(INTERVAL, at(1_000_000), 0.0);
-        pace.succeeded(at(10_000));
-        assert_eq!(pace.due(), at(15_000));
+    fn a_poll_before_it_was_due_puts_the_next_off_by_one_interval() {
+        let mut pace = Pace::new(INTERVAL, at(1000), 1.0);
+        pace.succeeded(at(1500));
+        assert_eq!(pace.due(), at(7000));
     }
 
     #[test]
     fn failures_double_the_wait_up_to_half_a_minute_and_success_resets_it() {
         let mut pace = Pace::new(INTERVAL, at(0), 0.0);
-        let waits: Vec<i64> = (0..7)
+        let waits: Vec<u128> = (0..7)
             .map(|_| {
                 pace.failed(at(0), 1.0);
-                pace.due().millis()
+                pace.due().as_millis()
             })
             .collect();
         assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);

@@ -1,4 +1,4 @@
-//! The one query per signal and poll, and the address it goes to. Pure.
+//! The query for a signal, and the address it goes to. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,21 +10,60 @@ use crate::core::duration::format_duration;
 use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 
-/// `{__name__=~"A|B|a|b"}[30s]`: all spellings of the signal's name at once,
-/// also in lower case as managed stores hand them out, and `matchers` as exact
-/// labels. A plain alternation of literals, which Prometheus looks up as a set
-/// instead of running an expression over every name it knows.
+/// The label by which exporters number the GPUs of their node.
+pub const GPU_NUMBER: &str = "gpu";
+
+/// The number that every node with a GPU has.
+pub const FIRST_GPU: &str = "0";
+
+/// Which devices of a target are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// All of them.
+    All,
+    /// The first alone: enough to learn when a target is scraped, at the cost
+    /// of an eighth of the answer or less.
+    First,
+}
+
+/// All spellings of a signal's name: also in lower case, as managed stores hand
+/// them out.
 #[must_use]
-pub fn range_selector(spec: &SignalSpec, matchers: &[(String, String)], range: Duration) -> String {
-    let names: BTreeSet<String> = spec
-        .wire_names
-        .iter()
+pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
+    let names = spec.wire_names.iter();
+    names
         .flat_map(|name| [name.clone(), name.to_ascii_lowercase()])
-        .map(|name| regex_literal(&name))
-        .collect();
-    let names: Vec<String> = names.into_iter().collect();
-    let mut query = format!("{{__name__=~\"{}\"", string_literal(&names.join("|")));
-    for (label, value) in matchers {
+        .collect()
+}
+
+/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once. A plain
+/// alternation of literals, which Prometheus looks up as a set instead of
+/// running an expression over every name it knows.
+#[must_use]
+pub fn any_name_of(spec: &SignalSpec) -> String {
+    let names: Vec<String> = spellings(spec).iter().map(|n| regex_literal(n)).collect();
+    format!("__name__=~\"{}\"", string_literal(&names.join("|")))
+}
+
+/// `__name__="A"`.
+#[must_use]
+pub fn name_is(name: &str) -> String {
+    format!("__name__=\"{}\"", string_literal(name))
+}
+
+/// `{__name__=~"A|B",cluster="c"}[30s]`: what `name`, a matcher on the metric's
+/// name, finds among these devices, with `matchers` as exact labels.
+#[must_use]
+pub fn range_selector(
+    name: &str,
+    matchers: &[(String, String)],
+    devices: Devices,
+    range: Duration,
+) -> String {
+    let mut query = format!("{{{name}");
+    let first = (devices == Devices::First).then_some((GPU_NUMBER, FIRST_GPU));
+    let matchers = matchers.iter().map(|(label, value)| (&**label, &**value));
+    for (label, value) in matchers.chain(first) {
         // Writing to a String cannot fail.
         let _ = write!(query, ",{label}=\"{}\"", string_literal(value));
     }
@@ -105,8 +144,9 @@ mod tests {
     fn all_spellings_are_asked_for_at_once() {
         assert_eq!(
             range_selector(
-                &spec(&["DCGM_A", "dcgm_a", "DCGM_B"]),
+                &any_name_of(&spec(&["DCGM_A", "dcgm_a", "DCGM_B"])),
                 &[],
+                Devices::All,
                 Duration::from_secs(90)
             ),
             r#"{__name__=~"DCGM_A|DCGM_B|dcgm_a|dcgm_b"}[1m30s]"#
@@ -117,8 +157,21 @@ mod tests {
     fn names_and_matchers_are_escaped() {
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
-            range_selector(&spec(&["dcgm.a+"]), &matchers, Duration::ZERO),
-            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n"}[1ms]"#
+            range_selector(
+                &any_name_of(&spec(&["dcgm.a+"])),
+                &matchers,
+                Devices::First,
+                Duration::ZERO
+            ),
+            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",gpu="0"}[1ms]"#
+        );
+    }
+
+    #[test]
+    fn a_spelling_can_be_asked_for_by_itself() {
+        assert_eq!(
+            range_selector(&name_is("a\"b"), &[], Devices::All, Duration::from_secs(9)),
+            r#"{__name__="a\"b"}[9s]"#
         );
     }
 

@@ -1,6 +1,7 @@
 //! A Prometheus that is a real HTTP server and does what a test tells it to:
 //! answer, stall, cut, heal.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -60,7 +61,29 @@ struct State {
     status: u16,
     headers: HeaderMap,
     body: Bytes,
+    /// Where set: metric names are matched by equality only, and these exist.
+    names: Option<BTreeMap<String, Bytes>>,
     requests: Vec<Recorded>,
+}
+
+const EMPTY: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#;
+
+/// What Google's store says.
+const EQUALITY_ONLY: &str = r#"{"status":"error","errorType":"bad_data","error":"=~ is an unsupported matchtype for the __name__ label"}"#;
+
+impl State {
+    /// The answer to a request.
+    fn answer(&self, request: &Recorded) -> (u16, Bytes) {
+        let Some(names) = &self.names else {
+            return (self.status, self.body.clone());
+        };
+        let query = request.param("query").unwrap_or_default();
+        let name = query.strip_prefix("{__name__=\"");
+        match name.and_then(|rest| rest.split_once('"')) {
+            Some((name, _)) => (200, names.get(name).cloned().unwrap_or(EMPTY.into())),
+            None => (400, EQUALITY_ONLY.into()),
+        }
+    }
 }
 
 type Shared = Arc<Mutex<State>>;
@@ -104,7 +127,7 @@ impl FakePrometheus {
             state,
             server,
         };
-        fake.answer(r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#);
+        fake.answer(EMPTY);
         fake
     }
 
@@ -136,6 +159,14 @@ impl FakePrometheus {
                 .headers
                 .append(name, HeaderValue::from_str(value).unwrap());
         }
+    }
+
+    /// From now on, a store that matches metric names by equality only, as
+    /// Google's does: it has these names and their answers.
+    pub(crate) fn match_names_exactly(&self, names: &[(&str, &str)]) {
+        let names = names.iter();
+        let names = names.map(|(name, body)| ((*name).to_owned(), Bytes::from((*body).to_owned())));
+        self.state.lock().unwrap().names = Some(names.collect());
     }
 
     /// From now on, silence: requests are read and never answered.
@@ -197,15 +228,17 @@ async fn respond(request: Request<Incoming>, state: Shared) -> Response<Body> {
     let body = body.collect().await.unwrap().to_bytes();
     let (mood, mut response) = {
         let mut state = state.lock().unwrap();
-        state.requests.push(Recorded {
+        let request = Recorded {
             method: parts.method,
             uri: parts.uri,
             headers: parts.headers,
             body: String::from_utf8(body.into()).unwrap(),
-        });
-        let full = Full::new(state.body.clone()).map_err(|never| match never {});
+        };
+        let (status, body) = state.answer(&request);
+        state.requests.push(request);
+        let full = Full::new(body).map_err(|never| match never {});
         let mut response = Response::new(full.boxed_unsync());
-        *response.status_mut() = state.status.try_into().unwrap();
+        *response.status_mut() = status.try_into().unwrap();
         *response.headers_mut() = state.headers.clone();
         (state.mood, response)
     };

@@ -56,6 +56,14 @@ fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
             "prometheus.url: is missing: write http://host:port, or give --prometheus-url",
         ),
         (
+            "prometheus: {url: 'http://h', compression: zstd}",
+            r#"prometheus.compression: "zstd" is not known: write none or gzip"#,
+        ),
+        (
+            "prometheus: {url: 'http://h', nameMatching: regex}",
+            r#"prometheus.nameMatching: "regex" is not known: write auto or exact"#,
+        ),
+        (
             "prometheus: {url: 'http://h', verb: PUT}",
             r#"prometheus.verb: "PUT" is not known: write GET or POST"#,
         ),

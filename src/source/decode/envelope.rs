@@ -10,13 +10,14 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::KeyHasher;
 use super::sample::Pair;
+use super::{KeyHasher, Nan};
 use crate::core::batch::Batch;
 
 /// Where decoded series go.
 pub(super) struct Sink<'a> {
-    body_start: usize,
+    text_start: usize,
+    nan: Nan,
     hasher: &'a KeyHasher,
     batch: &'a mut Batch,
     /// Series with a native histogram.
@@ -26,10 +27,11 @@ pub(super) struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    /// A sink for the series of `text`, which must be the batch's text.
-    pub(super) fn new(text: &str, hasher: &'a KeyHasher, batch: &'a mut Batch) -> Self {
+    /// A sink for the series in `text`, which must be the batch's text.
+    pub(super) fn new(text: &[u8], nan: Nan, hasher: &'a KeyHasher, batch: &'a mut Batch) -> Self {
         Self {
-            body_start: text.as_ptr().addr(),
+            text_start: text.as_ptr().addr(),
+            nan,
             hasher,
             batch,
             histograms: 0,
@@ -37,9 +39,9 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Where in the body a text borrowed from it lies.
+    /// Where in the batch's text a text borrowed from it lies.
     fn range(&self, raw: &str) -> Range<usize> {
-        let start = raw.as_ptr().addr().wrapping_sub(self.body_start);
+        let start = raw.as_ptr().addr().wrapping_sub(self.text_start);
         start..start.wrapping_add(raw.len())
     }
 
@@ -335,7 +337,9 @@ impl<'de> Visitor<'de> for ValuesSeed<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(Pair(sample)) = seq.next_element()? {
-            self.0.batch.push(sample);
+            if self.0.nan == Nan::Value || !sample.value.is_nan() {
+                self.0.batch.push(sample);
+            }
         }
         Ok(())
     }

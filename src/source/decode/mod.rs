@@ -13,6 +13,7 @@ mod tests;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use bytes::Bytes;
 use siphasher::sip128::SipHasher13;
@@ -102,6 +103,16 @@ pub enum DecodeError {
     },
 }
 
+/// What a value that is no number stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nan {
+    /// A sample whose value is NaN, as Prometheus has it.
+    Value,
+    /// The end of a series. VictoriaMetrics, which stores no NaN, hands out its
+    /// marks of staleness that way: they are no samples.
+    StaleMarker,
+}
+
 /// Decodes one answer into `batch`, which is emptied first and keeps `body` as
 /// its text.
 ///
@@ -114,36 +125,36 @@ pub fn decode(
     batch: &mut Batch,
 ) -> Result<Decoded, DecodeError> {
     batch.reset(signal, body.clone());
-    let decoded = fill(body, hasher, batch);
+    let decoded = append(body, 0..body.len(), Nan::Value, hasher, batch);
     if decoded.is_err() {
         batch.reset(signal, body.clone());
     }
     decoded
 }
 
-/// The `errorType` and `error` of a body that came with an HTTP error status,
-/// when it has the API's form.
-#[must_use]
-pub fn api_error(body: &[u8]) -> Option<(String, String)> {
-    let text = std::str::from_utf8(body).ok()?;
-    let mut batch = Batch::new(SignalId(0), Bytes::new());
-    let hasher = KeyHasher::new();
-    let mut sink = Sink::new(text, &hasher, &mut batch);
-    let envelope = envelope::parse(text, &mut sink).ok()?;
-    (envelope.status == "error").then_some((envelope.error_type, envelope.error))
-}
-
-fn fill(body: &[u8], hasher: &KeyHasher, batch: &mut Batch) -> Result<Decoded, DecodeError> {
+/// Adds the answer that stands at `body` in `text`, which must be the batch's.
+///
+/// # Errors
+/// See [`DecodeError`]; the batch may hold a part of the answer then.
+pub fn append(
+    text: &Bytes,
+    body: Range<usize>,
+    nan: Nan,
+    hasher: &KeyHasher,
+    batch: &mut Batch,
+) -> Result<Decoded, DecodeError> {
     // One pass over the whole body is cheaper than the parser's check of each
     // string, and also covers what the parser skips.
-    let text = std::str::from_utf8(body).map_err(|error| match error.error_len() {
-        None => DecodeError::Truncated,
-        Some(_) => {
-            DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
+    let answer = std::str::from_utf8(text.get(body).unwrap_or_default()).map_err(|error| {
+        match error.error_len() {
+            None => DecodeError::Truncated,
+            Some(_) => {
+                DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
+            }
         }
     })?;
-    let mut sink = Sink::new(text, hasher, batch);
-    let envelope = envelope::parse(text, &mut sink).map_err(|error| match error.classify() {
+    let mut sink = Sink::new(text, nan, hasher, batch);
+    let envelope = envelope::parse(answer, &mut sink).map_err(|error| match error.classify() {
         serde_json::error::Category::Eof => DecodeError::Truncated,
         serde_json::error::Category::Data => DecodeError::Shape(error.to_string()),
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
@@ -159,6 +170,18 @@ fn fill(body: &[u8], hasher: &KeyHasher, batch: &mut Batch) -> Result<Decoded, D
         skipped_histograms,
         warnings: envelope.all_warnings(),
     })
+}
+
+/// The `errorType` and `error` of a body that came with an HTTP error status,
+/// when it has the API's form.
+#[must_use]
+pub fn api_error(body: &[u8]) -> Option<(String, String)> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut batch = Batch::new(SignalId(0), Bytes::new());
+    let hasher = KeyHasher::new();
+    let mut sink = Sink::new(body, Nan::Value, &hasher, &mut batch);
+    let envelope = envelope::parse(text, &mut sink).ok()?;
+    (envelope.status == "error").then_some((envelope.error_type, envelope.error))
 }
 
 /// Whether the envelope is that of a usable matrix.

@@ -104,6 +104,23 @@ fn special_values_pass_as_they_are() {
 }
 
 #[test]
+fn several_answers_in_one_text_become_one_batch() {
+    let first = matrix(r#"[{"metric":{"a":"1"},"values":[[1,"5"],[2,"NaN"]]}]"#);
+    let second = matrix(r#"[{"metric":{"a":"2"},"values":[[1,"NaN"],[2,"7"]]}]"#);
+    let text = Bytes::from(format!("{first}{second}"));
+    let mut batch = Batch::new(SIGNAL, text.clone());
+    let hasher = KeyHasher::new();
+    append(&text, 0..first.len(), Nan::Value, &hasher, &mut batch).unwrap();
+    let rest = first.len()..text.len();
+    append(&text, rest, Nan::StaleMarker, &hasher, &mut batch).unwrap();
+    let series: Vec<_> = batch.iter().collect();
+    assert_eq!(series[0].samples.len(), 2);
+    assert!(series[0].samples[1].value.is_nan());
+    assert_eq!(series[1].labels, r#"{"a":"2"}"#);
+    assert_eq!(series[1].samples, [sample(2000, 7.0)]);
+}
+
+#[test]
 fn histograms_are_skipped_and_counted() {
     let (decoded, batch) = run(&matrix(
         r#"[{"metric":{"a":"1"},"histograms":[[1,{"count":"1","sum":"2"}]]},

@@ -1,0 +1,134 @@
+//! The program on stores that take minutes to build. `make test-slow` builds
+//! them first and runs this; its table goes into `docs/stores.md`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets what it did not expect has failed, in its helpers too"
+)]
+#![allow(
+    dead_code,
+    reason = "what runs stores and programs is shared with the other tests"
+)]
+
+#[path = "../kubectl.rs"]
+mod kubectl;
+#[path = "../live/scene.rs"]
+mod live_scene;
+mod mimir;
+#[path = "../program.rs"]
+mod program;
+#[path = "../prometheus.rs"]
+mod prometheus;
+#[path = "../stores/scene.rs"]
+mod scene;
+#[path = "../stores/store.rs"]
+mod store;
+mod table;
+mod thanos;
+
+/// As the other tests name it.
+mod live {
+    pub(crate) use crate::live_scene as scene;
+}
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use scene::{METRICS, Nodes, PERCENT, Reader, compare, difference};
+use store::Store;
+use table::Row;
+use thanos::Replicas;
+
+/// Readings are believed for this long, given the intervals: I + 2 × S.
+const HOLD: u64 = 3;
+
+/// How often each program is asked while readings move.
+const ASKED: u32 = 40;
+
+/// A program that `build.sh` has built.
+fn built(name: &str) -> PathBuf {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/slow/build.sh");
+    let output = Command::new(script).arg("where").output().unwrap();
+    let folder = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(folder.trim()).join(name);
+    assert!(path.exists(), "{} is missing: make stores", path.display());
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_store_serves_what_its_own_promql_has() {
+    let nodes = Nodes::start().await;
+    let mimir = mimir::start(&built("mimir")).await;
+    let mut replicas = Replicas::start(&nodes, &mimir).await;
+    let scrapes = nodes.scrapes();
+    let stores = [
+        Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await,
+        Store::victoria_metrics(&scrapes).await,
+        replicas.first(),
+        replicas.deduplicated(),
+        replicas.all(),
+        mimir,
+    ];
+    let readers = stores
+        .each_ref()
+        .map(|store| Reader::start(&store.url, "{window: 10s}"));
+    for (store, reader) in stores.iter().zip(&readers) {
+        println!("{}", store.name);
+        reader.await_values(&METRICS, |_| true);
+    }
+    let mut rows = stores.each_ref().map(|store| Row::new(&store.name));
+    for turn in 0..ASKED {
+        nodes.controls.force_value(0, f64::from(turn * 37 % 100));
+        nodes.controls.force_value(7, f64::from(turn * 61 % 100));
+        for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
+            for (metric, _) in METRICS {
+                let served = reader.value(metric).ok();
+                let off = match &served {
+                    Some(served) => difference(store, served, HOLD).await,
+                    None => None,
+                };
+                row.count(served.is_some(), off);
+            }
+        }
+    }
+    // Then they stand still, and each store must agree to a thousandth.
+    for device in [0, 7] {
+        nodes.controls.force_value(device, PERCENT[device]);
+    }
+    for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
+        reader.await_values(&METRICS, |_| true);
+        compare(store, reader, HOLD).await;
+        row.agrees();
+    }
+    let mut rows = Vec::from(rows);
+    rows.push(
+        outage("Thanos, one replica frozen", &readers[3], || {
+            replicas.freeze();
+        })
+        .await,
+    );
+    replicas.thaw();
+    readers[3].await_values(&METRICS, |_| true);
+    rows.push(outage("Thanos, one replica down", &readers[3], || replicas.kill()).await);
+    readers[3].await_values(&METRICS, |_| true);
+    table::write(&rows);
+}
+
+/// Values while something is wrong: they may end, and none is another one.
+async fn outage(what: &str, reader: &Reader, mut begin: impl FnMut()) -> Row {
+    let mut row = Row::new(what);
+    begin();
+    for (metric, value) in METRICS.iter().cycle().take(2 * ASKED as usize) {
+        let served = reader.value(metric).ok();
+        if let Some(served) = &served {
+            assert_eq!(&served.value, value, "{what}");
+        }
+        row.count(served.is_some(), served.map(|_| 0.0));
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    row.agrees();
+    row
+}

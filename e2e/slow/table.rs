@@ -1,0 +1,68 @@
+//! The table of a run in `docs/stores.md`.
+
+use std::fmt::Write as _;
+
+/// What was seen of one store.
+#[derive(Debug)]
+pub(crate) struct Row {
+    name: String,
+    asked: u32,
+    there: u32,
+    worst: f64,
+    agrees: bool,
+}
+
+impl Row {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            asked: 0,
+            there: 0,
+            worst: 0.0,
+            agrees: false,
+        }
+    }
+
+    /// An answer was there or not, and was so far from the store's own.
+    pub(crate) fn count(&mut self, there: bool, off: Option<f64>) {
+        self.asked += 1;
+        self.there += u32::from(there);
+        self.worst = self.worst.max(off.unwrap_or(0.0));
+    }
+
+    /// Readings that stand still are served as the store has them.
+    pub(crate) fn agrees(&mut self) {
+        self.agrees = true;
+    }
+}
+
+const BEGIN: &str = "<!-- written by make test-slow -->\n";
+const END: &str = "<!-- end -->";
+
+/// Replaces the table.
+pub(crate) fn write(rows: &[Row]) {
+    let mut table = String::from(
+        "| store | values there | furthest from its PromQL while readings jump | readings that stand still |\n|---|---|---|---|\n",
+    );
+    for row in rows {
+        let Row {
+            name,
+            asked,
+            there,
+            worst,
+            agrees,
+        } = row;
+        let still = if *agrees { "equal" } else { "not compared" };
+        writeln!(
+            table,
+            "| {name} | {there} of {asked} | {worst:.2} | {still} |"
+        )
+        .unwrap();
+    }
+    print!("{table}");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/stores.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+}

@@ -1,0 +1,190 @@
+//! The program on the stores that Debian has: Prometheus 2 and VictoriaMetrics.
+//! What it serves is compared with the store's own answer to PromQL, and with
+//! what is served from the other store.
+
+mod import;
+pub(crate) mod proxy;
+pub(crate) mod scene;
+pub(crate) mod store;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::kubectl::Served;
+use crate::program::eventually;
+
+use proxy::Proxy;
+use scene::{METRICS, Nodes, PATIENCE, Reader, agrees, compare};
+use store::Store;
+
+/// The window of these tests in seconds: ten instants.
+const WINDOW: u64 = 10;
+
+/// Readings are believed for this long, given the intervals: I + 2 × S.
+const HOLD: u64 = 3;
+
+/// Debian's stores, both scraping the same exporters.
+async fn stores(nodes: &Nodes) -> [Store; 2] {
+    let scrapes = nodes.scrapes();
+    let prometheus = Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await;
+    [prometheus, Store::victoria_metrics(&scrapes).await]
+}
+
+/// Waits until a program serves the readings of the start over a full window.
+fn await_full(reader: &Reader) {
+    reader.await_values(&METRICS, |_| true);
+    for (metric, _) in METRICS {
+        eventually("a full window", PATIENCE, || {
+            let served = reader.value(metric)?;
+            let full = served.window == WINDOW;
+            full.then_some(()).ok_or_else(|| format!("{served:?}"))
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
+    let nodes = Nodes::start().await;
+    let stores = stores(&nodes).await;
+    let readers = stores
+        .each_ref()
+        .map(|store| Reader::start(&store.url, "{window: 10s}"));
+    for (store, reader) in stores.iter().zip(&readers) {
+        await_full(reader);
+        compare(store, reader, HOLD).await;
+    }
+    // Readings that move: at each moment the stores have other samples, and
+    // each is served as it is.
+    for round in 0..4_u32 {
+        nodes.controls.force_value(0, f64::from(20 + 20 * round));
+        nodes.controls.force_value(7, f64::from(5 * round));
+        for (store, reader) in stores.iter().zip(&readers) {
+            for (metric, _) in METRICS {
+                let mut last = String::new();
+                let begun = std::time::Instant::now();
+                while begun.elapsed() < PATIENCE {
+                    let served = eventually(metric, PATIENCE, || reader.value(metric));
+                    match agrees(store, &served, HOLD).await {
+                        Ok(()) => break,
+                        // A sample that the store showed only after we asked.
+                        Err(other) => last = other,
+                    }
+                }
+                assert!(begun.elapsed() < PATIENCE, "{last}");
+            }
+        }
+    }
+    // The last readings stand: mean of the eight, and their sum.
+    let last = [(METRICS[0].0, "45625m"), (METRICS[1].0, "365")];
+    for (store, reader) in stores.iter().zip(&readers) {
+        reader.await_values(&last, |_| true);
+        compare(store, reader, HOLD).await;
+    }
+}
+
+/// VictoriaMetrics hands out a failed scrape as NaN, Prometheus not at all. In
+/// both, the reading before it is believed for as long as set.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_scrape_ends_no_reading() {
+    let nodes = Nodes::start().await;
+    let stores = stores(&nodes).await;
+    let readers = stores
+        .each_ref()
+        .map(|store| Reader::start(&store.url, "{window: 10s, freshness: 60s}"));
+    readers.iter().for_each(await_full);
+    nodes.controls.silence(0);
+    for store in &stores {
+        await_up(store, 1.0).await;
+    }
+    nodes.controls.resume(0);
+    let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
+    // Until what was missed has left the windows.
+    for _ in 0..2 * WINDOW {
+        for (store, reader) in stores.iter().zip(&readers) {
+            for (metric, _) in METRICS {
+                let served = reader.value(metric).unwrap();
+                assert!(rightly(&served), "{served:?} from {}", store.name);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    for (store, reader) in stores.iter().zip(&readers) {
+        compare(store, reader, 60).await;
+    }
+}
+
+/// Waits until so many targets are up in the store's eyes.
+async fn await_up(store: &Store, wanted: f64) {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let now = crate::kubectl::unix_seconds().to_string();
+        let up = store.number("sum(up)", &now).await;
+        if up == Some(wanted) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{} does not see {wanted} targets up", store.name);
+}
+
+/// While a store stands still, values stay or end, and none is new. When it
+/// catches up, what it did not show meanwhile counts as if it always had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_stood_still_is_read_up() {
+    let nodes = Nodes::start().await;
+    let [_, store] = stores(&nodes).await;
+    let proxy = Proxy::before(&store.url).await;
+    let reader = Reader::start(&proxy.url(), "{window: 1m}");
+    reader.await_values(&METRICS, |_| true);
+    proxy.stop();
+    nodes.controls.force_value(0, 80.0);
+    let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
+    for (metric, _) in METRICS {
+        eventually("the end of values", PATIENCE, || {
+            match reader.value(metric) {
+                Ok(served) => {
+                    assert!(rightly(&served), "{served:?} while the store stands still");
+                    Err(format!("{served:?}"))
+                }
+                Err(message) => Ok(message),
+            }
+        });
+    }
+    proxy.resume();
+    for (metric, _) in METRICS {
+        let mut last = String::new();
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let served = eventually(metric, PATIENCE, || reader.value(metric));
+            match agrees(&store, &served, HOLD).await {
+                Ok(()) => break,
+                Err(other) => last = other,
+            }
+        }
+        assert!(begun.elapsed() < PATIENCE, "{last}");
+        let served = reader.value(metric).unwrap();
+        assert!(
+            !rightly(&served),
+            "the window holds what came late: {served:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_answers_no_queries_is_told_with_its_remedy() {
+    let agent = Store::agent().await;
+    let store = Store::victoria_metrics("").await;
+    for (url, words) in [
+        (
+            agent.url.clone(),
+            "point prometheus.url at the store it writes to",
+        ),
+        (
+            format!("{}/prom", store.url),
+            "check the path prefix in prometheus.url",
+        ),
+    ] {
+        let reader = Reader::start(&url, "{}");
+        reader.program.await_stderr(words);
+    }
+}

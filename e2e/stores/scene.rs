@@ -1,0 +1,170 @@
+//! Two nodes of four GPUs whose readings the test sets, the program reading a
+//! store, and what the store itself makes of the same samples.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gpu_metrics_apiserver::core::time::Timestamp;
+use gpu_metrics_apiserver::simulator::live::{self, Controls, RunningExporter};
+use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use tempfile::TempDir;
+
+use super::store::Store;
+use crate::kubectl::{Answer, Kubectl, Served};
+use crate::live::scene::{milli, scrapes};
+use crate::program::{Program, eventually};
+
+/// Generous: what is awaited comes within seconds on an idle machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The readings at the start, device by device: each is held by a pod of its
+/// own. Mean of the active ones 40, sum 280.
+pub(crate) const PERCENT: [f64; 8] = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 0.0];
+
+/// The metrics that are compared, with what they are at the start.
+pub(crate) const METRICS: [(&str, &str); 2] = [
+    ("cluster_gpu_memory_utilization", "40"),
+    ("cluster_gpu_memory_utilization_sum", "280"),
+];
+
+/// The exporters of the nodes.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    fleet: Arc<Fleet>,
+    pub(crate) controls: Arc<Controls>,
+    running: Vec<RunningExporter>,
+}
+
+impl Nodes {
+    pub(crate) async fn start() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
+        let mut scenario = Scenario::clean(2, 4, 7).starting_at(epoch);
+        scenario.exporters.interval = Duration::from_secs(1);
+        let fleet = Arc::new(Fleet::new(scenario));
+        let controls = Arc::new(Controls::default());
+        for (device, percent) in PERCENT.into_iter().enumerate() {
+            controls.reassign(device, "team-a", &format!("train-{device}"));
+            controls.force_value(device, percent);
+        }
+        let clock = gpu_metrics_apiserver::app::clock::now;
+        let running = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock);
+        Self {
+            running: running.await.unwrap(),
+            fleet,
+            controls,
+        }
+    }
+
+    /// A configuration that scrapes them every second.
+    pub(crate) fn scrapes(&self) -> String {
+        scrapes(&self.fleet, &self.running)
+    }
+}
+
+/// The program reading a store.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) program: Program,
+    kubectl: Kubectl,
+    _dir: TempDir,
+}
+
+impl Reader {
+    /// Starts it with `gpu:` settings and waits until it listens.
+    pub(crate) fn start(url: &str, gpu: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("own.yaml");
+        std::fs::write(&config, format!("gpu: {gpu}\n")).unwrap();
+        let mut command = Program::command(["demo", "--port", "0", "--prometheus-url", url]);
+        command.arg("--dir").arg(dir.path());
+        command.arg("--config").arg(&config);
+        let program = Program::start(command);
+        program.await_stdout("the address", PATIENCE, |said| {
+            said.contains("serving ").then_some(())
+        });
+        let kubeconfig = dir.path().join("kubeconfig");
+        Self {
+            program,
+            kubectl: Kubectl { kubeconfig },
+            _dir: dir,
+        }
+    }
+
+    /// The value of an external metric; what came instead where there is none.
+    pub(crate) fn value(&self, metric: &str) -> Result<Served, String> {
+        let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/{metric}");
+        match self.kubectl.values(&path) {
+            Ok(mut served) if served.len() == 1 => Ok(served.remove(0)),
+            Ok(served) => Err(format!("{served:?}")),
+            Err(Answer::NotFound(message)) => Err(message),
+            Err(Answer::Other(message)) if message.contains("ServiceUnavailable") => Err(message),
+            Err(answer) => panic!("{answer:?} at {path}"),
+        }
+    }
+
+    /// Waits until all metrics have these values over a full window. Answers on
+    /// the way may be missing, or must pass.
+    pub(crate) fn await_values(&self, wanted: &[(&str, &str)], passes: impl Fn(&Served) -> bool) {
+        for (metric, value) in wanted {
+            eventually(&format!("{metric} {value}"), PATIENCE, || {
+                let served = self.value(metric)?;
+                if served.value == *value {
+                    return Ok(());
+                }
+                assert!(passes(&served), "{served:?} on the way to {value}");
+                Err(format!("{served:?}"))
+            });
+        }
+    }
+}
+
+/// A metric in PromQL, over `window` seconds at a grid of one. `hold` is F in
+/// seconds. Prometheus 2 closes a window on the left, the others leave it open:
+/// a millisecond less is the same in all of them.
+pub(crate) fn expression(metric: &str, window: u64, hold: u64) -> String {
+    let (window, hold) = (1000 * window - 1, 1000 * hold - 1);
+    let readings = format!("max by (UUID) (last_over_time(DCGM_FI_DEV_MEM_COPY_UTIL[{hold}ms]))");
+    let instant = match metric {
+        "cluster_gpu_memory_utilization" => format!("avg({readings} > 0) or 0 * max({readings})"),
+        "cluster_gpu_memory_utilization_sum" => format!("sum({readings})"),
+        other => panic!("{other} has no expression here"),
+    };
+    format!("avg_over_time(({instant})[{window}ms:1s])")
+}
+
+/// The seconds at one of which the window of an answer ends: a grid instant at
+/// or a little after its newest sample, whose fraction the wire leaves out.
+fn ends(served: &Served) -> std::ops::RangeInclusive<i64> {
+    let newest = served.at.as_second();
+    newest..=newest + 4
+}
+
+/// How far what is served is from the store's own answer, where that has one.
+pub(crate) async fn difference(store: &Store, served: &Served, hold: u64) -> Option<f64> {
+    let expression = expression(&served.name, served.window, hold);
+    let value = milli(served) as f64 / 1000.0;
+    let mut least = None;
+    for end in ends(served) {
+        let own = store.number(&expression, &end.to_string()).await;
+        let difference = own.map(|own| (own - value).abs());
+        least = least.into_iter().chain(difference).reduce(f64::min);
+    }
+    least
+}
+
+/// Whether the store's own answer is what is served, to a thousandth.
+pub(crate) async fn agrees(store: &Store, served: &Served, hold: u64) -> Result<(), String> {
+    match difference(store, served, hold).await {
+        Some(difference) if difference <= 0.001 => Ok(()),
+        other => Err(format!("{served:?} is {other:?} off in {}", store.name)),
+    }
+}
+
+/// Compares every metric, some times over.
+pub(crate) async fn compare(store: &Store, reader: &Reader, hold: u64) {
+    for (metric, _) in METRICS.iter().cycle().take(3 * METRICS.len()) {
+        let served = eventually(metric, PATIENCE, || reader.value(metric));
+        agrees(store, &served, hold).await.unwrap();
+    }
+}

@@ -1,0 +1,212 @@
+//! Stores as processes of their own on the loopback interface.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::prometheus::free_port;
+
+/// How long a store may take until it answers.
+const START: Duration = Duration::from_secs(120);
+
+/// A running process with a folder of its own. Ended with the value.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+    dir: TempDir,
+}
+
+/// A folder in which a process will run, and what it is called.
+#[derive(Debug)]
+pub(crate) struct Place {
+    name: String,
+    dir: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new(name: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self {
+            name: name.to_owned(),
+            dir,
+        }
+    }
+
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.dir.path().join(file)
+    }
+
+    /// A file in the folder.
+    pub(crate) fn write(&self, file: &str, text: &str) -> PathBuf {
+        let path = self.path(file);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Starts `program` here.
+    pub(crate) fn start<A: AsRef<str>>(
+        self,
+        program: &Path,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Process {
+        let log = File::create(self.path("log")).unwrap();
+        let child = Command::new(program)
+            .args(arguments.into_iter().map(|text| text.as_ref().to_owned()))
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "{} ({error}): these tests need the real one: make prerequisites",
+                    program.display()
+                )
+            });
+        Process {
+            child,
+            name: self.name,
+            dir: self.dir,
+        }
+    }
+}
+
+impl Process {
+    /// Ends it without warning.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends a signal by its short name.
+    #[allow(dead_code, reason = "replicas are frozen in the slow tests only")]
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success(), "{kill}: {status}");
+    }
+
+    /// Waits until an address answers with success.
+    pub(crate) async fn await_ready(&mut self, url: &str) {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let client = reqwest::Client::new();
+        let begun = Instant::now();
+        loop {
+            let answer = client.get(url).send().await;
+            if answer.is_ok_and(|answer| answer.status().is_success()) {
+                return;
+            }
+            let ended = self.child.try_wait().unwrap();
+            if ended.is_some() || begun.elapsed() > START {
+                let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
+                panic!("{} does not get ready ({ended:?}): {log}", self.name);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A store: where its query API is, and the processes behind it.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) name: String,
+    /// What `prometheus.url` is set to.
+    pub(crate) url: String,
+    #[allow(dead_code, reason = "ended with the store; the slow tests freeze them")]
+    pub(crate) processes: Vec<Process>,
+}
+
+impl Store {
+    /// Debian's VictoriaMetrics with a scrape configuration.
+    pub(crate) async fn victoria_metrics(scrapes: &str) -> Self {
+        let place = Place::new("VictoriaMetrics");
+        let config = place.write("scrapes.yml", scrapes);
+        let port = free_port();
+        let arguments = [
+            format!("-httpListenAddr=127.0.0.1:{port}"),
+            format!("-storageDataPath={}", place.path("data").display()),
+            format!("-promscrape.config={}", config.display()),
+            "-retentionPeriod=100y".to_owned(),
+        ];
+        let process = place.start(Path::new("victoria-metrics"), arguments);
+        Self::ready("VictoriaMetrics", port, "/health", process).await
+    }
+
+    /// A Prometheus of the Debian package or from `program`.
+    pub(crate) async fn prometheus(name: &str, program: &Path, config: &str) -> Self {
+        let place = Place::new(name);
+        let config = place.write("prometheus.yml", config);
+        let port = free_port();
+        let arguments = [
+            format!("--config.file={}", config.display()),
+            format!("--storage.tsdb.path={}", place.path("data").display()),
+            format!("--web.listen-address=127.0.0.1:{port}"),
+            "--log.level=warn".to_owned(),
+        ];
+        let process = place.start(program, arguments);
+        Self::ready(name, port, "/-/ready", process).await
+    }
+
+    /// A Prometheus that only forwards samples.
+    pub(crate) async fn agent() -> Self {
+        let place = Place::new("Prometheus agent");
+        let config = place.write("prometheus.yml", "global: {}");
+        let port = free_port();
+        let arguments = [
+            "--enable-feature=agent".to_owned(),
+            format!("--config.file={}", config.display()),
+            format!("--storage.agent.path={}", place.path("data").display()),
+            format!("--web.listen-address=127.0.0.1:{port}"),
+        ];
+        let process = place.start(Path::new("prometheus"), arguments);
+        Self::ready("Prometheus agent", port, "/-/ready", process).await
+    }
+
+    async fn ready(name: &str, port: u16, path: &str, mut process: Process) -> Self {
+        let url = format!("http://127.0.0.1:{port}");
+        process.await_ready(&format!("{url}{path}")).await;
+        Self {
+            name: name.to_owned(),
+            url,
+            processes: vec![process],
+        }
+    }
+
+    /// What the store itself says: labels and values at a time (seconds).
+    pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
+        let (query, time) = (("query", expression), ("time", time));
+        let form = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([query, time, ("nocache", "1")])
+            .finish();
+        let (base, fixed) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let base = base.trim_end_matches('/');
+        let answer = reqwest::get(format!("{base}/api/v1/query?{form}&{fixed}"));
+        let text = answer.await.unwrap().text().await.unwrap();
+        let body: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
+        assert_eq!(body["status"], "success", "{text} for {expression}");
+        let result = body["data"]["result"].as_array().unwrap();
+        let item = |item: &Value| {
+            let value = item["value"][1].as_str().unwrap().parse().unwrap();
+            (item["metric"].clone(), value)
+        };
+        result.iter().map(item).collect()
+    }
+
+    /// The single value of an expression, if it has one.
+    pub(crate) async fn number(&self, expression: &str, time: &str) -> Option<f64> {
+        let found = self.query(expression, time).await;
+        assert!(found.len() < 2, "{found:?} for {expression}");
+        found.first().map(|(_, value)| *value)
+    }
+}

@@ -1,0 +1,173 @@
+//! What failures are called, and what they tell to do.
+
+use super::*;
+
+#[test]
+fn labels_are_distinct() {
+    let labels: std::collections::BTreeSet<_> =
+        ErrorKind::ALL.iter().map(|kind| kind.label()).collect();
+    assert_eq!(labels.len(), ErrorKind::ALL.len());
+}
+
+#[test]
+fn an_excerpt_is_one_short_line_without_markup() {
+    let html = "<html>\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx\u{7}</body>";
+    assert_eq!(excerpt(html), "502 Bad Gateway nginx");
+}
+
+#[test]
+fn a_long_text_keeps_its_beginning_and_its_end() {
+    let store = format!("error of {}: the cause", "é".repeat(5000));
+    let kept = excerpt(&store);
+    assert!(
+        kept.starts_with("error of éé") && kept.ends_with("éé: the cause"),
+        "{kept}"
+    );
+    assert!(kept.contains("é … é"), "{kept}");
+    assert!(kept.len() < EXCERPT_HEAD + EXCERPT_TAIL + 10);
+}
+
+fn refused(status: u16, text: &str) -> Error {
+    Error::Status {
+        address: "http://p".into(),
+        status,
+        cause: Cause::of(status, text),
+        text: excerpt(text),
+    }
+}
+
+#[test]
+fn a_shorter_range_is_no_remedy_for_rights_rates_and_addresses() {
+    for (status, text, wanted) in [
+        (
+            422,
+            "execution: query processing would load too many samples into memory in query execution",
+            true,
+        ),
+        (
+            503,
+            "timeout: query timed out in expression evaluation",
+            true,
+        ),
+        (
+            422,
+            "422: cannot fetch data for \"x\": cannot select more than -search.maxSamplesPerQuery=3 samples; possible solutions: …",
+            true,
+        ),
+        (
+            422,
+            "execution: expanding series: context deadline exceeded",
+            true,
+        ),
+        (
+            422,
+            "execution: the query exceeded the maximum number of chunks (limit: 2000000 chunks)",
+            true,
+        ),
+        (
+            413,
+            "too_large_entry: response larger than the max message size (216832234 vs 104857600)",
+            true,
+        ),
+        (413, "", true),
+        (504, "upstream", true),
+        (429, "too many requests: rate limit exceeded", false),
+        (404, "page not found", false),
+        (401, "no org id", false),
+        (403, "limit", false),
+        (400, "bad_data: parse error", false),
+        (422, "execution: unavailable with Prometheus Agent", false),
+        (500, "internal: unexpected EOF", false),
+        (502, "", false),
+        (503, "", false),
+    ] {
+        let error = refused(status, text);
+        assert_eq!(error.may_fit_shorter_range(), wanted, "{error}");
+    }
+    let address = || "http://p".to_owned();
+    let limit = Duration::from_secs(10);
+    assert!(
+        Error::Timeout {
+            address: address(),
+            limit
+        }
+        .may_fit_shorter_range()
+    );
+    assert!(
+        Error::TooLarge {
+            address: address(),
+            limit: 1
+        }
+        .may_fit_shorter_range()
+    );
+    let reason = "refused".to_owned();
+    assert!(
+        !Error::Unreachable {
+            address: address(),
+            reason
+        }
+        .may_fit_shorter_range()
+    );
+    let query = |error_type: &str, error: &str| Error::Query {
+        address: address(),
+        error_type: error_type.into(),
+        error: error.into(),
+    };
+    assert!(query("timeout", "").may_fit_shorter_range());
+    assert!(query("execution", "too many samples").may_fit_shorter_range());
+    assert!(!query("bad_data", "parse error").may_fit_shorter_range());
+}
+
+#[test]
+fn what_stores_say_of_wrong_addresses_has_its_remedy() {
+    for (status, text, remedy) in [
+        (
+            400,
+            "remoteAddr: \"10.0.0.1:1\"; requestURI: /x/api/v1/query; unsupported path requested: \"/x/api/v1/query\"",
+            "check the path prefix in prometheus.url",
+        ),
+        (
+            404,
+            "page not found",
+            "check the path prefix in prometheus.url",
+        ),
+        (
+            422,
+            "execution: unavailable with Prometheus Agent",
+            "point prometheus.url at the store it writes to",
+        ),
+        (
+            400,
+            "bad_data: =~ is an unsupported matchtype for the __name__ label",
+            "set prometheus.nameMatching: exact",
+        ),
+        (
+            401,
+            "no org id",
+            "name the tenant in prometheus.headers (X-Scope-OrgID)",
+        ),
+        (429, "", "raise gpu.poll or the limits of the server"),
+    ] {
+        let text = refused(status, text).to_string();
+        assert!(text.ends_with(&format!(": {remedy}")), "{text}");
+    }
+}
+
+#[test]
+fn a_skew_says_which_clock_is_ahead_by_how_much() {
+    let error = |skew_ms| {
+        Error::ClockSkew {
+            address: "http://p".into(),
+            skew_ms,
+        }
+        .to_string()
+    };
+    assert_eq!(
+        error(90_500),
+        "http://p: its clock is 1m30s ahead of ours: set both by NTP"
+    );
+    assert_eq!(
+        error(-3_600_000),
+        "http://p: our clock is 1h ahead of its: set both by NTP"
+    );
+}

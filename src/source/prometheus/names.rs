@@ -1,0 +1,221 @@
+//! How metric names are asked for: all spellings of one at once, or, in stores
+//! that match names by equality only (Google's), each spelling by itself. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::NameMatching;
+use crate::core::signal::SignalSpec;
+use crate::core::time::Timestamp;
+use crate::source::error::{Cause, Error};
+use crate::source::query::{self, Devices};
+
+/// How often spellings that had no series are asked for again; and for how long
+/// one that had some is asked for at every poll although it has none any more.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+
+/// One query's way to name metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// All spellings of the signal's name.
+    AnyOf,
+    /// This spelling.
+    Exactly(String),
+}
+
+impl Name {
+    /// The matcher on `__name__` for a signal.
+    pub(super) fn matcher(&self, spec: &SignalSpec) -> String {
+        match self {
+            Self::AnyOf => query::any_name_of(spec),
+            Self::Exactly(spelling) => query::name_is(spelling),
+        }
+    }
+}
+
+/// What is known of a spelling.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spelling {
+    /// When it last had series.
+    found: Option<Timestamp>,
+    /// When it was last asked for.
+    asked: Option<Timestamp>,
+}
+
+/// Which names to ask for.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    matching: NameMatching,
+    /// Filled where each spelling is asked for by itself.
+    spellings: BTreeMap<String, Spelling>,
+}
+
+impl Names {
+    pub(super) fn new(matching: NameMatching) -> Self {
+        Self {
+            matching,
+            spellings: BTreeMap::new(),
+        }
+    }
+
+    /// The queries that a signal needs now.
+    pub(super) fn to_ask(&self, spec: &SignalSpec, now: Timestamp) -> Vec<Name> {
+        if self.matching == NameMatching::Auto {
+            return vec![Name::AnyOf];
+        }
+        let empty = self.is_empty(now);
+        let due = |spelling: &String| match self.spellings.get(spelling) {
+            Some(known) => empty || recent(known.found, now) || !recent(known.asked, now),
+            None => true,
+        };
+        let spellings = query::spellings(spec).into_iter();
+        spellings.filter(due).map(Name::Exactly).collect()
+    }
+
+    /// Whether the store has shown nothing of late. It must not be left alone
+    /// for ten minutes then.
+    fn is_empty(&self, now: Timestamp) -> bool {
+        let mut known = self.spellings.values();
+        !known.any(|spelling| recent(spelling.found, now))
+    }
+
+    /// Whether the store refused to match names otherwise than by equality; each
+    /// spelling is then asked for by itself from now on.
+    pub(super) fn refused(&mut self, error: &Error) -> bool {
+        let by_equality = matches!(
+            error,
+            Error::Status {
+                cause: Cause::NameMatching,
+                ..
+            }
+        );
+        let switches = by_equality && self.matching == NameMatching::Auto;
+        if switches {
+            self.matching = NameMatching::Exact;
+        }
+        switches
+    }
+
+    /// Remembers whether a name had series.
+    pub(super) fn answered(&mut self, name: &Name, found: bool, devices: Devices, now: Timestamp) {
+        let Name::Exactly(spelling) = name else {
+            return;
+        };
+        let empty = self.is_empty(now);
+        if found && empty {
+            // What else was not there has come with it, perhaps.
+            self.spellings.clear();
+        }
+        if found {
+            self.spellings.entry(spelling.clone()).or_default().found = Some(now);
+        } else if !empty && devices == Devices::All {
+            self.spellings.entry(spelling.clone()).or_default().asked = Some(now);
+        }
+    }
+}
+
+/// Whether a time lies in the last ten minutes. After a wall clock that was set
+/// back none does.
+fn recent(time: Option<Timestamp>, now: Timestamp) -> bool {
+    time.is_some_and(|time| time <= now && now.since(time) < LOOK_AGAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dcgm::fields;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn exact() -> Names {
+        Names::new(NameMatching::Exact)
+    }
+
+    fn asked(names: &Names, signal: usize, now: i64) -> Vec<String> {
+        let name = |name| match name {
+            Name::Exactly(spelling) => spelling,
+            Name::AnyOf => "any".to_owned(),
+        };
+        let asked = names.to_ask(&fields::built_in()[signal], at(now));
+        asked.into_iter().map(name).collect()
+    }
+
+    /// A store that has these alone.
+    fn poll(names: &mut Names, signal: usize, now: i64, there: &[&str]) {
+        for name in names.to_ask(&fields::built_in()[signal], at(now)) {
+            let Name::Exactly(spelling) = &name else {
+                panic!("names are matched by equality")
+            };
+            let found = there.contains(&spelling.as_str());
+            names.answered(&name, found, Devices::All, at(now));
+        }
+    }
+
+    #[test]
+    fn spellings_without_series_are_asked_for_every_ten_minutes() {
+        let mut names = exact();
+        let there = ["dcgm_fb_used"];
+        assert_eq!(asked(&names, 4, 0).len(), 3);
+        poll(&mut names, 4, 0, &there);
+        // Those before the first one found are not yet held to have nothing.
+        poll(&mut names, 4, 5, &there);
+        assert_eq!(asked(&names, 4, 10), there);
+        poll(&mut names, 4, 590, &there);
+        assert_eq!(asked(&names, 4, 599), there);
+        assert_eq!(asked(&names, 4, 605).len(), 3);
+        poll(&mut names, 4, 605, &there);
+        assert_eq!(asked(&names, 4, 610), there);
+    }
+
+    #[test]
+    fn a_spelling_that_had_series_is_not_forgotten_for_one_empty_answer() {
+        let mut names = exact();
+        poll(&mut names, 4, 0, &["DCGM_FI_DEV_FB_USED"]);
+        for now in [5, 10, 595] {
+            poll(&mut names, 4, now, &[]);
+            let asked = asked(&names, 4, now + 1);
+            assert!(
+                asked.contains(&"DCGM_FI_DEV_FB_USED".to_owned()),
+                "{asked:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_comes_back_after_a_long_time_is_seen_at_once() {
+        let mut names = exact();
+        poll(&mut names, 0, 0, &["DCGM_FI_DEV_MEM_COPY_UTIL"]);
+        poll(&mut names, 4, 0, &["DCGM_FI_DEV_FB_USED"]);
+        for now in [300, 595] {
+            poll(&mut names, 0, now, &[]);
+            poll(&mut names, 4, now, &[]);
+        }
+        assert_eq!(asked(&names, 0, 700).len(), 5, "nothing is there any more");
+        poll(&mut names, 0, 700, &["DCGM_FI_DEV_MEM_COPY_UTIL"]);
+        assert_eq!(
+            asked(&names, 4, 700).len(),
+            3,
+            "the rest has come back as well"
+        );
+    }
+
+    #[test]
+    fn while_nothing_is_there_all_are_asked_for() {
+        let mut names = exact();
+        for now in [0, 5, 10] {
+            poll(&mut names, 0, now, &[]);
+            assert_eq!(asked(&names, 0, now).len(), 5);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_all_due() {
+        let mut names = exact();
+        poll(&mut names, 4, 1000, &["dcgm_fb_used"]);
+        poll(&mut names, 4, 1001, &["dcgm_fb_used"]);
+        assert_eq!(asked(&names, 4, 1002).len(), 1);
+        assert_eq!(asked(&names, 4, 400).len(), 3);
+    }
+}

@@ -1,0 +1,63 @@
+//! Sizes and encodings of answers.
+
+use std::io::Write as _;
+
+use flate2::write::GzEncoder;
+
+use super::*;
+use crate::config::Compression;
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_with_and_without_its_length() {
+    let fake = FakePrometheus::start().await;
+    let mut settings = settings(&fake.url());
+    settings.max_body_bytes = 1000;
+    let mut probe = Probe::new(settings);
+    fake.answer("x".repeat(1001));
+    let text = probe.fails(ErrorKind::TooLarge).await;
+    assert!(
+        text.contains("larger than 1000 bytes: raise prometheus.maxBodyBytes"),
+        "{text}"
+    );
+    // Compressed it is small, and nothing announces what it unpacks to.
+    fake.answer_with(
+        200,
+        &[("content-encoding", "gzip")],
+        gzip(&"x".repeat(1 << 20)),
+    );
+    probe.fails(ErrorKind::TooLarge).await;
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_compressed_answer_is_unpacked_and_a_broken_one_truncated() {
+    let (fake, mut probe) = probe().await;
+    let packed = gzip(ONE);
+    // Not asked for, and it comes: some proxies pack everything.
+    fake.answer_with(200, &[("content-encoding", "gzip")], packed.clone());
+    assert_eq!(probe.fetch().await.unwrap().bytes, ONE.len());
+    fake.answer_with(200, &[("content-encoding", "gzip")], packed[..40].to_vec());
+    probe.fails(ErrorKind::Truncated).await;
+}
+
+#[tokio::test]
+async fn answers_are_asked_for_as_they_are_unless_compression_is_set() {
+    let fake = FakePrometheus::start().await;
+    let mut settings = settings(&fake.url());
+    Probe::new(settings.clone()).fetch().await.unwrap();
+    let asked = || {
+        fake.last_request()
+            .header("accept-encoding")
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(asked(), "identity");
+    settings.compression = Compression::Gzip;
+    Probe::new(settings).fetch().await.unwrap();
+    assert_eq!(asked(), "gzip");
+}

@@ -1,0 +1,69 @@
+//! Stores that match metric names by equality only.
+
+use super::*;
+use crate::config::NameMatching;
+
+const NAME: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
+const LOWER: &str = "dcgm_fi_dev_mem_copy_util";
+
+fn answer(name: &str) -> String {
+    ONE.replace("\"UUID\":\"GPU-1\"", &format!("\"UUID\":\"{name}\""))
+}
+
+fn labels(probe: &Probe) -> Vec<String> {
+    let series = probe.batch.iter();
+    series.map(|series| series.labels.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_patterns_is_asked_for_each_spelling() {
+    let (fake, mut probe) = probe().await;
+    fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer("b"))]);
+    let fetched = probe.fetch().await.unwrap();
+    assert_eq!((fetched.series, fetched.samples), (2, 4));
+    assert_eq!(labels(&probe), [r#"{"UUID":"a"}"#, r#"{"UUID":"b"}"#]);
+    assert_eq!(
+        fake.requests().len(),
+        1 + 5,
+        "the refusal, and five spellings"
+    );
+    // It is remembered, and so is which of them have series.
+    probe.fetch().await.unwrap();
+    assert_eq!(labels(&probe).len(), 2);
+    let queries: Vec<_> = fake.requests()[6..]
+        .iter()
+        .map(|request| request.param("query").unwrap())
+        .collect();
+    assert_eq!(
+        queries,
+        [
+            format!(r#"{{__name__="{NAME}"}}[1m]"#),
+            format!(r#"{{__name__="{LOWER}"}}[1m]"#)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_failure_of_one_spelling_is_a_failure_of_the_signal() {
+    let fake = FakePrometheus::start().await;
+    let mut settings = settings(&fake.url());
+    settings.name_matching = NameMatching::Exact;
+    let mut probe = Probe::new(settings);
+    let broken = r#"{"status":"success","data":null}"#;
+    fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, broken)]);
+    probe.fails(ErrorKind::NullData).await;
+    assert_eq!(fake.requests().len(), 5, "no pattern is tried");
+    fake.match_names_exactly(&[(NAME, &answer("a"))]);
+    assert_eq!(probe.fetch().await.unwrap().series, 1);
+}
+
+#[tokio::test]
+async fn the_limit_is_on_all_spellings_together() {
+    let fake = FakePrometheus::start().await;
+    let mut settings = settings(&fake.url());
+    settings.name_matching = NameMatching::Exact;
+    settings.max_body_bytes = 500;
+    let mut probe = Probe::new(settings);
+    fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer(&"b".repeat(300)))]);
+    probe.fails(ErrorKind::TooLarge).await;
+}
