@@ -23,6 +23,7 @@ pub mod inventory;
 mod keep;
 mod kinds;
 mod owners;
+mod pods;
 mod pool;
 mod reduce;
 pub mod review;

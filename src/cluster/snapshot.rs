@@ -8,8 +8,11 @@ use std::time::Instant;
 use super::kinds::{OwnerKind, Used, Uses};
 use super::services::Services;
 use super::state::{KeptObject, KeptPod, Key, OwnerRef, State, Table};
-use crate::core::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod, Workload};
+use crate::core::inventory::{
+    Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
+};
 use crate::core::labels::Labels;
+use crate::core::time::Timestamp;
 
 /// Longest chain of controllers; pod, ReplicaSet, Deployment and what made it
 /// are four. References that form a ring end here too.
@@ -46,9 +49,9 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
         // A pod that is in no answer needs no owners.
         if pod.is_live() {
             if let Some(controller) = &pod.controller {
-                owners.extend(walk.owners(&key.0, controller, pod.requests_gpu));
+                owners.extend(walk.owners(&key.0, controller, pod.requests_gpu()));
             }
-            if pod.requests_gpu {
+            if pod.requests_gpu() {
                 walk.add_services(key, pod, &mut owners);
             }
         }
@@ -57,7 +60,7 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
     // Then, as far as the limits allow, those that may hold a GPU without
     // having asked for one; a pod without a node holds nothing.
     for ((key, pod), made) in state.pods.iter().zip(&mut pods) {
-        if pod.is_live() && !pod.requests_gpu && pod.node.is_some() {
+        if pod.is_live() && !pod.requests_gpu() && pod.node.is_some() {
             walk.add_services(key, pod, &mut made.owners);
         }
     }
@@ -68,11 +71,13 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
         ..
     } = walk;
     let left_out = services.left_out;
+    let (exporters, exporter_nodes) = exporters(&state.pods);
     let inventory = Inventory {
         authority: Authority::Cluster,
         pods,
         departed: Vec::new(),
-        exporter_nodes: Vec::new(),
+        exporter_nodes,
+        exporters,
         namespaces: cluster_objects(&state.namespaces),
         nodes: cluster_objects(&state.nodes),
         workloads,
@@ -96,17 +101,35 @@ fn cut((namespace, name): &Key, pod: &KeptPod, owners: Vec<u32>) -> Pod {
         phase: pod.phase,
         terminating: pod.terminating,
         started: pod.started,
-        running_since: None,
-        gpus: u32::from(pod.requests_gpu),
+        running_since: pod.running_since,
+        gpus: pod.gpus,
+        claims: pod.claims,
         owners,
     }
+}
+
+/// What looks like an exporter, running or not, and the nodes of it.
+fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+    let (mut exporters, mut nodes) = (Vec::new(), BTreeSet::new());
+    for ((namespace, name), pod) in pods.iter() {
+        let Some(address) = &pod.exporter else {
+            continue;
+        };
+        exporters.push(ExporterPod {
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+            address: Some(Arc::clone(address)).filter(|address| !address.is_empty()),
+        });
+        nodes.extend(pod.node.clone());
+    }
+    (exporters, nodes.into_iter().collect())
 }
 
 fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
     let object = |((_, name), object): (&Key, &KeptObject)| ClusterObject {
         name: Arc::clone(name),
         labels: object.labels.clone(),
-        created: None,
+        created: object.created,
     };
     table.iter().map(object).collect()
 }
@@ -126,7 +149,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn workload(&mut self, kind: &ObjectKind, key: &Key, labels: &Labels) -> u32 {
+    fn workload(
+        &mut self,
+        kind: &ObjectKind,
+        key: &Key,
+        labels: &Labels,
+        created: Option<Timestamp>,
+    ) -> u32 {
         let at = (
             Arc::clone(&kind.resource),
             Arc::clone(&key.0),
@@ -138,7 +167,7 @@ impl<'a> Walk<'a> {
                 namespace: Arc::clone(&key.0),
                 name: Arc::clone(&key.1),
                 labels: labels.clone(),
-                created: None,
+                created,
             });
             u32::try_from(self.workloads.len() - 1).unwrap_or(u32::MAX)
         })
@@ -152,7 +181,7 @@ impl<'a> Walk<'a> {
             let place = known.or_else(|| {
                 let (key, service) = self.services.get(*index)?;
                 let kind = self.service_kind.clone();
-                Some(self.workload(&kind, key, &service.labels))
+                Some(self.workload(&kind, key, &service.labels, service.created))
             });
             if let Some(placed) = self.placed.get_mut(*index as usize) {
                 *placed = place;
@@ -208,7 +237,7 @@ impl<'a> Walk<'a> {
         match objects.get(&key) {
             // The owner, and not another of the same name.
             Some(object) if object.uid == reference.uid => {
-                chain.push(self.workload(resource, &key, &object.labels));
+                chain.push(self.workload(resource, &key, &object.labels, object.created));
                 object.controller.clone()
             }
             Some(_) => None,
@@ -216,7 +245,7 @@ impl<'a> Walk<'a> {
             // Not listed yet, or not allowed to be: its name is known from the
             // reference, its labels and owners are not.
             None => {
-                chain.push(self.workload(resource, &key, &Labels::default()));
+                chain.push(self.workload(resource, &key, &Labels::default(), None));
                 None
             }
         }

@@ -8,10 +8,12 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::error::Garbage;
+use super::inventory::WatchSettings;
 use super::keep::{Keep, Refused};
 use super::kinds::Kinds;
+use super::pods::{self, ReducedPod};
 use super::pool::{KindKey, KindName, Pool};
-use super::reduce::{self, Controller, Name, ReducedObject, ReducedPod, ReducedService};
+use super::reduce::{self, Controller, Name, ReducedObject, ReducedService};
 use crate::core::inventory::PodPhase;
 use crate::core::labels::Labels;
 use crate::core::time::Timestamp;
@@ -35,16 +37,26 @@ pub(super) struct OwnerRef {
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptPod {
+    pub(super) uid: u64,
     pub(super) labels: Labels,
     pub(super) controller: Option<OwnerRef>,
     pub(super) node: Option<Arc<str>>,
     pub(super) started: Option<Timestamp>,
     pub(super) phase: PodPhase,
     pub(super) terminating: bool,
-    pub(super) requests_gpu: bool,
+    pub(super) running_since: Option<Timestamp>,
+    pub(super) gpus: u32,
+    pub(super) claims: bool,
+    /// The address (empty: none yet) of what looks like an exporter.
+    pub(super) exporter: Option<Arc<str>>,
 }
 
 impl KeptPod {
+    /// Whether it asks for GPUs, or has claims, which may be for some.
+    pub(super) const fn requests_gpu(&self) -> bool {
+        self.gpus > 0 || self.claims
+    }
+
     /// Not finished, not terminating.
     pub(super) fn is_live(&self) -> bool {
         !self.terminating && self.phase != PodPhase::Finished
@@ -57,6 +69,7 @@ pub(super) struct KeptObject {
     pub(super) uid: u64,
     pub(super) labels: Labels,
     pub(super) controller: Option<OwnerRef>,
+    pub(super) created: Option<Timestamp>,
 }
 
 /// A service with a selector.
@@ -64,6 +77,7 @@ pub(super) struct KeptObject {
 pub(super) struct KeptService {
     pub(super) labels: Labels,
     pub(super) selector: Labels,
+    pub(super) created: Option<Timestamp>,
 }
 
 /// The objects of one collection. A list replaces them when it is complete;
@@ -165,13 +179,17 @@ impl State {
     fn put_pod(&mut self, pod: &ReducedPod) -> Result<bool, Refused> {
         let key = self.key(&pod.name);
         let kept = KeptPod {
+            uid: pod.uid,
             labels: self.pool.labels(&pod.labels),
             controller: self.owner(pod.controller.as_ref()),
             node: pod.node.as_deref().map(|node| self.pool.text(node)),
             started: pod.started,
             phase: pod.phase,
             terminating: pod.terminating,
-            requests_gpu: pod.requests_gpu,
+            running_since: pod.running_since,
+            gpus: pod.gpus,
+            claims: pod.claims,
+            exporter: pod.exporter.as_deref().map(Into::into),
         };
         self.pods.put(key, kept)
     }
@@ -181,6 +199,7 @@ impl State {
             uid: object.uid,
             labels: self.pool.labels(&object.labels),
             controller: self.owner(object.controller.as_ref()),
+            created: object.created,
         }
     }
 
@@ -193,6 +212,7 @@ impl State {
         let kept = KeptService {
             labels: self.pool.labels(&service.labels),
             selector: self.pool.labels(&service.selector),
+            created: service.created,
         };
         self.services.put(key, kept)
     }
@@ -202,6 +222,7 @@ impl State {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    pub(super) settings: WatchSettings,
     /// Something changed: a new snapshot is due.
     pub(super) changed: Notify,
     /// There are kinds of owners to look up.
@@ -209,6 +230,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(settings: WatchSettings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -272,7 +300,7 @@ impl Keeper {
         // Decoded before the lock is taken.
         match &self.collection {
             Collection::Pods => {
-                let pod = reduce::pod(object)?;
+                let pod = pods::pod(object, &self.shared.settings)?;
                 self.shared.lock().put_pod(&pod)
             }
             Collection::Services => {

@@ -95,6 +95,9 @@ pub struct Pod {
     pub running_since: Option<Timestamp>,
     /// How many GPU devices (whole GPUs, MIG instances, replicas) it requests.
     pub gpus: u32,
+    /// Whether it has resource claims: they may be for GPUs, but neither their
+    /// driver nor a number stands in the pod.
+    pub claims: bool,
     /// Indices into [`Inventory::workloads`]: its controller, the controller's
     /// controller, and so on.
     pub owners: Vec<u32>,
@@ -107,10 +110,10 @@ impl Pod {
         !self.terminating && self.phase != PodPhase::Finished
     }
 
-    /// Whether a container requests a GPU resource.
+    /// Whether a container requests a GPU resource, or the pod has a claim.
     #[must_use]
     pub const fn requests_gpu(&self) -> bool {
-        self.gpus > 0
+        self.gpus > 0 || self.claims
     }
 }
 
@@ -143,6 +146,17 @@ pub struct ClusterObject {
     pub created: Option<Timestamp>,
 }
 
+/// A pod that looks like a DCGM exporter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExporterPod {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its IP address, once it has one: what scrape targets are known by.
+    pub address: Option<Arc<str>>,
+}
+
 /// Whether the inventory is the cluster's word or a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authority {
@@ -168,6 +182,8 @@ pub struct Inventory {
     pub departed: Vec<Pod>,
     /// Nodes that have an exporter's pod, running or not; sorted.
     pub exporter_nodes: Vec<Arc<str>>,
+    /// The exporters' pods, sorted by namespace and name.
+    pub exporters: Vec<ExporterPod>,
     /// Namespaces, sorted by name.
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.

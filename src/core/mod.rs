@@ -15,6 +15,7 @@ pub mod metric;
 pub mod original;
 pub mod policy;
 pub mod quantity;
+pub mod resources;
 pub mod rhythm;
 pub mod ring;
 pub mod selector;

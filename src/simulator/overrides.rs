@@ -93,6 +93,7 @@ impl Controls {
                     started: None,
                     running_since: None,
                     gpus: 1,
+                    claims: false,
                     owners: Vec::new(),
                 };
                 inventory.pods.insert(place, pod);

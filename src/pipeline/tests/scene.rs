@@ -177,6 +177,7 @@ impl Scene {
                 started: started.map(at),
                 running_since: None,
                 gpus: 1,
+                claims: false,
                 owners: vec![0],
             });
         }
