@@ -169,7 +169,7 @@ fn snapshot(shared: &Shared) -> Option<Made> {
         return None;
     }
     let now = Instant::now();
-    let inventory = snapshot::inventory(&mut state, now);
+    let inventory = snapshot::inventory(&mut state, now, shared.settings.remember);
     if state.kinds.wants(now) {
         shared.wanted.notify_one();
     }

@@ -117,7 +117,7 @@ pub(super) struct ReducedPod {
     pub(super) started: Option<Timestamp>,
     pub(super) running_since: Option<Timestamp>,
     pub(super) gpus: u32,
-    pub(super) claims: bool,
+    pub(super) uncounted: bool,
     /// The address (empty: none yet) of what looks like an exporter.
     pub(super) exporter: Option<String>,
 }
@@ -126,7 +126,7 @@ pub(super) struct ReducedPod {
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     devices: u32,
-    /// Whether memory, cores or hundredths of a device are asked for.
+    /// Whether parts of devices are asked for.
     share: bool,
 }
 
@@ -188,7 +188,7 @@ impl PodSpec {
     /// (`k8s.io/component-helpers/resource`, `PodRequests`): containers and
     /// sidecars run together; before them one init container at a time beside
     /// the sidecars that stand before it.
-    fn gpus(&self, gpus: &GpuResources) -> u32 {
+    fn asked(&self, gpus: &GpuResources) -> Asked {
         let (mut sidecars, mut most) = (Asked::default(), Asked::default());
         for container in self.init_containers.iter().flatten() {
             let asked = container.asked(gpus);
@@ -199,8 +199,7 @@ impl PodSpec {
         }
         let containers = self.containers.iter().flatten();
         let together = containers.fold(sidecars, |sum, it| sum.plus(it.asked(gpus)));
-        let asked = together.at_least(most);
-        asked.devices.max(u32::from(asked.share))
+        together.at_least(most)
     }
 
     fn looks_like_exporter(&self, settings: &WatchSettings) -> bool {
@@ -238,15 +237,16 @@ pub(super) fn pod(object: &RawValue, settings: &WatchSettings) -> Result<Reduced
     } = decode(object)?;
     let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
     let is_exporter = metadata.name.contains(EXPORTER) || spec.looks_like_exporter(settings);
-    let claims = spec.resource_claims.as_ref();
+    let asked = spec.asked(&settings.gpus);
+    let claims = spec.resource_claims.iter().flatten().next().is_some();
     Ok(ReducedPod {
         name: metadata.take_name()?,
         uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),
         controller: metadata.take_controller(),
         terminating: metadata.deletion_timestamp.is_some(),
         labels: metadata.labels.unwrap_or_default(),
-        gpus: spec.gpus(&settings.gpus),
-        claims: claims.is_some_and(|claims| !claims.is_empty()),
+        gpus: asked.devices,
+        uncounted: asked.share || claims,
         node: spec.node_name.filter(|node| !node.is_empty()),
         phase: phase(status.phase.as_deref()),
         started: timestamp(status.start_time.as_deref()),

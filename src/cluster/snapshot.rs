@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::kinds::{OwnerKind, Used, Uses};
 use super::services::Services;
-use super::state::{KeptObject, KeptPod, Key, OwnerRef, State, Table};
+use super::state::{KeptObject, KeptPod, OwnerRef, State};
+use super::table::{Key, Table};
 use crate::core::inventory::{
     Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
 };
@@ -36,31 +37,27 @@ struct Walk<'a> {
     /// Places of workloads.
     known: HashMap<WorkloadKey, u32>,
     chains: Chains,
+    /// Controllers of owners that went, by the UID of these.
+    gone: HashMap<u64, OwnerRef>,
     /// Kinds that GPU pods have.
     used: Uses,
 }
 
-/// Makes an inventory, notes which kinds are used, and tidies the pool.
-pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
+/// Makes an inventory, notes which kinds are used, and tidies the pool and what
+/// is remembered of pods that went.
+pub(super) fn inventory(state: &mut State, now: Instant, remember: Duration) -> Inventory {
+    state.departed.expire(now, remember);
     let mut walk = Walk::new(state);
-    let mut pods = Vec::with_capacity(state.pods.len());
-    for (key, pod) in state.pods.iter() {
-        let mut owners = Vec::new();
-        // A pod that is in no answer needs no owners.
-        if pod.is_live() {
-            if let Some(controller) = &pod.controller {
-                owners.extend(walk.owners(&key.0, controller, pod.requests_gpu()));
-            }
-            if pod.requests_gpu() {
-                walk.add_services(key, pod, &mut owners);
-            }
-        }
-        pods.push(cut(key, pod, owners));
-    }
+    let gone = state.departed.pods(&state.pods);
+    let pods = state.pods.iter();
+    let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
+    let departed = gone.iter();
+    let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     // Then, as far as the limits allow, those that may hold a GPU without
     // having asked for one; a pod without a node holds nothing.
-    for ((key, pod), made) in state.pods.iter().zip(&mut pods) {
-        if pod.is_live() && !pod.requests_gpu() && pod.node.is_some() {
+    let listed = state.pods.iter().zip(&mut pods);
+    for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
+        if !pod.requests_gpu() && pod.node.is_some() {
             walk.add_services(key, pod, &mut made.owners);
         }
     }
@@ -75,7 +72,7 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
     let inventory = Inventory {
         authority: Authority::Cluster,
         pods,
-        departed: Vec::new(),
+        departed,
         exporter_nodes,
         exporters,
         namespaces: cluster_objects(&state.namespaces),
@@ -90,22 +87,6 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
     state.kinds.set_used(used, now);
     state.pool.purge();
     inventory
-}
-
-fn cut((namespace, name): &Key, pod: &KeptPod, owners: Vec<u32>) -> Pod {
-    Pod {
-        namespace: Arc::clone(namespace),
-        name: Arc::clone(name),
-        labels: pod.labels.clone(),
-        node: pod.node.clone(),
-        phase: pod.phase,
-        terminating: pod.terminating,
-        started: pod.started,
-        running_since: pod.running_since,
-        gpus: pod.gpus,
-        claims: pod.claims,
-        owners,
-    }
 }
 
 /// What looks like an exporter, running or not, and the nodes of it.
@@ -145,7 +126,35 @@ impl<'a> Walk<'a> {
             workloads: Vec::new(),
             known: HashMap::new(),
             chains: Chains::new(),
+            gone: state.departed.controllers(),
             used: Uses::new(),
+        }
+    }
+
+    /// A pod with its controllers, and the services that select it if it asks
+    /// for GPUs. One that ends has them as well: its readings count for them.
+    fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
+        let mut owners = Vec::new();
+        let controller = pod.controller.as_ref();
+        if let Some(controller) = controller {
+            owners.extend(self.owners(&key.0, controller, pod.requests_gpu()));
+        }
+        if pod.requests_gpu() {
+            self.add_services(key, pod, &mut owners);
+        }
+        Pod {
+            namespace: Arc::clone(&key.0),
+            name: Arc::clone(&key.1),
+            labels: pod.labels.clone(),
+            node: pod.node.clone(),
+            phase: pod.phase,
+            terminating: pod.terminating,
+            started: pod.started,
+            running_since: pod.running_since,
+            gpus: pod.gpus,
+            uncounted: pod.uncounted,
+            daemon: controller.is_some_and(|controller| controller.kind.is_daemon_set()),
+            owners,
         }
     }
 
@@ -219,7 +228,10 @@ impl<'a> Walk<'a> {
         // A pod that is the controller of pods (Spark's driver): it has values
         // of its own, and its controller is theirs.
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
-            return state.pods.get(&key)?.controller.clone();
+            let Some(pod) = state.pods.get(&key) else {
+                return self.gone.get(&reference.uid).cloned();
+            };
+            return pod.controller.clone();
         }
         let kind = reference.kind.key();
         if gpu {
@@ -240,8 +252,9 @@ impl<'a> Walk<'a> {
                 chain.push(self.workload(resource, &key, &object.labels, object.created));
                 object.controller.clone()
             }
-            Some(_) => None,
-            None if objects.complete => None,
+            // It went, and is no group any more; what controlled it may be one.
+            Some(_) => self.gone.get(&reference.uid).cloned(),
+            None if objects.complete => self.gone.get(&reference.uid).cloned(),
             // Not listed yet, or not allowed to be: its name is known from the
             // reference, its labels and owners are not.
             None => {

@@ -93,11 +93,13 @@ pub struct Pod {
     /// When its containers came to run; `None` while none does. From then on
     /// (and a little) readings of its GPUs are expected.
     pub running_since: Option<Timestamp>,
-    /// How many GPU devices (whole GPUs, MIG instances, replicas) it requests.
+    /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
     pub gpus: u32,
-    /// Whether it has resource claims: they may be for GPUs, but neither their
-    /// driver nor a number stands in the pod.
-    pub claims: bool,
+    /// Whether it asks for GPUs in a way that is no number of devices: for a
+    /// share of some, or by a resource claim, which does not say its driver.
+    pub uncounted: bool,
+    /// Whether a DaemonSet controls it, as one controls the pods of exporters.
+    pub daemon: bool,
     /// Indices into [`Inventory::workloads`]: its controller, the controller's
     /// controller, and so on.
     pub owners: Vec<u32>,
@@ -110,10 +112,10 @@ impl Pod {
         !self.terminating && self.phase != PodPhase::Finished
     }
 
-    /// Whether a container requests a GPU resource, or the pod has a claim.
+    /// Whether it asks for GPUs, in whatever way.
     #[must_use]
     pub const fn requests_gpu(&self) -> bool {
-        self.gpus > 0 || self.claims
+        self.gpus > 0 || self.uncounted
     }
 }
 

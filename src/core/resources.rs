@@ -1,12 +1,11 @@
 //! Which resources of a pod are GPUs, and which of their amounts count devices.
 
 /// Resources that are GPUs, or parts of one, by default: NVIDIA's own names, and
-/// those of schedulers that share GPUs out under another.
-const DEFAULT: [&str; 11] = [
+/// those of schedulers that share GPUs out.
+const DEFAULT: [&str; 10] = [
     "nvidia.com/gpu*",
     "nvidia.com/mig-*",
     "nvidia.com/vgpu*",
-    "alpha.kubernetes.io/nvidia-gpu",
     "k8s.amazonaws.com/vgpu",
     "volcano.sh/vgpu*",
     "volcano.sh/gpu*",
@@ -16,19 +15,26 @@ const DEFAULT: [&str; 11] = [
     "koordinator.sh/gpu*",
 ];
 
-/// In the name of a resource these say that its amount is memory, cores or
-/// hundredths, and no number of devices.
-const SHARES: [&str; 5] = ["mem", "core", "percent", "ratio", "priority"];
+/// In the name of a resource these say that several pods share a device, or that
+/// the amount is memory, cores or hundredths of one.
+const SHARES: [&str; 7] = [
+    "shared", "vgpu", "mem", "core", "percent", "ratio", "priority",
+];
 
-/// A resource whose amount is in hundredths although its name does not say so.
-const HUNDREDTHS: &str = "koordinator.sh/gpu";
+/// Domains of schedulers that share GPUs out, whatever the name says.
+const SHARING: [&str; 4] = [
+    "volcano.sh/",
+    "aliyun.com/",
+    "tencent.com/",
+    "koordinator.sh/",
+];
 
 /// What an amount of a GPU resource is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// A number of devices.
+    /// A number of devices that the pod has for itself.
     Devices,
-    /// Memory, cores or hundredths of at least one device.
+    /// Parts of devices that others may hold too.
     Share,
 }
 
@@ -58,7 +64,8 @@ impl GpuResources {
             None => resource == name,
         });
         let name = resource.rsplit('/').next().unwrap_or_default();
-        let share = resource == HUNDREDTHS || SHARES.iter().any(|part| name.contains(part));
+        let share = SHARING.iter().any(|domain| resource.starts_with(domain))
+            || SHARES.iter().any(|part| name.contains(part));
         is_gpu.then_some(if share {
             Amount::Share
         } else {
@@ -76,16 +83,17 @@ mod tests {
         let resources = GpuResources::default();
         for name in [
             "nvidia.com/gpu",
-            "nvidia.com/gpu.shared",
+            "nvidia.com/gpu-a100",
             "nvidia.com/mig-1g.10gb",
-            "nvidia.com/vgpu",
-            "volcano.sh/vgpu-number",
-            "4paradigm.com/vgpu",
         ] {
             assert_eq!(resources.amount(name), Some(Amount::Devices), "{name}");
         }
         for name in [
+            "nvidia.com/gpu.shared",
             "nvidia.com/gpumem",
+            "nvidia.com/vgpu",
+            "volcano.sh/vgpu-number",
+            "4paradigm.com/vgpu",
             "volcano.sh/vgpu-memory",
             "aliyun.com/gpu-mem",
             "tencent.com/vcuda-core",

@@ -93,7 +93,8 @@ impl Controls {
                     started: None,
                     running_since: None,
                     gpus: 1,
-                    claims: false,
+                    uncounted: false,
+                    daemon: false,
                     owners: Vec::new(),
                 };
                 inventory.pods.insert(place, pod);

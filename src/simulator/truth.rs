@@ -132,7 +132,8 @@ impl Fleet {
             started: Some(self.long_ago()),
             running_since: Some(self.long_ago()),
             gpus: 0,
-            claims: false,
+            uncounted: false,
+            daemon: true,
             owners: vec![exporters],
         }));
         pods.sort_by(|left, right| {
@@ -231,7 +232,8 @@ impl Fleet {
             started: Some(pod.from),
             running_since: running.then_some(pod.from),
             gpus: u32::try_from(held).unwrap_or(u32::MAX).max(1),
-            claims: false,
+            uncounted: false,
+            daemon: false,
             owners: pod.owners.clone(),
         }
     }

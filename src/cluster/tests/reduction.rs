@@ -25,7 +25,7 @@ fn with(devices: u32) -> Value {
 }
 
 #[test]
-fn devices_are_counted_and_shares_of_one_are_one() {
+fn devices_are_counted_and_shares_are_not() {
     let of = |limits: Value| gpus(&json!({"containers": [{"resources": {"limits": limits}}]}));
     for name in ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"] {
         assert_eq!(of(json!({name: "1"})), 1, "{name}");
@@ -35,11 +35,10 @@ fn devices_are_counted_and_shares_of_one_are_one() {
         assert_eq!(of(json!({name: "0Gi"})), 0, "{name}");
     }
     assert_eq!(of(json!({"cpu": "8", "amd.com/gpu": "1"})), 0);
-    assert_eq!(of(json!({"aliyun.com/gpu-mem": "8"})), 1);
-    assert_eq!(
-        of(json!({"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "3000"})),
-        2
-    );
+    let limits = json!({"aliyun.com/gpu-mem": "8", "nvidia.com/gpu.shared": 2});
+    let spec = json!({"containers": [{"resources": {"limits": limits}}]});
+    let sharing = pod(&json!({"metadata": {"name": "p"}, "spec": spec}));
+    assert_eq!((sharing.gpus, sharing.uncounted), (0, true));
     let requests = json!({"resources": {"requests": {"nvidia.com/gpu": "1"}}});
     assert_eq!(gpus(&json!({"containers": [{}, requests, with(2)]})), 3);
 }
@@ -61,8 +60,8 @@ fn init_containers_count_as_the_scheduler_counts_them() {
 fn a_claim_may_be_for_a_gpu_but_says_no_number() {
     let of = |spec: Value| pod(&json!({"metadata": {"name": "p"}, "spec": spec}));
     let claiming = of(json!({"resourceClaims": [{"name": "gpu"}]}));
-    assert_eq!((claiming.gpus, claiming.claims), (0, true));
-    assert!(!of(json!({"resourceClaims": []})).claims);
+    assert_eq!((claiming.gpus, claiming.uncounted), (0, true));
+    assert!(!of(json!({"resourceClaims": []})).uncounted);
 }
 
 #[test]
@@ -116,7 +115,7 @@ fn what_is_absent_or_null_is_no_error() {
     ] {
         let pod = pod(&value);
         assert_eq!(pod.phase, PodPhase::Pending);
-        assert!(!pod.terminating && !pod.claims && pod.gpus == 0);
+        assert!(!pod.terminating && !pod.uncounted && pod.gpus == 0);
         assert_eq!((pod.node, pod.started), (None, None));
     }
 }
