@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod batch;
+pub mod clusters;
 pub mod duration;
 pub mod frame;
 pub mod grid;
