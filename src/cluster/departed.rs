@@ -74,9 +74,11 @@ impl Departed {
     pub(super) fn expire(&mut self, now: Instant, remember: Duration) {
         let is_old = |at: Instant| now.saturating_duration_since(at) > remember;
         for queue in [&mut self.with_gpus, &mut self.others] {
-            while queue.pop_front_if(|gone| is_old(gone.at)).is_some() {}
+            let old = queue.partition_point(|gone| is_old(gone.at));
+            queue.drain(..old);
         }
-        while self.owners.pop_front_if(|gone| is_old(gone.at)).is_some() {}
+        let old = self.owners.partition_point(|gone| is_old(gone.at));
+        self.owners.drain(..old);
     }
 
     /// The pods that went and have not come back, by namespace and name; of one

@@ -19,6 +19,14 @@ use crate::core::time::Timestamp;
 /// are four. References that form a ring end here too.
 const LONGEST_CHAIN: usize = 8;
 
+/// Kinds after whose objects the pods are named. ReplicaSets are left out: most
+/// are old ones that will have no pods again, and their Deployments are here.
+const NAMED_AFTER: [(&str, &str); 3] = [
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("batch", "Job"),
+];
+
 /// What a walk up the controllers found, by where it began: namespace, first
 /// controller, and whether the pod asks for GPUs.
 type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
@@ -61,6 +69,7 @@ pub(super) fn inventory(state: &mut State, now: Instant, remember: Duration) -> 
             walk.add_services(key, pod, &mut made.owners);
         }
     }
+    walk.add_idle();
     let Walk {
         workloads,
         used,
@@ -196,6 +205,20 @@ impl<'a> Walk<'a> {
                 *placed = place;
             }
             owners.extend(place);
+        }
+    }
+
+    /// The workloads that have no pods now, of the kinds whose names are in those
+    /// of their pods: one that was scaled to nothing has readings yet.
+    fn add_idle(&mut self) {
+        let state = self.state;
+        for (group, name) in NAMED_AFTER {
+            let Some(kind) = state.kinds.get(&(group.into(), name.into())) else {
+                continue;
+            };
+            for (key, object) in kind.objects.iter() {
+                self.workload(&kind.resource, key, &object.labels, object.created);
+            }
         }
     }
 

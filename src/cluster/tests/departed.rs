@@ -95,7 +95,18 @@ fn a_pod_that_went_keeps_its_owners_for_a_while() {
     );
     assert_eq!(inventory.departed[0].labels.get("app"), Some("infer"));
     assert!(world.inventory_after(601).departed.is_empty());
-    assert!(world.inventory().workloads.is_empty());
+}
+
+#[test]
+fn a_workload_without_pods_is_known_all_the_same() {
+    let world = World::new();
+    let mut old = object("old");
+    old["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
+    world.put(&of("Deployment"), &old);
+    let inventory = world.inventory();
+    let names = inventory.workloads.iter().map(|workload| &*workload.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["old", "web"]);
+    assert!(inventory.workloads[0].created.is_some());
 }
 
 #[test]
