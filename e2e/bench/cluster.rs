@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpu_metrics_apiserver::cluster::client::{Access, Client};
 use gpu_metrics_apiserver::cluster::health::Board;
-use gpu_metrics_apiserver::cluster::inventory::Watches;
+use gpu_metrics_apiserver::cluster::inventory::{WatchSettings, Watches};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -84,7 +84,7 @@ pub(super) fn child(argument: &str) {
         let access = Access::Kubeconfig(Path::new(config).to_owned());
         let client = Client::connect(&access).await.expect("a client");
         let board = Board::default();
-        let watches = Watches::start(&client, &board);
+        let watches = Watches::start(&client, &board, WatchSettings::default());
         let mut known = watches.subscribe();
         let inventory = known
             .wait_for(|inventory| inventory.pods.len() >= pods)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use gpu_metrics_apiserver::core::inventory::Pod;
 use gpu_metrics_apiserver::core::time::Timestamp;
 use gpu_metrics_apiserver::simulator::live::{self, Controls};
 use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
@@ -174,7 +175,7 @@ async fn populate(plane: &ControlPlane, fleet: &Fleet, epoch: Timestamp, pods: u
                 let filler = format!("filler-{group}-{index}");
                 let name = member.map_or(filler.as_str(), |pod| &*pod.name);
                 let node = member.and_then(|pod| pod.node.as_deref());
-                let gpu = member.is_some_and(|pod| pod.requests_gpu());
+                let gpu = member.is_some_and(Pod::requests_gpu);
                 bodies.push((namespace.to_owned(), pod(name, node, gpu, &owner)));
             }
         }

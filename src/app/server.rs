@@ -6,7 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
@@ -24,7 +24,7 @@ use crate::cluster::authentication;
 use crate::cluster::client::{Access, Client};
 use crate::cluster::error::ClientError;
 use crate::cluster::health::Board;
-use crate::cluster::inventory::Watches;
+use crate::cluster::inventory::{WatchSettings, Watches};
 use crate::cluster::review::KubeReviewer;
 use crate::cluster::secret::SharedSecret;
 use crate::config::Config;
@@ -44,6 +44,10 @@ use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
 use crate::telemetry::endpoints::Operators;
 use crate::telemetry::health::{State, Weight};
+
+/// How much longer than the longest window pods that went are remembered: their
+/// readings may be that late.
+const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
@@ -310,7 +314,12 @@ impl Beside {
     /// The poll loop and the cluster's objects.
     fn poll(&mut self, config: Config, source: Source, client: &Client) -> Arc<GpuProvider> {
         let board = Board::default();
-        let watches = Watches::start(client, &board);
+        let settings = WatchSettings {
+            gpus: config.gpu_resources.clone(),
+            exporter_containers: config.exporters.containers.clone(),
+            remember: config.policy.max_window + REMEMBERED_BEYOND,
+        };
+        let watches = Watches::start(client, &board, settings);
         self.show_board("cluster-objects", Weight::Readiness, &board);
         let all = board.clone();
         self.telemetry

@@ -14,6 +14,7 @@ use super::snapshot;
 use super::state::{Collection, Keeper, Shared, State};
 use super::watch::Follower;
 use crate::core::inventory::{Authority, Inventory};
+use crate::core::resources::GpuResources;
 
 /// Snapshots are made no sooner after one another: a rollout changes hundreds
 /// of pods a second.
@@ -30,6 +31,27 @@ const NOT_SERVED: Duration = Duration::from_secs(5);
 /// and, after a batch of jobs, more than all others.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
+/// How objects are read.
+#[derive(Clone, Debug)]
+pub struct WatchSettings {
+    /// Which resources are GPUs.
+    pub gpus: GpuResources,
+    /// Names that containers of exporters have.
+    pub exporter_containers: Vec<String>,
+    /// How long pods that went are remembered.
+    pub remember: Duration,
+}
+
+impl Default for WatchSettings {
+    fn default() -> Self {
+        Self {
+            gpus: GpuResources::default(),
+            exporter_containers: Vec::new(),
+            remember: Duration::from_secs(600),
+        }
+    }
+}
+
 /// The watches of a cluster. They end when this is dropped.
 #[derive(Debug)]
 pub struct Watches {
@@ -42,8 +64,8 @@ impl Watches {
     /// Starts watching. kube-apiserver need not be up; `board` says what is
     /// waited for. To be called within a runtime.
     #[must_use]
-    pub fn start(client: &Client, board: &Board) -> Self {
-        let shared = Arc::new(Shared::default());
+    pub fn start(client: &Client, board: &Board, settings: WatchSettings) -> Self {
+        let shared = Arc::new(Shared::new(settings));
         let nothing = Inventory {
             authority: Authority::Cluster,
             ..Inventory::default()
@@ -147,7 +169,7 @@ fn snapshot(shared: &Shared) -> Option<Made> {
         return None;
     }
     let now = Instant::now();
-    let inventory = snapshot::inventory(&mut state, now);
+    let inventory = snapshot::inventory(&mut state, now, shared.settings.remember);
     if state.kinds.wants(now) {
         shared.wanted.notify_one();
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::pool::{KindKey, KindName};
 use super::state::KeptObject;
-use super::state::Table;
+use super::table::Table;
 use crate::core::inventory::ObjectKind;
 
 /// Most kinds followed at once, [built-in](is_built_in) ones apart.

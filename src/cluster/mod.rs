@@ -16,6 +16,7 @@
 pub mod apiservice;
 pub mod authentication;
 pub mod client;
+mod departed;
 mod discovery;
 pub mod error;
 pub mod health;
@@ -23,6 +24,7 @@ pub mod inventory;
 mod keep;
 mod kinds;
 mod owners;
+mod pods;
 mod pool;
 mod reduce;
 pub mod review;
@@ -30,6 +32,7 @@ pub mod secret;
 mod services;
 mod snapshot;
 mod state;
+mod table;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -26,6 +26,11 @@ impl KindName {
     pub(super) fn key(&self) -> KindKey {
         (self.group.clone(), self.kind.clone())
     }
+
+    /// Whether it is that of DaemonSets.
+    pub(super) fn is_daemon_set(&self) -> bool {
+        (&*self.group, &*self.kind) == ("apps", "DaemonSet")
+    }
 }
 
 /// Growth before what nobody holds is thrown out.

@@ -12,7 +12,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::error::{Garbage, excerpt};
-use crate::core::inventory::PodPhase;
 use crate::core::time::Timestamp;
 
 /// Label pairs as they arrive.
@@ -20,13 +19,14 @@ pub(super) type Pairs = BTreeMap<String, String>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Meta {
-    name: String,
+pub(super) struct Meta {
+    pub(super) name: String,
     namespace: Option<String>,
-    uid: Option<String>,
-    labels: Option<Pairs>,
+    pub(super) uid: Option<String>,
+    pub(super) labels: Option<Pairs>,
     owner_references: Option<Vec<Reference>>,
-    deletion_timestamp: Option<IgnoredAny>,
+    creation_timestamp: Option<String>,
+    pub(super) deletion_timestamp: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,66 +44,6 @@ struct Reference {
 #[derive(Debug, Deserialize)]
 struct Bare {
     metadata: Meta,
-}
-
-#[derive(Debug, Deserialize)]
-struct PodWire {
-    metadata: Meta,
-    #[serde(default)]
-    spec: Option<PodSpec>,
-    #[serde(default)]
-    status: Option<PodStatus>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct PodSpec {
-    node_name: Option<String>,
-    containers: Option<Vec<Container>>,
-    init_containers: Option<Vec<Container>>,
-    resource_claims: Option<Vec<IgnoredAny>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Container {
-    #[serde(default)]
-    resources: Option<Resources>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Resources {
-    #[serde(default)]
-    limits: Option<BTreeMap<String, Amount>>,
-    #[serde(default)]
-    requests: Option<BTreeMap<String, Amount>>,
-}
-
-/// A quantity: a text, or a number where somebody wrote one.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Amount {
-    Text(String),
-    Number(f64),
-}
-
-impl Amount {
-    /// Whether it is more than nothing: `0`, `0.0` and `0Gi` hold no other
-    /// digit.
-    fn is_some(&self) -> bool {
-        match self {
-            Self::Text(text) => text.bytes().any(|b| matches!(b, b'1'..=b'9')),
-            Self::Number(number) => *number > 0.0,
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct PodStatus {
-    phase: Option<String>,
-    start_time: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -144,19 +84,6 @@ pub(super) struct Controller {
     pub(super) uid: u64,
 }
 
-/// A pod as it is needed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReducedPod {
-    pub(super) name: Name,
-    pub(super) labels: Pairs,
-    pub(super) controller: Option<Controller>,
-    pub(super) node: Option<String>,
-    pub(super) phase: PodPhase,
-    pub(super) terminating: bool,
-    pub(super) started: Option<Timestamp>,
-    pub(super) requests_gpu: bool,
-}
-
 /// Anything of which only the metadata counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReducedObject {
@@ -164,6 +91,7 @@ pub(super) struct ReducedObject {
     pub(super) uid: u64,
     pub(super) labels: Pairs,
     pub(super) controller: Option<Controller>,
+    pub(super) created: Option<Timestamp>,
 }
 
 /// A service with a selector.
@@ -173,9 +101,10 @@ pub(super) struct ReducedService {
     pub(super) labels: Pairs,
     /// Empty: it selects nothing.
     pub(super) selector: Pairs,
+    pub(super) created: Option<Timestamp>,
 }
 
-fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, Garbage> {
+pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, Garbage> {
     serde_json::from_str(object.get()).map_err(|error| {
         let name = name_of(object).map_or_else(
             || "(without a name)".to_owned(),
@@ -206,10 +135,16 @@ pub(super) fn name_of(object: &RawValue) -> Option<Name> {
 
 /// A fingerprint of a UID: it only has to tell an owner from its predecessor
 /// of the same name.
-fn fingerprint(uid: &str) -> u64 {
+pub(super) fn fingerprint(uid: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
     hasher.finish()
+}
+
+/// A time as the API writes it.
+pub(super) fn timestamp(text: Option<&str>) -> Option<Timestamp> {
+    let time = text?.parse::<jiff::Timestamp>().ok()?;
+    Some(Timestamp::from_millis(time.as_millisecond()))
 }
 
 /// Whether a text may be an API's group, version or resource: letters of the
@@ -225,7 +160,7 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 impl Meta {
-    fn take_name(&mut self) -> Result<Name, Garbage> {
+    pub(super) fn take_name(&mut self) -> Result<Name, Garbage> {
         if self.name.is_empty() {
             return Err(Garbage("an object without a name".to_owned()));
         }
@@ -236,7 +171,7 @@ impl Meta {
     /// The one reference that says `controller: true`. Users write these, and
     /// group and version become part of a path: what is no name of an API is
     /// no controller.
-    fn take_controller(&mut self) -> Option<Controller> {
+    pub(super) fn take_controller(&mut self) -> Option<Controller> {
         let references = self.owner_references.take().unwrap_or_default();
         let reference = references
             .into_iter()
@@ -258,73 +193,6 @@ impl Meta {
     }
 }
 
-/// Whether a resource of that name is a GPU, or a part of one
-/// (`dcgm.md` §1.5: `nvidia.com/gpu`, `nvidia.com/gpu.shared`,
-/// `nvidia.com/mig-…`).
-fn is_gpu(resource: &str) -> bool {
-    resource.starts_with("nvidia.com/gpu") || resource.starts_with("nvidia.com/mig-")
-}
-
-impl Container {
-    fn requests_gpu(&self) -> bool {
-        let Some(resources) = &self.resources else {
-            return false;
-        };
-        let amounts = [&resources.limits, &resources.requests];
-        amounts
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|(name, amount)| is_gpu(name) && amount.is_some())
-    }
-}
-
-impl PodSpec {
-    /// A GPU as a resource, or a claim: which driver serves a claim the pod
-    /// does not say, and an exporter has none.
-    fn requests_gpu(&self) -> bool {
-        let claims = self.resource_claims.as_ref();
-        claims.is_some_and(|claims| !claims.is_empty())
-            || [&self.containers, &self.init_containers]
-                .into_iter()
-                .flatten()
-                .flatten()
-                .any(Container::requests_gpu)
-    }
-}
-
-fn phase(phase: Option<&str>) -> PodPhase {
-    match phase {
-        Some("Running") => PodPhase::Running,
-        Some("Succeeded" | "Failed") => PodPhase::Finished,
-        Some("Unknown") => PodPhase::Unknown,
-        _ => PodPhase::Pending,
-    }
-}
-
-/// Reduces a pod.
-pub(super) fn pod(object: &RawValue) -> Result<ReducedPod, Garbage> {
-    let PodWire {
-        mut metadata,
-        spec,
-        status,
-    } = decode(object)?;
-    let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
-    let started = status
-        .start_time
-        .and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    Ok(ReducedPod {
-        name: metadata.take_name()?,
-        controller: metadata.take_controller(),
-        terminating: metadata.deletion_timestamp.is_some(),
-        labels: metadata.labels.unwrap_or_default(),
-        requests_gpu: spec.requests_gpu(),
-        node: spec.node_name.filter(|node| !node.is_empty()),
-        phase: phase(status.phase.as_deref()),
-        started: started.map(|time| Timestamp::from_millis(time.as_millisecond())),
-    })
-}
-
 /// Reduces anything to its metadata.
 pub(super) fn object(object: &RawValue) -> Result<ReducedObject, Garbage> {
     let Bare { mut metadata } = decode(object)?;
@@ -332,6 +200,7 @@ pub(super) fn object(object: &RawValue) -> Result<ReducedObject, Garbage> {
         name: metadata.take_name()?,
         uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),
         controller: metadata.take_controller(),
+        created: timestamp(metadata.creation_timestamp.as_deref()),
         labels: metadata.labels.unwrap_or_default(),
     })
 }
@@ -341,6 +210,7 @@ pub(super) fn service(object: &RawValue) -> Result<ReducedService, Garbage> {
     let ServiceWire { mut metadata, spec } = decode(object)?;
     Ok(ReducedService {
         name: metadata.take_name()?,
+        created: timestamp(metadata.creation_timestamp.as_deref()),
         labels: metadata.labels.unwrap_or_default(),
         selector: spec.unwrap_or_default().selector.unwrap_or_default(),
     })

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::state::{KeptService, Key, Table};
+use super::state::KeptService;
+use super::table::{Key, Table};
 use crate::core::labels::Labels;
 
 /// Most services of one pod, in the order of their names.

@@ -3,17 +3,29 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::kinds::{OwnerKind, Used, Uses};
 use super::services::Services;
-use super::state::{KeptObject, KeptPod, Key, OwnerRef, State, Table};
-use crate::core::inventory::{Authority, ClusterObject, Inventory, ObjectKind, Pod, Workload};
+use super::state::{KeptObject, KeptPod, OwnerRef, State};
+use super::table::{Key, Table};
+use crate::core::inventory::{
+    Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
+};
 use crate::core::labels::Labels;
+use crate::core::time::Timestamp;
 
 /// Longest chain of controllers; pod, ReplicaSet, Deployment and what made it
 /// are four. References that form a ring end here too.
 const LONGEST_CHAIN: usize = 8;
+
+/// Kinds after whose objects the pods are named. ReplicaSets are left out: most
+/// are old ones that will have no pods again, and their Deployments are here.
+const NAMED_AFTER: [(&str, &str); 3] = [
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("batch", "Job"),
+];
 
 /// What a walk up the controllers found, by where it began: namespace, first
 /// controller, and whether the pod asks for GPUs.
@@ -33,34 +45,31 @@ struct Walk<'a> {
     /// Places of workloads.
     known: HashMap<WorkloadKey, u32>,
     chains: Chains,
+    /// Controllers of owners that went, by the UID of these.
+    gone: HashMap<u64, OwnerRef>,
     /// Kinds that GPU pods have.
     used: Uses,
 }
 
-/// Makes an inventory, notes which kinds are used, and tidies the pool.
-pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
+/// Makes an inventory, notes which kinds are used, and tidies the pool and what
+/// is remembered of pods that went.
+pub(super) fn inventory(state: &mut State, now: Instant, remember: Duration) -> Inventory {
+    state.departed.expire(now, remember);
     let mut walk = Walk::new(state);
-    let mut pods = Vec::with_capacity(state.pods.len());
-    for (key, pod) in state.pods.iter() {
-        let mut owners = Vec::new();
-        // A pod that is in no answer needs no owners.
-        if pod.is_live() {
-            if let Some(controller) = &pod.controller {
-                owners.extend(walk.owners(&key.0, controller, pod.requests_gpu));
-            }
-            if pod.requests_gpu {
-                walk.add_services(key, pod, &mut owners);
-            }
-        }
-        pods.push(cut(key, pod, owners));
-    }
+    let gone = state.departed.pods(&state.pods);
+    let pods = state.pods.iter();
+    let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
+    let departed = gone.iter();
+    let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     // Then, as far as the limits allow, those that may hold a GPU without
     // having asked for one; a pod without a node holds nothing.
-    for ((key, pod), made) in state.pods.iter().zip(&mut pods) {
-        if pod.is_live() && !pod.requests_gpu && pod.node.is_some() {
+    let listed = state.pods.iter().zip(&mut pods);
+    for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
+        if !pod.requests_gpu() && pod.node.is_some() {
             walk.add_services(key, pod, &mut made.owners);
         }
     }
+    walk.add_idle();
     let Walk {
         workloads,
         used,
@@ -68,11 +77,13 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
         ..
     } = walk;
     let left_out = services.left_out;
+    let (exporters, exporter_nodes) = exporters(&state.pods);
     let inventory = Inventory {
         authority: Authority::Cluster,
         pods,
-        departed: Vec::new(),
-        exporter_nodes: Vec::new(),
+        departed,
+        exporter_nodes,
+        exporters,
         namespaces: cluster_objects(&state.namespaces),
         nodes: cluster_objects(&state.nodes),
         workloads,
@@ -87,26 +98,28 @@ pub(super) fn inventory(state: &mut State, now: Instant) -> Inventory {
     inventory
 }
 
-fn cut((namespace, name): &Key, pod: &KeptPod, owners: Vec<u32>) -> Pod {
-    Pod {
-        namespace: Arc::clone(namespace),
-        name: Arc::clone(name),
-        labels: pod.labels.clone(),
-        node: pod.node.clone(),
-        phase: pod.phase,
-        terminating: pod.terminating,
-        started: pod.started,
-        running_since: None,
-        gpus: u32::from(pod.requests_gpu),
-        owners,
+/// What looks like an exporter, running or not, and the nodes of it.
+fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+    let (mut exporters, mut nodes) = (Vec::new(), BTreeSet::new());
+    for ((namespace, name), pod) in pods.iter() {
+        let Some(address) = &pod.exporter else {
+            continue;
+        };
+        exporters.push(ExporterPod {
+            namespace: Arc::clone(namespace),
+            name: Arc::clone(name),
+            address: Some(Arc::clone(address)).filter(|address| !address.is_empty()),
+        });
+        nodes.extend(pod.node.clone());
     }
+    (exporters, nodes.into_iter().collect())
 }
 
 fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
     let object = |((_, name), object): (&Key, &KeptObject)| ClusterObject {
         name: Arc::clone(name),
         labels: object.labels.clone(),
-        created: None,
+        created: object.created,
     };
     table.iter().map(object).collect()
 }
@@ -122,11 +135,45 @@ impl<'a> Walk<'a> {
             workloads: Vec::new(),
             known: HashMap::new(),
             chains: Chains::new(),
+            gone: state.departed.controllers(),
             used: Uses::new(),
         }
     }
 
-    fn workload(&mut self, kind: &ObjectKind, key: &Key, labels: &Labels) -> u32 {
+    /// A pod with its controllers, and the services that select it if it asks
+    /// for GPUs. One that ends has them as well: its readings count for them.
+    fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
+        let mut owners = Vec::new();
+        let controller = pod.controller.as_ref();
+        if let Some(controller) = controller {
+            owners.extend(self.owners(&key.0, controller, pod.requests_gpu()));
+        }
+        if pod.requests_gpu() {
+            self.add_services(key, pod, &mut owners);
+        }
+        Pod {
+            namespace: Arc::clone(&key.0),
+            name: Arc::clone(&key.1),
+            labels: pod.labels.clone(),
+            node: pod.node.clone(),
+            phase: pod.phase,
+            terminating: pod.terminating,
+            started: pod.started,
+            running_since: pod.running_since,
+            gpus: pod.gpus,
+            uncounted: pod.uncounted,
+            daemon: controller.is_some_and(|controller| controller.kind.is_daemon_set()),
+            owners,
+        }
+    }
+
+    fn workload(
+        &mut self,
+        kind: &ObjectKind,
+        key: &Key,
+        labels: &Labels,
+        created: Option<Timestamp>,
+    ) -> u32 {
         let at = (
             Arc::clone(&kind.resource),
             Arc::clone(&key.0),
@@ -138,7 +185,7 @@ impl<'a> Walk<'a> {
                 namespace: Arc::clone(&key.0),
                 name: Arc::clone(&key.1),
                 labels: labels.clone(),
-                created: None,
+                created,
             });
             u32::try_from(self.workloads.len() - 1).unwrap_or(u32::MAX)
         })
@@ -152,12 +199,26 @@ impl<'a> Walk<'a> {
             let place = known.or_else(|| {
                 let (key, service) = self.services.get(*index)?;
                 let kind = self.service_kind.clone();
-                Some(self.workload(&kind, key, &service.labels))
+                Some(self.workload(&kind, key, &service.labels, service.created))
             });
             if let Some(placed) = self.placed.get_mut(*index as usize) {
                 *placed = place;
             }
             owners.extend(place);
+        }
+    }
+
+    /// The workloads that have no pods now, of the kinds whose names are in those
+    /// of their pods: one that was scaled to nothing has readings yet.
+    fn add_idle(&mut self) {
+        let state = self.state;
+        for (group, name) in NAMED_AFTER {
+            let Some(kind) = state.kinds.get(&(group.into(), name.into())) else {
+                continue;
+            };
+            for (key, object) in kind.objects.iter() {
+                self.workload(&kind.resource, key, &object.labels, object.created);
+            }
         }
     }
 
@@ -190,7 +251,10 @@ impl<'a> Walk<'a> {
         // A pod that is the controller of pods (Spark's driver): it has values
         // of its own, and its controller is theirs.
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
-            return state.pods.get(&key)?.controller.clone();
+            let Some(pod) = state.pods.get(&key) else {
+                return self.gone.get(&reference.uid).cloned();
+            };
+            return pod.controller.clone();
         }
         let kind = reference.kind.key();
         if gpu {
@@ -208,15 +272,16 @@ impl<'a> Walk<'a> {
         match objects.get(&key) {
             // The owner, and not another of the same name.
             Some(object) if object.uid == reference.uid => {
-                chain.push(self.workload(resource, &key, &object.labels));
+                chain.push(self.workload(resource, &key, &object.labels, object.created));
                 object.controller.clone()
             }
-            Some(_) => None,
-            None if objects.complete => None,
+            // It went, and is no group any more; what controlled it may be one.
+            Some(_) => self.gone.get(&reference.uid).cloned(),
+            None if objects.complete => self.gone.get(&reference.uid).cloned(),
             // Not listed yet, or not allowed to be: its name is known from the
             // reference, its labels and owners are not.
             None => {
-                chain.push(self.workload(resource, &key, &Labels::default()));
+                chain.push(self.workload(resource, &key, &Labels::default(), None));
                 None
             }
         }

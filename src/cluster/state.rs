@@ -1,28 +1,24 @@
 //! What is known of the cluster, reduced and interned; the watches write it,
 //! snapshots are made of it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use super::departed::Departed;
 use super::error::Garbage;
+use super::inventory::WatchSettings;
 use super::keep::{Keep, Refused};
 use super::kinds::Kinds;
+use super::pods::{self, ReducedPod};
 use super::pool::{KindKey, KindName, Pool};
-use super::reduce::{self, Controller, Name, ReducedObject, ReducedPod, ReducedService};
+use super::reduce::{self, Controller, Name, ReducedObject, ReducedService};
+use super::table::{Key, Table};
 use crate::core::inventory::PodPhase;
 use crate::core::labels::Labels;
 use crate::core::time::Timestamp;
-
-/// Most objects of one collection: five times the pods of the largest cluster
-/// that Kubernetes is tested for (`kubernetes.io/docs/setup/best-practices/
-/// cluster-large`, 150,000 pods), so that memory has a bound.
-const MOST_OBJECTS: usize = 750_000;
-
-/// Namespace (empty: cluster-scoped) and name.
-pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// A reference to a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,19 +31,24 @@ pub(super) struct OwnerRef {
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptPod {
+    pub(super) uid: u64,
     pub(super) labels: Labels,
     pub(super) controller: Option<OwnerRef>,
     pub(super) node: Option<Arc<str>>,
     pub(super) started: Option<Timestamp>,
     pub(super) phase: PodPhase,
     pub(super) terminating: bool,
-    pub(super) requests_gpu: bool,
+    pub(super) running_since: Option<Timestamp>,
+    pub(super) gpus: u32,
+    pub(super) uncounted: bool,
+    /// The address (empty: none yet) of what looks like an exporter.
+    pub(super) exporter: Option<Arc<str>>,
 }
 
 impl KeptPod {
-    /// Not finished, not terminating.
-    pub(super) fn is_live(&self) -> bool {
-        !self.terminating && self.phase != PodPhase::Finished
+    /// Whether it asks for GPUs, in whatever way.
+    pub(super) const fn requests_gpu(&self) -> bool {
+        self.gpus > 0 || self.uncounted
     }
 }
 
@@ -57,6 +58,7 @@ pub(super) struct KeptObject {
     pub(super) uid: u64,
     pub(super) labels: Labels,
     pub(super) controller: Option<OwnerRef>,
+    pub(super) created: Option<Timestamp>,
 }
 
 /// A service with a selector.
@@ -64,72 +66,7 @@ pub(super) struct KeptObject {
 pub(super) struct KeptService {
     pub(super) labels: Labels,
     pub(super) selector: Labels,
-}
-
-/// The objects of one collection. A list replaces them when it is complete;
-/// until then the old ones stand.
-#[derive(Debug)]
-pub(super) struct Table<V> {
-    objects: BTreeMap<Key, (u32, V)>,
-    /// The number of the list that is running or was the last.
-    list: u32,
-    /// Whether a list was ever complete.
-    pub(super) complete: bool,
-}
-
-impl<V> Default for Table<V> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            list: 0,
-            complete: false,
-        }
-    }
-}
-
-impl<V: PartialEq> Table<V> {
-    fn begin(&mut self) {
-        self.list = self.list.wrapping_add(1);
-    }
-
-    /// Whether anything changed.
-    fn put(&mut self, key: Key, value: V) -> Result<bool, Refused> {
-        if let Some((list, known)) = self.objects.get_mut(&key) {
-            *list = self.list;
-            let changed = *known != value;
-            *known = value;
-            return Ok(changed);
-        }
-        if self.objects.len() >= MOST_OBJECTS {
-            return Err(Refused::Full(MOST_OBJECTS));
-        }
-        self.objects.insert(key, (self.list, value));
-        Ok(true)
-    }
-
-    fn remove(&mut self, key: &Key) -> bool {
-        self.objects.remove(key).is_some()
-    }
-
-    fn finish(&mut self) -> bool {
-        let (before, first) = (self.objects.len(), !self.complete);
-        self.objects.retain(|_, (list, _)| *list == self.list);
-        self.complete = true;
-        first || self.objects.len() != before
-    }
-
-    pub(super) fn get(&self, key: &Key) -> Option<&V> {
-        self.objects.get(key).map(|(_, value)| value)
-    }
-
-    /// By namespace and name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &V)> {
-        self.objects.iter().map(|(key, (_, value))| (key, value))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
-    }
+    pub(super) created: Option<Timestamp>,
 }
 
 /// All that is known.
@@ -140,6 +77,8 @@ pub(super) struct State {
     pub(super) namespaces: Table<KeptObject>,
     pub(super) nodes: Table<KeptObject>,
     pub(super) services: Table<KeptService>,
+    /// Pods and owners that went.
+    pub(super) departed: Departed,
     /// The owners, by kind.
     pub(super) kinds: Kinds,
     /// Whether the log has heard that services were left out.
@@ -165,15 +104,74 @@ impl State {
     fn put_pod(&mut self, pod: &ReducedPod) -> Result<bool, Refused> {
         let key = self.key(&pod.name);
         let kept = KeptPod {
+            uid: pod.uid,
             labels: self.pool.labels(&pod.labels),
             controller: self.owner(pod.controller.as_ref()),
             node: pod.node.as_deref().map(|node| self.pool.text(node)),
             started: pod.started,
             phase: pod.phase,
             terminating: pod.terminating,
-            requests_gpu: pod.requests_gpu,
+            running_since: pod.running_since,
+            gpus: pod.gpus,
+            uncounted: pod.uncounted,
+            exporter: pod.exporter.as_deref().map(Into::into),
         };
+        if let Some(before) = self.pods.get(&key)
+            && before.uid != kept.uid
+        {
+            self.departed.pod(&key, before, Instant::now());
+        }
         self.pods.put(key, kept)
+    }
+
+    fn put_owner(&mut self, kind: &KindKey, key: Key, kept: KeptObject) -> Result<bool, Refused> {
+        let Some(owners) = self.kinds.get_mut(kind) else {
+            return Ok(false);
+        };
+        if let Some(before) = owners.objects.get(&key)
+            && before.uid != kept.uid
+        {
+            self.departed.owner(before, Instant::now());
+        }
+        owners.objects.put(key, kept)
+    }
+
+    /// Remembers a pod or an owner that is about to be removed.
+    fn depart(&mut self, collection: &Collection, key: &Key) {
+        let now = Instant::now();
+        match collection {
+            Collection::Pods => {
+                if let Some(pod) = self.pods.get(key) {
+                    self.departed.pod(key, pod, now);
+                }
+            }
+            Collection::Owners(kind) => {
+                let owners = self.kinds.get(kind);
+                if let Some(owner) = owners.and_then(|owners| owners.objects.get(key)) {
+                    self.departed.owner(owner, now);
+                }
+            }
+            Collection::Namespaces | Collection::Nodes | Collection::Services => {}
+        }
+    }
+
+    /// The same for all that a list did not hold any more.
+    fn depart_unlisted(&mut self, collection: &Collection) {
+        let now = Instant::now();
+        match collection {
+            Collection::Pods => {
+                for (key, pod) in self.pods.unlisted() {
+                    self.departed.pod(key, pod, now);
+                }
+            }
+            Collection::Owners(kind) => {
+                let owners = self.kinds.get(kind).into_iter();
+                for (_, owner) in owners.flat_map(|owners| owners.objects.unlisted()) {
+                    self.departed.owner(owner, now);
+                }
+            }
+            Collection::Namespaces | Collection::Nodes | Collection::Services => {}
+        }
     }
 
     fn kept(&mut self, object: &ReducedObject) -> KeptObject {
@@ -181,6 +179,7 @@ impl State {
             uid: object.uid,
             labels: self.pool.labels(&object.labels),
             controller: self.owner(object.controller.as_ref()),
+            created: object.created,
         }
     }
 
@@ -193,6 +192,7 @@ impl State {
         let kept = KeptService {
             labels: self.pool.labels(&service.labels),
             selector: self.pool.labels(&service.selector),
+            created: service.created,
         };
         self.services.put(key, kept)
     }
@@ -202,6 +202,7 @@ impl State {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    pub(super) settings: WatchSettings,
     /// Something changed: a new snapshot is due.
     pub(super) changed: Notify,
     /// There are kinds of owners to look up.
@@ -209,6 +210,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(settings: WatchSettings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -272,7 +280,7 @@ impl Keeper {
         // Decoded before the lock is taken.
         match &self.collection {
             Collection::Pods => {
-                let pod = reduce::pod(object)?;
+                let pod = pods::pod(object, &self.shared.settings)?;
                 self.shared.lock().put_pod(&pod)
             }
             Collection::Services => {
@@ -287,10 +295,7 @@ impl Keeper {
                 match collection {
                     Collection::Namespaces => state.namespaces.put(key, kept),
                     Collection::Nodes => state.nodes.put(key, kept),
-                    Collection::Owners(kind) => match state.kinds.get_mut(kind) {
-                        Some(owners) => owners.objects.put(key, kept),
-                        None => Ok(false),
-                    },
+                    Collection::Owners(kind) => state.put_owner(kind, key, kept),
                     Collection::Pods | Collection::Services => Ok(false),
                 }
             }
@@ -301,6 +306,7 @@ impl Keeper {
         let mut state = self.shared.lock();
         let state = &mut *state;
         let key = state.key(name);
+        state.depart(&self.collection, &key);
         on_table!(state, &self.collection, table => table.remove(&key), false)
     }
 
@@ -347,6 +353,7 @@ impl Keep for Keeper {
         self.settle();
         let mut state = self.shared.lock();
         let state = &mut *state;
+        state.depart_unlisted(&self.collection);
         if on_table!(state, &self.collection, table => table.finish(), false) {
             self.shared.changed.notify_one();
         }

@@ -12,6 +12,7 @@ use crate::core::duration::format_duration;
 use crate::core::policy::{
     Activity, Condition, DeviceValue, Formula, Idle, MigWeight, Policy, Shared,
 };
+use crate::core::resources::GpuResources;
 use crate::core::signal::SignalId;
 
 /// Shorter is no scrape interval; a longer one leaves no window.
@@ -71,6 +72,25 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
         policy.shared = choice("gpu.shared", text, &choices)?;
     }
     Ok(policy)
+}
+
+/// The names of resources, each with a domain and at most one `*`, at its end.
+pub(super) fn resources(names: &[raw::Text]) -> Result<GpuResources, Problem> {
+    for name in names {
+        let whole = name.value.strip_suffix('*').unwrap_or(&name.value);
+        let parts = whole.split_once('/');
+        let is_name = |(domain, _): (&str, &str)| !domain.is_empty() && !whole.contains('*');
+        if !parts.is_some_and(is_name) {
+            let message = format!(
+                "{:?} is no resource: write one such as nvidia.com/gpu, or nvidia.com/mig-* for \
+                 all that begin so",
+                name.value
+            );
+            return Err(Problem::at("gpu.resources", name, message));
+        }
+    }
+    let names = names.iter().map(|name| name.value.clone());
+    Ok(GpuResources::new(names.collect()))
 }
 
 /// Between two scrapes, readings or instants, and how long one is believed.

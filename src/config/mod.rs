@@ -21,6 +21,7 @@ use http::HeaderMap;
 use url::Url;
 
 use crate::core::policy::{MetricSpec, Policy};
+use crate::core::resources::GpuResources;
 use crate::core::signal::SignalSpec;
 use crate::dcgm::fields;
 use crate::dcgm::schemes::ExporterIdentity;
@@ -87,6 +88,8 @@ pub struct Config {
     pub poll: Option<Duration>,
     /// Whose labels are the exporter's own.
     pub exporters: ExporterIdentity,
+    /// Which resources of pods are GPUs.
+    pub gpu_resources: GpuResources,
     /// Every signal to poll: the built-in ones, then configured fields. The
     /// place of each is its number.
     pub signals: Vec<SignalSpec>,
@@ -109,6 +112,7 @@ impl Config {
             policy: Policy::default(),
             poll: None,
             exporters: ExporterIdentity::default(),
+            gpu_resources: GpuResources::default(),
             signals: fields::built_in(),
             metrics: Vec::new(),
             warnings: Vec::new(),
@@ -155,6 +159,9 @@ impl Config {
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
         config.poll = value::within("gpu.poll", gpu.poll.as_ref(), config.poll, POLL)?;
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
+        if let Some(names) = &gpu.resources {
+            config.gpu_resources = gpu::resources(names)?;
+        }
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);
         Ok(config)

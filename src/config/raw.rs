@@ -87,6 +87,7 @@ pub(super) struct Gpu {
     pub(super) percent_as_ratio: Option<Text>,
     pub(super) mig_weight: Option<Text>,
     pub(super) shared: Option<Text>,
+    pub(super) resources: Option<Vec<Text>>,
     #[serde(default)]
     pub(super) exporter_containers: Vec<String>,
     #[serde(default)]

@@ -6,6 +6,7 @@ use super::*;
 use crate::core::policy::{
     Activity, Condition, DeviceValue, Formula, Idle, Measure, MigWeight, Over, Reducer, Shared,
 };
+use crate::core::resources::GpuResources;
 use crate::core::signal::{SignalId, Unit};
 
 fn load(text: &str) -> Config {
@@ -163,6 +164,7 @@ fn every_setting_of_gpu_arrives() {
   percentAsRatio: false
   migWeight: slices
   shared: split
+  resources: [example.com/gpu-*]
   exporterContainers: [gpu-agent]
   exporterNamespaces: [monitoring]
 ",
@@ -193,6 +195,8 @@ fn every_setting_of_gpu_arrives() {
         }
     );
     assert_eq!(config.poll, secs(5));
+    let resources = GpuResources::new(vec!["example.com/gpu-*".to_owned()]);
+    assert_eq!(config.gpu_resources, resources);
     assert!(
         config
             .exporters

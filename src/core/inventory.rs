@@ -93,8 +93,13 @@ pub struct Pod {
     /// When its containers came to run; `None` while none does. From then on
     /// (and a little) readings of its GPUs are expected.
     pub running_since: Option<Timestamp>,
-    /// How many GPU devices (whole GPUs, MIG instances, replicas) it requests.
+    /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
     pub gpus: u32,
+    /// Whether it asks for GPUs in a way that is no number of devices: for a
+    /// share of some, or by a resource claim, which does not say its driver.
+    pub uncounted: bool,
+    /// Whether a DaemonSet controls it, as one controls the pods of exporters.
+    pub daemon: bool,
     /// Indices into [`Inventory::workloads`]: its controller, the controller's
     /// controller, and so on.
     pub owners: Vec<u32>,
@@ -107,10 +112,10 @@ impl Pod {
         !self.terminating && self.phase != PodPhase::Finished
     }
 
-    /// Whether a container requests a GPU resource.
+    /// Whether it asks for GPUs, in whatever way.
     #[must_use]
     pub const fn requests_gpu(&self) -> bool {
-        self.gpus > 0
+        self.gpus > 0 || self.uncounted
     }
 }
 
@@ -143,6 +148,17 @@ pub struct ClusterObject {
     pub created: Option<Timestamp>,
 }
 
+/// A pod that looks like a DCGM exporter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExporterPod {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its IP address, once it has one: what scrape targets are known by.
+    pub address: Option<Arc<str>>,
+}
+
 /// Whether the inventory is the cluster's word or a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authority {
@@ -168,6 +184,8 @@ pub struct Inventory {
     pub departed: Vec<Pod>,
     /// Nodes that have an exporter's pod, running or not; sorted.
     pub exporter_nodes: Vec<Arc<str>>,
+    /// The exporters' pods, sorted by namespace and name.
+    pub exporters: Vec<ExporterPod>,
     /// Namespaces, sorted by name.
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.

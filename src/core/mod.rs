@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod batch;
+pub mod clusters;
 pub mod duration;
 pub mod frame;
 pub mod grid;
@@ -15,6 +16,7 @@ pub mod metric;
 pub mod original;
 pub mod policy;
 pub mod quantity;
+pub mod resources;
 pub mod rhythm;
 pub mod ring;
 pub mod selector;

@@ -21,8 +21,9 @@ const CLUSTER: [&str; 9] = [
 ];
 
 /// Labels that the writer of a series adds to all it writes, beside those that
-/// name the cluster: with the job they tell apart who scraped it.
-const WRITER: [&str; 15] = [
+/// name the cluster: with the job they tell apart who scraped it. Common names of
+/// pod labels (`env`, `app`) are not among them: an exporter may write those.
+const WRITER: [&str; 11] = [
     "prometheus",
     "prometheus_replica",
     "prometheus_shard",
@@ -34,10 +35,6 @@ const WRITER: [&str; 15] = [
     "location",
     "region",
     "datacenter",
-    "environment",
-    "env",
-    "agent",
-    "collector",
 ];
 
 /// The source of a series: its job and the external labels it carries, as one

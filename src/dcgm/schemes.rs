@@ -33,6 +33,11 @@ const NODE: [&str; 8] = [
 /// replica, or a resource claim (`dcgm.md` §1.2).
 const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
 
+/// The UID of the pod, which the exporter writes beside the pod's name. It proves
+/// a bare name, unless that is the exporter's: scrape configurations may add
+/// the target's UID under the same name.
+const POD_UID: &str = "pod_uid";
+
 /// What makes a container or pod look like the exporter itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExporterIdentity {
@@ -122,11 +127,12 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
         None => (get("namespace"), Scheme::Bare),
     };
     let owner = owner(namespace, pod, get("container"));
+    let bare = scheme == Scheme::Bare;
+    let suspect = bare && owner.as_ref().is_some_and(|owner| exporter.matches(owner));
     Claim {
-        suspect: scheme == Scheme::Bare
-            && owner.as_ref().is_some_and(|owner| exporter.matches(owner)),
+        suspect,
         owner: owner.map(|owner| (owner, scheme)),
-        proven,
+        proven: proven || (bare && !suspect && get(POD_UID).is_some()),
     }
 }
 
@@ -231,6 +237,17 @@ mod tests {
             ("pod", "dcgm-exporter-abcde"),
         ];
         assert!(claim(&labels(&by_name), &identity).suspect);
+    }
+
+    #[test]
+    fn a_uid_proves_a_bare_pod_that_is_not_the_exporters() {
+        let identity = ExporterIdentity::default();
+        let bare = [("namespace", "t"), ("pod", "w2"), ("pod_uid", "0b7c")];
+        assert!(claim(&labels(&bare), &identity).proven);
+        assert!(!claim(&labels(&bare[..2]), &identity).proven);
+        let mut exporter = EXPORTER.to_vec();
+        exporter.push(("pod_uid", "55d1"));
+        assert!(!claim(&labels(&exporter), &identity).proven);
     }
 
     #[test]

@@ -93,6 +93,8 @@ impl Controls {
                     started: None,
                     running_since: None,
                     gpus: 1,
+                    uncounted: false,
+                    daemon: false,
                     owners: Vec::new(),
                 };
                 inventory.pods.insert(place, pod);

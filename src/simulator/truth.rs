@@ -9,7 +9,7 @@ use super::load::RESOLUTION;
 use super::orchestrator::PodRecord;
 use super::workloads::DAEMON_SET;
 use crate::core::inventory::{
-    Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
+    Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, PodPhase, Workload,
 };
 use crate::core::labels::Labels;
 use crate::core::time::{Timestamp, millis};
@@ -108,14 +108,20 @@ impl Fleet {
         }
     }
 
+    /// When everything that was there before the timeline was made.
+    pub(super) fn long_ago(&self) -> Timestamp {
+        self.scenario.epoch - std::time::Duration::from_secs(864_000)
+    }
+
     /// The cluster's objects at a time, as its API server would list them.
     #[must_use]
     pub fn inventory(&self, at: Timestamp) -> Inventory {
         let mut workloads = self.orchestrator.workloads.clone();
         let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
-        workloads.push(exporter_workload());
-        let records = self.orchestrator.pods.iter();
-        let mut pods: Vec<_> = records.filter_map(|pod| self.listed(pod, at)).collect();
+        workloads.push(self.exporter_workload());
+        let records = self.orchestrator.pods.iter().enumerate();
+        let listed = records.filter(|(_, pod)| is_listed(pod, at));
+        let mut pods: Vec<_> = listed.map(|(index, _)| self.pod(index, at)).collect();
         pods.extend(self.exporters.iter().map(|exporter| Pod {
             namespace: exporter.namespace.into(),
             name: exporter.pod.as_str().into(),
@@ -123,9 +129,11 @@ impl Fleet {
             node: Some(self.nodes[exporter.node as usize].name.as_str().into()),
             phase: PodPhase::Running,
             terminating: false,
-            started: Some(self.scenario.epoch - std::time::Duration::from_secs(864_000)),
-            running_since: None,
+            started: Some(self.long_ago()),
+            running_since: Some(self.long_ago()),
             gpus: 0,
+            uncounted: false,
+            daemon: true,
             owners: vec![exporters],
         }));
         pods.sort_by(|left, right| {
@@ -134,12 +142,14 @@ impl Fleet {
         let mut namespaces = self.orchestrator.namespaces.clone();
         namespaces.push("gpu-operator".into());
         namespaces.sort();
+        let (exporters, exporter_nodes) = self.exporter_pods();
         Inventory {
-            departed: Vec::new(),
-            exporter_nodes: Vec::new(),
             authority: Authority::Cluster,
+            departed: self.departed(at),
+            exporter_nodes,
+            exporters,
             pods,
-            namespaces: namespaces.iter().map(namespace).collect(),
+            namespaces: namespaces.iter().map(|name| self.namespace(name)).collect(),
             nodes: self.node_objects(),
             workloads,
         }
@@ -149,7 +159,7 @@ impl Fleet {
         let object = |node: &super::fleet::Node| {
             let name: Arc<str> = node.name.as_str().into();
             ClusterObject {
-                created: None,
+                created: Some(self.long_ago()),
                 labels: Labels::from_pairs([
                     ("kubernetes.io/hostname", Arc::clone(&name)),
                     ("nvidia.com/gpu.present", "true".into()),
@@ -166,44 +176,98 @@ impl Fleet {
         nodes
     }
 
-    /// A pod as it is listed at a time, if it is.
-    fn listed(&self, pod: &PodRecord, at: Timestamp) -> Option<Pod> {
-        let running = pod.until.is_none_or(|until| at < until);
-        let gone = pod.listed_until.is_some_and(|until| at >= until);
-        if pod.from > at || (gone && !running) {
-            return None;
-        }
-        let finished = PodPhase::Finished;
-        Some(Pod {
+    /// Pods that went within [`REMEMBERED`], those that went last first of each
+    /// name.
+    fn departed(&self, at: Timestamp) -> Vec<Pod> {
+        let records = self.orchestrator.pods.iter().enumerate();
+        let mut departed: Vec<_> = records
+            .filter(|(_, pod)| pod.from <= at && !is_listed(pod, at))
+            .filter_map(|(index, pod)| Some((pod.until.max(pod.listed_until)?, index)))
+            .filter(|(gone, _)| at < *gone + REMEMBERED)
+            .collect();
+        let name = |index: usize| {
+            let pod = &self.orchestrator.pods[index];
+            (&pod.namespace, &pod.name)
+        };
+        departed.sort_by(|left, right| (name(left.1), right.0).cmp(&(name(right.1), left.0)));
+        let pods = departed.into_iter();
+        pods.map(|(_, index)| self.pod(index, at)).collect()
+    }
+
+    fn exporter_pods(&self) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+        let host = |instance: &str| Some(instance.split_once(':')?.0.into());
+        let pods = self.exporters.iter().map(|exporter| ExporterPod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            address: host(&exporter.instance),
+        });
+        let mut pods: Vec<_> = pods.collect();
+        pods.sort_by(|left, right| {
+            (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
+        });
+        let exporters = self.exporters.iter();
+        let nodes = exporters.map(|exporter| self.nodes[exporter.node as usize].name.as_str());
+        let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
+        nodes.sort();
+        nodes.dedup();
+        (pods, nodes)
+    }
+
+    /// A pod as it is, or was, at a time.
+    fn pod(&self, index: usize, at: Timestamp) -> Pod {
+        let pod = &self.orchestrator.pods[index];
+        let running = is_running(pod, at);
+        let held = self.orchestrator.of_pod(index).count();
+        Pod {
             namespace: Arc::clone(&pod.namespace),
             name: Arc::clone(&pod.name),
             labels: Labels::from_pairs([("app", Arc::clone(&pod.app))]),
             node: Some(self.nodes[pod.node as usize].name.as_str().into()),
-            phase: if running { PodPhase::Running } else { finished },
+            phase: if running {
+                PodPhase::Running
+            } else {
+                PodPhase::Finished
+            },
             terminating: false,
             started: Some(pod.from),
-            running_since: None,
-            gpus: 1,
+            running_since: running.then_some(pod.from),
+            gpus: u32::try_from(held).unwrap_or(u32::MAX).max(1),
+            uncounted: false,
+            daemon: false,
             owners: pod.owners.clone(),
-        })
+        }
+    }
+
+    fn exporter_workload(&self) -> Workload {
+        let (resource, kind, api_version) = DAEMON_SET;
+        Workload {
+            created: Some(self.long_ago()),
+            kind: ObjectKind::new(resource, kind, api_version, true),
+            namespace: "gpu-operator".into(),
+            name: "nvidia-dcgm-exporter".into(),
+            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+        }
+    }
+
+    fn namespace(&self, name: &Arc<str>) -> ClusterObject {
+        ClusterObject {
+            created: Some(self.long_ago()),
+            name: Arc::clone(name),
+            labels: Labels::from_pairs([("kubernetes.io/metadata.name", Arc::clone(name))]),
+        }
     }
 }
 
-fn exporter_workload() -> Workload {
-    let (resource, kind, api_version) = DAEMON_SET;
-    Workload {
-        created: None,
-        kind: ObjectKind::new(resource, kind, api_version, true),
-        namespace: "gpu-operator".into(),
-        name: "nvidia-dcgm-exporter".into(),
-        labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
-    }
+/// How long a pod that went is remembered.
+const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(600);
+
+fn is_running(pod: &PodRecord, at: Timestamp) -> bool {
+    pod.from <= at && pod.until.is_none_or(|until| at < until)
 }
 
-fn namespace(name: &Arc<str>) -> ClusterObject {
-    ClusterObject {
-        created: None,
-        name: Arc::clone(name),
-        labels: Labels::from_pairs([("kubernetes.io/metadata.name", Arc::clone(name))]),
-    }
+/// Whether the API server lists it: while it runs, and until its end is
+/// forgotten.
+fn is_listed(pod: &PodRecord, at: Timestamp) -> bool {
+    let gone = pod.listed_until.is_some_and(|until| at >= until);
+    pod.from <= at && (is_running(pod, at) || !gone)
 }

@@ -9,6 +9,7 @@ use super::load::LoadClass;
 use super::random::Noise;
 use crate::core::inventory::{ObjectKind, Workload};
 use crate::core::labels::Labels;
+use crate::core::time::Timestamp;
 
 /// What controls a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,7 @@ struct Growing {
 pub(super) struct Workloads {
     pub(super) table: Vec<Workload>,
     pub(super) namespaces: Vec<Arc<str>>,
+    created: Timestamp,
     growing: BTreeMap<(Controller, u32, bool), Growing>,
     named: BTreeMap<&'static str, u32>,
     cron: BTreeMap<u32, (Arc<str>, u32, Arc<str>)>,
@@ -102,6 +104,7 @@ impl Workloads {
         Self {
             table: Vec::new(),
             namespaces: namespaces.collect(),
+            created: fleet.long_ago(),
             growing: BTreeMap::new(),
             named: BTreeMap::new(),
             cron: BTreeMap::new(),
@@ -255,7 +258,7 @@ impl Workloads {
     fn add(&mut self, kind: Kind, namespace: &Arc<str>, name: &str, app: &Arc<str>) -> u32 {
         let (resource, kind, api_version) = kind;
         self.table.push(Workload {
-            created: None,
+            created: Some(self.created),
             kind: ObjectKind::new(resource, kind, api_version, true),
             namespace: Arc::clone(namespace),
             name: name.into(),

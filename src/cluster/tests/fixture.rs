@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::client::{Access, Client};
 use super::super::health::{Board, WatchHealth};
-use super::super::inventory::Watches;
+use super::super::inventory::{WatchSettings, Watches};
 use crate::core::inventory::{Inventory, Pod};
 use crate::testing::fake_kube::FakeKube;
 
@@ -43,7 +43,7 @@ impl Scene {
     pub(super) async fn watching(kube: FakeKube) -> Self {
         let client = connect(&kube).await;
         let board = Board::default();
-        let watches = Watches::start(&client, &board);
+        let watches = Watches::start(&client, &board, WatchSettings::default());
         Self {
             kube,
             board,

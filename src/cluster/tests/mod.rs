@@ -3,6 +3,7 @@
 mod authentication;
 mod certificates;
 mod client;
+mod departed;
 mod fixture;
 mod kinds;
 mod owners;

@@ -1,50 +1,107 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::super::reduce::{self, ReducedPod};
+use super::super::inventory::WatchSettings;
+use super::super::pods::{self, ReducedPod};
+use super::super::reduce;
 use crate::core::inventory::PodPhase;
+use crate::core::time::Timestamp;
 
 fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).unwrap()
 }
 
 fn pod(value: &Value) -> ReducedPod {
-    reduce::pod(&raw(value)).unwrap()
+    pods::pod(&raw(value), &WatchSettings::default()).unwrap()
 }
 
-fn requests(containers: &Value) -> bool {
-    pod(&json!({"metadata": {"name": "p"}, "spec": {"containers": containers}})).requests_gpu
+fn gpus(spec: &Value) -> u32 {
+    pod(&json!({"metadata": {"name": "p"}, "spec": spec})).gpus
 }
 
-#[test]
-fn gpu_resources_of_every_spelling_are_gpus_and_others_are_not() {
-    let asks =
-        |name: &str, amount: Value| requests(&json!([{"resources": {"limits": {name: amount}}}]));
-    for name in [
-        "nvidia.com/gpu",
-        "nvidia.com/gpu.shared",
-        "nvidia.com/mig-1g.10gb",
-    ] {
-        assert!(asks(name, json!("1")), "{name}");
-        assert!(asks(name, json!(2)), "{name}");
-        assert!(!asks(name, json!("0")), "{name}");
-        assert!(!asks(name, json!(0)), "{name}");
-    }
-    for name in ["cpu", "nvidia.com/hostdev", "amd.com/gpu", "gpu"] {
-        assert!(!asks(name, json!("8")), "{name}");
-    }
-    assert!(requests(
-        &json!([{}, {"resources": {"requests": {"nvidia.com/gpu": "1"}}}])
-    ));
+/// A container that asks for so many devices.
+fn with(devices: u32) -> Value {
+    json!({"resources": {"limits": {"nvidia.com/gpu": devices.to_string()}}})
 }
 
 #[test]
-fn init_containers_and_claims_count_too() {
-    let gpu = json!([{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]);
-    let of = |spec: Value| pod(&json!({"metadata": {"name": "p"}, "spec": spec})).requests_gpu;
-    assert!(of(json!({"containers": [{}], "initContainers": gpu})));
-    assert!(of(json!({"resourceClaims": [{"name": "gpu"}]})));
-    assert!(!of(json!({"resourceClaims": []})));
+fn devices_are_counted_and_shares_are_not() {
+    let of = |limits: Value| gpus(&json!({"containers": [{"resources": {"limits": limits}}]}));
+    for name in ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"] {
+        assert_eq!(of(json!({name: "1"})), 1, "{name}");
+        assert_eq!(of(json!({name: 2})), 2, "{name}");
+        assert_eq!(of(json!({name: "0"})), 0, "{name}");
+        assert_eq!(of(json!({name: 0})), 0, "{name}");
+        assert_eq!(of(json!({name: "0Gi"})), 0, "{name}");
+    }
+    assert_eq!(of(json!({"cpu": "8", "amd.com/gpu": "1"})), 0);
+    let limits = json!({"aliyun.com/gpu-mem": "8", "nvidia.com/gpu.shared": 2});
+    let spec = json!({"containers": [{"resources": {"limits": limits}}]});
+    let sharing = pod(&json!({"metadata": {"name": "p"}, "spec": spec}));
+    assert_eq!((sharing.gpus, sharing.uncounted), (0, true));
+    let requests = json!({"resources": {"requests": {"nvidia.com/gpu": "1"}}});
+    assert_eq!(gpus(&json!({"containers": [{}, requests, with(2)]})), 3);
+}
+
+#[test]
+fn init_containers_count_as_the_scheduler_counts_them() {
+    let of = |init: Value, apps: Value| gpus(&json!({"initContainers": init, "containers": apps}));
+    let mut sidecar = with(1);
+    sidecar["restartPolicy"] = "Always".into();
+    assert_eq!(of(json!([with(1)]), json!([{}])), 1);
+    assert_eq!(of(json!([with(4), with(1)]), json!([with(2)])), 4);
+    assert_eq!(of(json!([with(1)]), json!([with(2), with(1)])), 3);
+    assert_eq!(of(json!([sidecar]), json!([with(2)])), 3);
+    assert_eq!(of(json!([sidecar, with(4)]), json!([with(2)])), 5);
+    assert_eq!(of(json!([with(4), sidecar]), json!([with(2)])), 4);
+}
+
+#[test]
+fn a_claim_may_be_for_a_gpu_but_says_no_number() {
+    let of = |spec: Value| pod(&json!({"metadata": {"name": "p"}, "spec": spec}));
+    let claiming = of(json!({"resourceClaims": [{"name": "gpu"}]}));
+    assert_eq!((claiming.gpus, claiming.uncounted), (0, true));
+    assert!(!of(json!({"resourceClaims": []})).uncounted);
+}
+
+#[test]
+fn a_pod_runs_since_the_first_of_its_running_containers() {
+    let of = |statuses: Value| {
+        let status = json!({"containerStatuses": statuses});
+        pod(&json!({"metadata": {"name": "p"}, "status": status})).running_since
+    };
+    let since = |time: &str| json!({"state": {"running": {"startedAt": time}}});
+    let (early, late) = ("2026-11-21T10:00:00Z", "2026-11-21T10:00:09Z");
+    let first = Timestamp::from_secs(1_795_255_200);
+    assert_eq!(of(json!([since(late), since(early)])), Some(first));
+    assert_eq!(
+        of(json!([{"state": {"waiting": {}}}, since(early), {}])),
+        Some(first)
+    );
+    let ended = json!({"state": {"terminated": {"startedAt": early}}});
+    assert_eq!(of(json!([ended, {"state": null}])), None);
+    assert_eq!(of(json!(null)), None);
+}
+
+#[test]
+fn exporters_are_known_by_name_image_and_the_names_that_are_configured() {
+    let settings = WatchSettings {
+        exporter_containers: vec!["exporter".into(), "gpu-agent".into()],
+        ..WatchSettings::default()
+    };
+    let of = |name: &str, container: Value| {
+        let object = json!({"metadata": {"name": name}, "spec": {"containers": [container]},
+                            "status": {"podIP": "10.0.0.1"}});
+        pods::pod(&raw(&object), &settings).unwrap().exporter
+    };
+    let address = Some("10.0.0.1".to_owned());
+    assert_eq!(of("nvidia-dcgm-exporter-9xk2f", json!({})), address);
+    let image = json!({"name": "main", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3"});
+    assert_eq!(of("gpu-metrics", image), address);
+    assert_eq!(of("agent", json!({"name": "gpu-agent"})), address);
+    // Half of all sidecars are called so.
+    assert_eq!(of("redis-0", json!({"name": "exporter"})), None);
+    assert_eq!(of("web-0", json!({"name": "web", "image": "nginx"})), None);
 }
 
 #[test]
@@ -58,7 +115,7 @@ fn what_is_absent_or_null_is_no_error() {
     ] {
         let pod = pod(&value);
         assert_eq!(pod.phase, PodPhase::Pending);
-        assert!(!pod.terminating && !pod.requests_gpu);
+        assert!(!pod.terminating && !pod.uncounted && pod.gpus == 0);
         assert_eq!((pod.node, pod.started), (None, None));
     }
 }
@@ -86,13 +143,15 @@ fn what_is_no_object_is_refused_with_its_name_where_it_has_one() {
         r#"{"metadata":{"name":7}}"#,
     ] {
         let raw: &RawValue = serde_json::from_str(text).unwrap();
-        assert!(reduce::pod(raw).is_err(), "{text}");
+        assert!(pods::pod(raw, &WatchSettings::default()).is_err(), "{text}");
         assert!(reduce::object(raw).is_err(), "{text}");
         assert!(reduce::service(raw).is_err(), "{text}");
         assert!(reduce::config_map(raw).is_err(), "{text}");
     }
     let odd = json!({"metadata": {"name": "p", "namespace": "ml", "labels": {"a": 1}}});
-    let error = reduce::pod(&raw(&odd)).unwrap_err().to_string();
+    let error = pods::pod(&raw(&odd), &WatchSettings::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("ml/p: "), "{error}");
 }
 

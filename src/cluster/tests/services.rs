@@ -1,7 +1,7 @@
 //! Services and pods in numbers that somebody chose.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl Cluster {
     }
 
     fn inventory(&self) -> Inventory {
-        snapshot::inventory(&mut self.0.lock(), Instant::now())
+        snapshot::inventory(&mut self.0.lock(), Instant::now(), Duration::ZERO)
     }
 }
 

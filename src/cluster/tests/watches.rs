@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::super::client::{Access, Client};
 use super::super::health::{Board, WatchState};
-use super::super::inventory::Watches;
-use super::fixture::{PODS, SERVICES, Scene, eventually, owners_of, pod};
-use crate::core::inventory::{Authority, PodPhase};
+use super::super::inventory::{WatchSettings, Watches};
+use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
+use crate::core::inventory::{Authority, ClusterObject, PodPhase};
 use crate::core::time::Timestamp;
 use crate::testing::fake_kube::{FakeKube, Fault, kubeconfig};
 
@@ -30,6 +30,49 @@ async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
     assert_eq!(&*inventory.nodes[0].name, "n1");
     eventually("ready", || scene.board.unready().is_empty()).await;
     assert_eq!(scene.health("pods").objects, 2);
+}
+
+#[tokio::test]
+async fn objects_know_their_birth_and_nodes_their_exporters() {
+    let born = "2026-11-21T10:00:00Z";
+    let scene = Scene::start(|kube| {
+        let mut gpu = owned(pod("a"), "apps/v1", "StatefulSet", "set");
+        gpu["status"]["containerStatuses"] = json!([{"state": {"running": {"startedAt": born}}}]);
+        kube.put(PODS, gpu);
+        let mut exporter = pod("dcgm-exporter-x");
+        exporter["spec"]["containers"] = json!([{"name": "c"}]);
+        exporter["status"] = json!({"phase": "Pending", "podIP": "10.0.0.1"});
+        kube.put(PODS, exporter);
+        kube.serve("apps/v1", "statefulsets", "StatefulSet");
+        for (path, namespace, name) in [
+            ("/apis/apps/v1/statefulsets", "ml", "set"),
+            ("/api/v1/nodes", "", "n2"),
+            ("/api/v1/namespaces", "", "new"),
+        ] {
+            let metadata = json!({"namespace": namespace, "name": name, "uid": name,
+                                  "creationTimestamp": born});
+            kube.put(path, json!({"metadata": metadata}));
+        }
+    })
+    .await;
+    let inventory = scene.until(|now| !now.workloads.is_empty()).await;
+    let birth = Some(Timestamp::from_secs(1_795_255_200));
+    assert_eq!(inventory.workloads[0].created, birth);
+    let of = |objects: &[ClusterObject], name: &str| {
+        let object = objects.iter().find(|object| &*object.name == name);
+        object.and_then(|object| object.created)
+    };
+    assert_eq!(of(&inventory.nodes, "n2"), birth);
+    assert_eq!(of(&inventory.nodes, "n1"), None);
+    assert_eq!(of(&inventory.namespaces, "new"), birth);
+    assert_eq!(inventory.pod("ml", "a").unwrap().running_since, birth);
+    let nodes: Vec<&str> = inventory
+        .exporter_nodes
+        .iter()
+        .map(|node| &**node)
+        .collect();
+    assert_eq!(nodes, ["n1"]);
+    assert_eq!(inventory.exporters[0].address.as_deref(), Some("10.0.0.1"));
 }
 
 #[tokio::test]
@@ -181,7 +224,7 @@ async fn it_waits_for_a_server_that_is_started_later() {
     let access = Access::Kubeconfig(path);
     let client = Client::connect(&access).await.unwrap();
     let board = Board::default();
-    let watches = Watches::start(&client, &board);
+    let watches = Watches::start(&client, &board, WatchSettings::default());
     let says = || {
         let unready = board.unready();
         unready.len() == 4

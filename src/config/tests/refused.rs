@@ -21,6 +21,15 @@ fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
 }
 
 #[test]
+fn what_is_no_resource_is_shown_with_one_that_is() {
+    for name in ["gpu", "/gpu", "nvidia.com/*gpu", "nvidia.com"] {
+        let text = error(&format!("gpu:\n  resources: ['{name}']\n"));
+        let wanted = format!("gpu.resources: {name:?} is no resource: write one such as");
+        assert!(text.contains(&wanted), "{text}");
+    }
+}
+
+#[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_keys_there_are() {
     let text = error("gpu:\n  idle: zero\n  widnow: 1m\n");
     assert!(text.starts_with("config.yaml: "), "{text}");

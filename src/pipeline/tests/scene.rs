@@ -177,6 +177,8 @@ impl Scene {
                 started: started.map(at),
                 running_since: None,
                 gpus: 1,
+                uncounted: false,
+                daemon: false,
                 owners: vec![0],
             });
         }

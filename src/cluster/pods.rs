@@ -1,0 +1,256 @@
+//! A pod as it arrives, cut down to what is used.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::error::Garbage;
+use super::inventory::WatchSettings;
+use super::reduce::{Controller, Meta, Name, Pairs, decode, fingerprint, timestamp};
+use crate::core::inventory::PodPhase;
+use crate::core::resources::{self, GpuResources};
+use crate::core::time::Timestamp;
+
+/// Stands in names of the exporter's pods and in those of its images.
+const EXPORTER: &str = "dcgm-exporter";
+
+/// A container's name that exporters have, and those of other things as well:
+/// it says of a scraped series whose it is, and nothing of a pod.
+const COMMON_NAME: &str = "exporter";
+
+#[derive(Debug, Deserialize)]
+struct PodWire {
+    metadata: Meta,
+    #[serde(default)]
+    spec: Option<PodSpec>,
+    #[serde(default)]
+    status: Option<PodStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    node_name: Option<String>,
+    containers: Option<Vec<Container>>,
+    init_containers: Option<Vec<Container>>,
+    resource_claims: Option<Vec<IgnoredAny>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    name: Option<String>,
+    image: Option<String>,
+    restart_policy: Option<String>,
+    resources: Option<Resources>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resources {
+    #[serde(default)]
+    limits: Option<BTreeMap<String, Amount>>,
+    #[serde(default)]
+    requests: Option<BTreeMap<String, Amount>>,
+}
+
+/// A quantity: a text, or a number where somebody wrote one.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Amount {
+    Text(String),
+    Number(f64),
+}
+
+impl Amount {
+    /// As a number of devices, which are whole: one, if it is more than nothing
+    /// and written in another way. `0`, `0.0` and `0Gi` are nothing.
+    fn devices(&self) -> u32 {
+        match self {
+            Self::Text(text) => text.parse().unwrap_or_else(|_| {
+                u32::from(text.bytes().any(|byte| matches!(byte, b'1'..=b'9')))
+            }),
+            Self::Number(number) => number.ceil() as u32,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    phase: Option<String>,
+    start_time: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    state: Option<ContainerState>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    running: Option<Running>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Running {
+    started_at: Option<String>,
+}
+
+/// A pod as it is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ReducedPod {
+    pub(super) name: Name,
+    pub(super) uid: u64,
+    pub(super) labels: Pairs,
+    pub(super) controller: Option<Controller>,
+    pub(super) node: Option<String>,
+    pub(super) phase: PodPhase,
+    pub(super) terminating: bool,
+    pub(super) started: Option<Timestamp>,
+    pub(super) running_since: Option<Timestamp>,
+    pub(super) gpus: u32,
+    pub(super) uncounted: bool,
+    /// The address (empty: none yet) of what looks like an exporter.
+    pub(super) exporter: Option<String>,
+}
+
+/// What containers ask for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    devices: u32,
+    /// Whether parts of devices are asked for.
+    share: bool,
+}
+
+impl Asked {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            devices: self.devices.saturating_add(other.devices),
+            share: self.share || other.share,
+        }
+    }
+
+    fn at_least(self, other: Self) -> Self {
+        Self {
+            devices: self.devices.max(other.devices),
+            share: self.share || other.share,
+        }
+    }
+}
+
+impl Container {
+    /// Limits and requests of such resources are the same, or one is left out.
+    fn asked(&self, gpus: &GpuResources) -> Asked {
+        let Some(resources) = &self.resources else {
+            return Asked::default();
+        };
+        let of = |amounts: &Option<BTreeMap<String, Amount>>| {
+            let mut asked = Asked::default();
+            for (name, amount) in amounts.iter().flatten() {
+                let devices = amount.devices();
+                match gpus.amount(name) {
+                    Some(resources::Amount::Devices) => {
+                        asked.devices = asked.devices.saturating_add(devices);
+                    }
+                    Some(resources::Amount::Share) => asked.share |= devices > 0,
+                    None => {}
+                }
+            }
+            asked
+        };
+        of(&resources.limits).at_least(of(&resources.requests))
+    }
+
+    fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+
+    fn looks_like_exporter(&self, settings: &WatchSettings) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        let image = self.image.as_deref().unwrap_or_default();
+        let mut known = settings.exporter_containers.iter();
+        name.contains(EXPORTER)
+            || image.contains(EXPORTER)
+            || (name != COMMON_NAME && known.any(|known| known == name))
+    }
+}
+
+impl PodSpec {
+    /// The devices of the whole pod as the scheduler counts them
+    /// (`k8s.io/component-helpers/resource`, `PodRequests`): containers and
+    /// sidecars run together; before them one init container at a time beside
+    /// the sidecars that stand before it.
+    fn asked(&self, gpus: &GpuResources) -> Asked {
+        let (mut sidecars, mut most) = (Asked::default(), Asked::default());
+        for container in self.init_containers.iter().flatten() {
+            let asked = container.asked(gpus);
+            most = most.at_least(sidecars.plus(asked));
+            if container.is_sidecar() {
+                sidecars = sidecars.plus(asked);
+            }
+        }
+        let containers = self.containers.iter().flatten();
+        let together = containers.fold(sidecars, |sum, it| sum.plus(it.asked(gpus)));
+        together.at_least(most)
+    }
+
+    fn looks_like_exporter(&self, settings: &WatchSettings) -> bool {
+        let mut containers = self.containers.iter().flatten();
+        containers.any(|container| container.looks_like_exporter(settings))
+    }
+}
+
+impl PodStatus {
+    /// Since when a container has run.
+    fn running_since(&self) -> Option<Timestamp> {
+        let statuses = self.container_statuses.iter().flatten();
+        let running = statuses.filter_map(|status| status.state.as_ref()?.running.as_ref());
+        running
+            .filter_map(|running| timestamp(running.started_at.as_deref()))
+            .min()
+    }
+}
+
+fn phase(phase: Option<&str>) -> PodPhase {
+    match phase {
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded" | "Failed") => PodPhase::Finished,
+        Some("Unknown") => PodPhase::Unknown,
+        _ => PodPhase::Pending,
+    }
+}
+
+/// Reduces a pod.
+pub(super) fn pod(object: &RawValue, settings: &WatchSettings) -> Result<ReducedPod, Garbage> {
+    let PodWire {
+        mut metadata,
+        spec,
+        status,
+    } = decode(object)?;
+    let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
+    let is_exporter = metadata.name.contains(EXPORTER) || spec.looks_like_exporter(settings);
+    let asked = spec.asked(&settings.gpus);
+    let claims = spec.resource_claims.iter().flatten().next().is_some();
+    Ok(ReducedPod {
+        name: metadata.take_name()?,
+        uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),
+        controller: metadata.take_controller(),
+        terminating: metadata.deletion_timestamp.is_some(),
+        labels: metadata.labels.unwrap_or_default(),
+        gpus: asked.devices,
+        uncounted: asked.share || claims,
+        node: spec.node_name.filter(|node| !node.is_empty()),
+        phase: phase(status.phase.as_deref()),
+        started: timestamp(status.start_time.as_deref()),
+        running_since: status.running_since(),
+        exporter: is_exporter.then(|| status.pod_ip.unwrap_or_default()),
+    })
+}

@@ -1,0 +1,89 @@
+//! The objects of one collection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::keep::Refused;
+
+/// Most objects of one collection: five times the pods of the largest cluster
+/// that Kubernetes is tested for (`kubernetes.io/docs/setup/best-practices/
+/// cluster-large`, 150,000 pods), so that memory has a bound.
+const MOST_OBJECTS: usize = 750_000;
+
+/// Namespace (empty: cluster-scoped) and name.
+pub(super) type Key = (Arc<str>, Arc<str>);
+
+/// The objects of one collection. A list replaces them when it is complete;
+/// until then the old ones stand.
+#[derive(Debug)]
+pub(super) struct Table<V> {
+    objects: BTreeMap<Key, (u32, V)>,
+    /// The number of the list that is running or was the last.
+    list: u32,
+    /// Whether a list was ever complete.
+    pub(super) complete: bool,
+}
+
+impl<V> Default for Table<V> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            list: 0,
+            complete: false,
+        }
+    }
+}
+
+impl<V: PartialEq> Table<V> {
+    pub(super) fn begin(&mut self) {
+        self.list = self.list.wrapping_add(1);
+    }
+
+    /// Whether anything changed.
+    pub(super) fn put(&mut self, key: Key, value: V) -> Result<bool, Refused> {
+        if let Some((list, known)) = self.objects.get_mut(&key) {
+            *list = self.list;
+            let changed = *known != value;
+            *known = value;
+            return Ok(changed);
+        }
+        if self.objects.len() >= MOST_OBJECTS {
+            return Err(Refused::Full(MOST_OBJECTS));
+        }
+        self.objects.insert(key, (self.list, value));
+        Ok(true)
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) -> bool {
+        self.objects.remove(key).is_some()
+    }
+
+    /// What the list that has just ended did not hold.
+    pub(super) fn unlisted(&self) -> impl Iterator<Item = (&Key, &V)> {
+        let gone = self
+            .objects
+            .iter()
+            .filter(|(_, (list, _))| *list != self.list);
+        gone.map(|(key, (_, value))| (key, value))
+    }
+
+    pub(super) fn finish(&mut self) -> bool {
+        let (before, first) = (self.objects.len(), !self.complete);
+        self.objects.retain(|_, (list, _)| *list == self.list);
+        self.complete = true;
+        first || self.objects.len() != before
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&V> {
+        self.objects.get(key).map(|(_, value)| value)
+    }
+
+    /// By namespace and name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &V)> {
+        self.objects.iter().map(|(key, (_, value))| (key, value))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+}

@@ -1,0 +1,204 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use super::super::keep::Keep;
+use super::super::snapshot;
+use super::super::state::{Collection, Keeper, Shared};
+use super::fixture::{object, owned, owners, owners_of, pod};
+use crate::core::inventory::{Inventory, ObjectKind};
+
+const REMEMBER: Duration = Duration::from_secs(600);
+
+/// What the watches would write.
+struct World(Arc<Shared>);
+
+impl World {
+    /// One that follows Deployments and their ReplicaSets, `web` and `web-1`.
+    fn new() -> Self {
+        let world = Self(Arc::default());
+        for (plural, kind) in [("replicasets", "ReplicaSet"), ("deployments", "Deployment")] {
+            let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
+            let mut state = world.0.lock();
+            state.kinds.found(("apps".into(), kind.into()), resource);
+        }
+        world.put(&of("Deployment"), &object("web"));
+        world.put(
+            &of("ReplicaSet"),
+            &owned(object("web-1"), "apps/v1", "Deployment", "web"),
+        );
+        for kind in ["ReplicaSet", "Deployment"] {
+            world.keeper(&of(kind)).complete();
+        }
+        world
+    }
+
+    fn keeper(&self, collection: &Collection) -> Keeper {
+        Keeper {
+            shared: Arc::clone(&self.0),
+            collection: collection.clone(),
+        }
+    }
+
+    fn put(&self, collection: &Collection, object: &Value) {
+        let raw = to_raw_value(object).unwrap();
+        self.keeper(collection).put(&raw).unwrap();
+    }
+
+    fn remove(&self, collection: &Collection, object: &Value) {
+        let raw = to_raw_value(object).unwrap();
+        self.keeper(collection).remove(&raw);
+    }
+
+    fn inventory_after(&self, seconds: u64) -> Inventory {
+        let now = Instant::now() + Duration::from_secs(seconds);
+        snapshot::inventory(&mut self.0.lock(), now, REMEMBER)
+    }
+
+    fn inventory(&self) -> Inventory {
+        self.inventory_after(0)
+    }
+}
+
+fn of(kind: &str) -> Collection {
+    Collection::Owners(("apps".into(), kind.into()))
+}
+
+/// A pod of the ReplicaSet, with a UID.
+fn replica(name: &str, uid: &str) -> Value {
+    let mut pod = owned(pod(name), "apps/v1", "ReplicaSet", "web-1");
+    pod["metadata"]["uid"] = uid.into();
+    pod
+}
+
+fn departed(inventory: &Inventory) -> Vec<(&str, Vec<String>)> {
+    let pods = inventory.departed.iter();
+    pods.map(|pod| (&*pod.name, owners(inventory, pod)))
+        .collect()
+}
+
+const CHAIN: [&str; 2] = ["replicasets.apps/web-1", "deployments.apps/web"];
+
+#[test]
+fn a_pod_that_went_keeps_its_owners_for_a_while() {
+    let world = World::new();
+    world.put(&Collection::Pods, &replica("a", "1"));
+    assert!(world.inventory().departed.is_empty());
+    world.remove(&Collection::Pods, &replica("a", "1"));
+    let inventory = world.inventory();
+    assert!(inventory.pods.is_empty());
+    assert_eq!(
+        departed(&inventory),
+        [("a", CHAIN.map(str::to_owned).to_vec())]
+    );
+    assert_eq!(inventory.departed[0].labels.get("app"), Some("infer"));
+    assert!(world.inventory_after(601).departed.is_empty());
+}
+
+#[test]
+fn a_workload_without_pods_is_known_all_the_same() {
+    let world = World::new();
+    let mut old = object("old");
+    old["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
+    world.put(&of("Deployment"), &old);
+    let inventory = world.inventory();
+    let names = inventory.workloads.iter().map(|workload| &*workload.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["old", "web"]);
+    assert!(inventory.workloads[0].created.is_some());
+}
+
+#[test]
+fn one_that_a_list_does_not_hold_any_more_went_too() {
+    let world = World::new();
+    world.put(&Collection::Pods, &replica("a", "1"));
+    world.put(&Collection::Pods, &replica("b", "2"));
+    let mut list = world.keeper(&Collection::Pods);
+    list.begin();
+    world.put(&Collection::Pods, &replica("b", "2"));
+    list.complete();
+    let inventory = world.inventory();
+    assert_eq!(
+        departed(&inventory),
+        [("a", CHAIN.map(str::to_owned).to_vec())]
+    );
+    assert_eq!(inventory.pods.len(), 1);
+}
+
+#[test]
+fn of_one_name_all_are_kept_and_the_last_that_went_comes_first() {
+    let world = World::new();
+    for (uid, node) in [("1", "n1"), ("2", "n2"), ("3", "n3")] {
+        let mut pod = replica("set-0", uid);
+        pod["spec"]["nodeName"] = node.into();
+        world.put(&Collection::Pods, &pod);
+    }
+    let inventory = world.inventory();
+    assert_eq!(
+        inventory.pod("ml", "set-0").unwrap().node.as_deref(),
+        Some("n3")
+    );
+    let nodes = inventory.departed.iter().map(|pod| pod.node.as_deref());
+    assert_eq!(nodes.collect::<Vec<_>>(), [Some("n2"), Some("n1")]);
+}
+
+#[test]
+fn one_that_comes_back_never_went() {
+    let world = World::new();
+    world.put(&Collection::Pods, &replica("a", "1"));
+    world.remove(&Collection::Pods, &replica("a", "1"));
+    world.put(&Collection::Pods, &replica("a", "1"));
+    assert!(world.inventory().departed.is_empty());
+    world.remove(&Collection::Pods, &replica("a", "1"));
+    assert_eq!(world.inventory().departed.len(), 1);
+}
+
+#[test]
+fn an_owner_that_went_is_no_group_and_what_controls_it_still_is() {
+    let world = World::new();
+    world.put(&Collection::Pods, &replica("a", "1"));
+    world.remove(&of("ReplicaSet"), &object("web-1"));
+    world.remove(&Collection::Pods, &replica("a", "1"));
+    let kept = [("a", vec!["deployments.apps/web".to_owned()])];
+    assert_eq!(departed(&world.inventory()), kept);
+    // Made anew under the same name: nothing of before is its own.
+    let mut again = object("web");
+    again["metadata"]["uid"] = "again".into();
+    world.put(&of("Deployment"), &again);
+    assert_eq!(departed(&world.inventory()), [("a", vec![])]);
+}
+
+#[test]
+fn a_pod_that_ends_keeps_its_owners() {
+    let world = World::new();
+    let mut ending = replica("a", "1");
+    ending["metadata"]["deletionTimestamp"] = "2026-11-21T10:05:00Z".into();
+    world.put(&Collection::Pods, &ending);
+    let inventory = world.inventory();
+    assert!(!inventory.pods[0].is_live());
+    assert_eq!(owners_of(&inventory, "a"), CHAIN);
+}
+
+#[test]
+fn services_of_today_select_by_the_labels_last_seen() {
+    let world = World::new();
+    world.put(&Collection::Pods, &replica("a", "1"));
+    world.remove(&Collection::Pods, &replica("a", "1"));
+    let service = json!({"metadata": {"name": "front", "namespace": "ml"},
+                         "spec": {"selector": {"app": "infer"}}});
+    world.put(&Collection::Services, &service);
+    let inventory = world.inventory();
+    let owners = owners(&inventory, &inventory.departed[0]);
+    assert!(owners.contains(&"services/front".to_owned()), "{owners:?}");
+}
+
+#[test]
+fn one_that_was_never_bound_to_a_node_held_nothing() {
+    let world = World::new();
+    let mut pending = replica("a", "1");
+    pending["spec"]["nodeName"] = Value::Null;
+    world.put(&Collection::Pods, &pending);
+    world.remove(&Collection::Pods, &pending);
+    assert!(world.inventory().departed.is_empty());
+}

@@ -1,0 +1,159 @@
+//! Several clusters in one store: which rows are another cluster's.
+//!
+//! A row names its cluster as `cluster=prod`, several labels parted by commas.
+//! Names of namespaces and pods repeat from cluster to cluster: a row of another
+//! one must not be booked on a pod of ours that has the same name.
+
+use std::collections::BTreeMap;
+
+/// What a row's other labels say of whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Its pod is known here, on the node that the row names.
+    Ours,
+    /// It names a pod that is not known here, or is on another node.
+    Strange,
+    /// It names no pod, or a known one but no node that is known.
+    None,
+}
+
+/// How many rows prove a cluster's name ours, and how many speak against it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    ours: u32,
+    strange: u32,
+}
+
+/// The clusters that rows name.
+#[derive(Clone, Debug, Default)]
+pub struct Clusters<'a>(BTreeMap<&'a str, Tally>);
+
+impl<'a> Clusters<'a> {
+    /// The clusters that these rows name.
+    pub fn among(rows: impl IntoIterator<Item = (&'a str, Proof)>) -> Self {
+        let mut clusters = Self::default();
+        for (cluster, proof) in rows {
+            let tally = clusters.0.entry(cluster).or_default();
+            match proof {
+                Proof::Ours => tally.ours += 1,
+                Proof::Strange => tally.strange += 1,
+                Proof::None => {}
+            }
+        }
+        clusters
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.0.keys().copied()
+    }
+
+    /// Whether the store holds more than one cluster: names that contradict each
+    /// other, or rows that are foreign.
+    #[must_use]
+    pub fn are_several(&self) -> bool {
+        let mut names = self.names();
+        names.any(|name| {
+            self.is_foreign(name) || self.names().any(|other| agree(name, other) == Some(false))
+        })
+    }
+
+    /// Whether a row with this name is another cluster's: some name is proven
+    /// ours, and this one agrees with none that is. Where nothing is proven,
+    /// nothing is foreign.
+    #[must_use]
+    pub fn is_foreign(&self, cluster: &str) -> bool {
+        let mut ours = self.ours().peekable();
+        ours.peek().is_some() && !ours.any(|ours| agree(ours, cluster) == Some(true))
+    }
+
+    /// The names of which at least half of the rows that tell are ours: in
+    /// another cluster a few pods may have the names and nodes of ours.
+    fn ours(&self) -> impl Iterator<Item = &'a str> {
+        let proven = |tally: &Tally| tally.ours > 0 && tally.ours >= tally.strange;
+        let names = self.0.iter().filter(move |(_, tally)| proven(tally));
+        names.map(|(name, _)| *name)
+    }
+}
+
+/// Whether two names agree in the labels that both have; `None`: they have none
+/// in common.
+fn agree(one: &str, other: &str) -> Option<bool> {
+    let mut common = one.split(',').filter_map(|pair| {
+        let (label, value) = pair.split_once('=')?;
+        let mut others = other.split(',').filter_map(|pair| pair.split_once('='));
+        let (_, found) = others.find(|(known, _)| *known == label)?;
+        Some(found == value)
+    });
+    let first = common.next()?;
+    Some(first && common.all(|same| same))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clusters<'a>(rows: &[(&'a str, Proof)]) -> Clusters<'a> {
+        Clusters::among(rows.iter().copied())
+    }
+
+    #[test]
+    fn rows_of_another_cluster_are_foreign_once_one_is_proven_ours() {
+        let rows = [
+            ("cluster=east", Proof::Ours),
+            ("cluster=east", Proof::None),
+            ("cluster=west", Proof::Strange),
+        ];
+        let known = clusters(&rows);
+        assert!(known.are_several());
+        assert!(known.is_foreign("cluster=west"));
+        assert!(!known.is_foreign("cluster=east"));
+        assert_eq!(
+            known.names().collect::<Vec<_>>(),
+            ["cluster=east", "cluster=west"]
+        );
+    }
+
+    #[test]
+    fn a_few_pods_of_the_same_name_and_node_do_not_make_a_cluster_ours() {
+        let mut rows = vec![("cluster=west", Proof::Strange); 9];
+        rows.extend([("cluster=west", Proof::Ours), ("cluster=east", Proof::Ours)]);
+        assert!(clusters(&rows).is_foreign("cluster=west"));
+        assert!(!clusters(&rows).is_foreign("cluster=east"));
+    }
+
+    #[test]
+    fn where_nothing_is_proven_nothing_is_foreign() {
+        let rows = [
+            ("cluster=east", Proof::None),
+            ("cluster=west", Proof::Strange),
+        ];
+        let known = clusters(&rows);
+        assert!(known.are_several());
+        assert!(!known.is_foreign("cluster=west") && !known.is_foreign("cluster=east"));
+    }
+
+    #[test]
+    fn a_label_of_pods_that_happens_to_be_called_so_makes_nothing_foreign() {
+        let rows = [
+            ("cluster=ray-a", Proof::Ours),
+            ("cluster=ray-b", Proof::Ours),
+        ];
+        let known = clusters(&rows);
+        assert!(known.are_several());
+        assert!(!known.is_foreign("cluster=ray-a") && !known.is_foreign("cluster=ray-b"));
+    }
+
+    #[test]
+    fn names_are_compared_label_by_label() {
+        let ours = ("cluster=gpu,project_id=a", Proof::Ours);
+        let known = clusters(&[ours, ("cluster=gpu,project_id=b", Proof::None)]);
+        assert!(known.are_several());
+        assert!(known.is_foreign("cluster=gpu,project_id=b"));
+        let partly = clusters(&[ours, ("project_id=a", Proof::None)]);
+        assert!(!partly.are_several());
+        assert!(!partly.is_foreign("project_id=a"));
+        assert!(partly.is_foreign("k8s_cluster=other"));
+        assert!(!clusters(&[]).are_several());
+    }
+}
