@@ -4,20 +4,21 @@
 //! autoscalers ask. A snapshot is published after every round, also after one
 //! that failed: what is known then ages by its own timestamps.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::findings::Findings;
 use super::{clock, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
-use crate::core::rhythm::Shown;
-use crate::core::signal::{SignalId, SignalSpec};
+use crate::core::signal::{SignalId, SignalSpec, Unit};
 use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
-use crate::pipeline::{Pipeline, Settings};
+use crate::pipeline::{Pipeline, Settings, Shown};
 use crate::provider::gpu::GpuProvider;
 use crate::source::health::{Event, Journal};
 use crate::source::pace::Pace;
@@ -26,9 +27,12 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, State, Weight};
 use crate::telemetry::metrics::Polls;
 
-/// The default time between polls, and the longest: a sample waits no longer
-/// than this to be served.
+/// The default time between polls, and the longest for a small fleet: a sample
+/// waits no longer than this to be served.
 const POLL_MAX: Duration = Duration::from_secs(5);
+
+/// The longest for a large fleet, which is polled once a scrape.
+const POLL_MAX_LARGE: Duration = Duration::from_secs(15);
 
 /// Small fleets are polled more often, but not more often than this.
 const POLL_MIN: Duration = Duration::from_secs(1);
@@ -36,6 +40,14 @@ const POLL_MIN: Duration = Duration::from_secs(1);
 /// A fleet of this many series costs Prometheus some ten milliseconds a query
 /// (`dcgm.md` §5.2): up to here the poll follows the scrape interval.
 const SMALL_FLEET_SERIES: usize = 10_000;
+
+/// In a large fleet framebuffer fields, which hardly change, are asked for at
+/// every so-manieth poll.
+const FRAMEBUFFER_EVERY: u64 = 4;
+
+/// Differences of clocks below this are the resolution of the header that shows
+/// them.
+const SKEW_MIN_MS: i64 = 2_000;
 
 /// No round takes longer: every query has a time limit. A loop that does not
 /// come back is stuck or dead, and values would age until none is left.
@@ -82,10 +94,20 @@ pub struct Engine {
     provider: Arc<GpuProvider>,
     polls: Polls,
     first_round: Check,
+    /// What is odd about the data.
+    oddities: Check,
+    findings: Findings,
     heartbeat: Heartbeat,
     journal: Journal,
     batch: Batch,
     said_empty: bool,
+    /// The clock that waits are measured by, which nobody sets.
+    started: Instant,
+    /// When signals that failed are asked for again.
+    retries: HashMap<SignalId, Pace>,
+    /// The source's clock less ours, milliseconds.
+    skew_ms: i64,
+    rounds: u64,
 }
 
 impl std::fmt::Debug for Engine {
@@ -127,17 +149,27 @@ impl Engine {
             provider: settings.provider,
             polls: settings.telemetry.metrics.polls().clone(),
             first_round,
+            oddities: health.register("gpu-data", Weight::Detail, State::Ok),
+            findings: Findings::default(),
             heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
             journal: Journal::default(),
             batch: Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new()),
             said_empty: false,
+            started: Instant::now(),
+            retries: HashMap::new(),
+            skew_ms: 0,
+            rounds: 0,
         }
+    }
+
+    /// The time as the source has it: samples carry its times.
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(clock::now().millis() + self.skew_ms)
     }
 
     /// Polls until `stop` becomes true or its sender is gone.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        // Waits are of this clock, which nobody sets.
-        let started = Instant::now();
+        let started = self.started;
         let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0);
         loop {
             let wait = pace.due().saturating_sub(started.elapsed());
@@ -147,7 +179,7 @@ impl Engine {
             let beat = self.interval();
             if beat < wait {
                 tokio::select! {
-                    () = tokio::time::sleep(beat) => self.publish_what_is_known(),
+                    () = tokio::time::sleep(beat) => self.publish(),
                     _ = stop.wait_for(|stop| *stop) => {
                         self.heartbeat.done();
                         return;
@@ -155,59 +187,60 @@ impl Engine {
                 }
                 continue;
             }
-            let round = tokio::select! {
+            let (round, took) = tokio::select! {
                 round = async {
                     tokio::time::sleep(wait).await;
-                    self.round().await
+                    let began = Instant::now();
+                    let round = self.round().await;
+                    (round, began.elapsed())
                 } => round,
                 _ = stop.wait_for(|stop| *stop) => {
                     self.heartbeat.done();
                     return;
                 }
             };
-            self.publish_what_is_known();
+            // A round that nobody answered says nothing of how long one takes.
+            if round != Round::Aborted {
+                self.pipeline.pace(self.interval(), took);
+            }
+            self.publish();
             pace.set_interval(self.interval());
             match round {
-                Round::Complete => pace.succeeded(started.elapsed()),
-                Round::Partial | Round::Aborted => pace.failed(started.elapsed(), clock::jitter()),
+                Round::Complete | Round::Partial => pace.succeeded(started.elapsed()),
+                Round::Aborted => pace.failed(started.elapsed(), clock::jitter()),
             }
         }
     }
 
-    /// How often to poll: as set; else, for small fleets, three times a scrape.
+    /// How often to poll: as set; else three times a scrape, large fleets once.
     fn interval(&self) -> Duration {
         if let Some(poll) = self.poll {
             return poll;
         }
         let store = self.pipeline.store();
+        let scrapes = store.targets().iter().map(|(.., timing)| timing.scrape_ms);
+        let quickest = u64::try_from(scrapes.min().unwrap_or(0)).unwrap_or(0);
+        let scrape = Duration::from_millis(quickest);
         if store.series_len() > SMALL_FLEET_SERIES {
-            return POLL_MAX;
+            return scrape.clamp(POLL_MIN, POLL_MAX_LARGE);
         }
-        let quickest = store
-            .jobs()
-            .iter()
-            .map(|job| job.timing.scrape_ms)
-            .min()
-            .unwrap_or(0);
-        let third = Duration::from_millis(u64::try_from(quickest / 3).unwrap_or(0));
-        third.clamp(POLL_MIN, POLL_MAX)
+        (scrape / 3).clamp(POLL_MIN, POLL_MAX)
     }
 
-    /// Asks for every signal once; again, and further back, when the answers
-    /// showed that the grid must change.
+    /// Asks for every signal once, all as of one time; again, and further back,
+    /// when the answers showed that the grid must change.
     async fn round(&mut self) -> Round {
+        let at = self.now();
+        let mut round = Round::Complete;
         for _ in 0..REFILLS {
-            let mut round = Round::Complete;
             let mut refill = false;
             for index in 0..self.signals.len() {
                 let spec = self.signals[index].clone();
-                match self.ask(&spec).await {
-                    Ok(()) => {}
-                    Err(fatal) => {
-                        round = Round::Partial;
-                        if fatal {
-                            return Round::Aborted;
-                        }
+                if self.is_due(&spec, at) {
+                    match self.ask(&spec, at).await {
+                        Ok(()) => {}
+                        Err(fatal) if fatal => return Round::Aborted,
+                        Err(_) => round = Round::Partial,
                     }
                 }
                 // The first signal shows the intervals; the last, what changed.
@@ -216,85 +249,146 @@ impl Engine {
                     0 => Some(Shown::Some),
                     _ => None,
                 };
-                if shown.is_some_and(|shown| self.settle(shown)) {
+                if shown.is_some_and(|shown| self.settle(shown, at)) {
                     refill = true;
                     break;
                 }
             }
             if !refill {
-                self.say_if_empty(round);
-                return round;
+                break;
             }
         }
-        Round::Partial
+        self.rounds += 1;
+        self.learn_history(at).await;
+        self.say_if_empty(round);
+        round
+    }
+
+    /// Whether a signal is asked for in this round: not while it is left alone
+    /// after a failure, profiling fields where devices need them, and in a large
+    /// fleet framebuffer fields now and then.
+    fn is_due(&self, spec: &SignalSpec, at: Timestamp) -> bool {
+        let retry = self.retries.get(&spec.id);
+        if retry.is_some_and(|retry| retry.due() > self.started.elapsed()) {
+            return false;
+        }
+        let large = self.pipeline.store().series_len() > SMALL_FLEET_SERIES;
+        let slow = large && spec.unit == Unit::Mebibytes;
+        self.pipeline.is_wanted(spec.id, at)
+            && (!slow || self.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
     }
 
     /// Asks for one signal. The error says whether the others need not be
     /// asked either.
-    async fn ask(&mut self, spec: &SignalSpec) -> Result<(), bool> {
-        let now = clock::now();
-        let range = self.pipeline.range(spec.id, now);
+    async fn ask(&mut self, spec: &SignalSpec, at: Timestamp) -> Result<(), bool> {
+        let range = self.pipeline.range(spec.id, at);
         let asked = Instant::now();
-        match self
+        let now = clock::now();
+        let fetched = self
             .source
-            .fetch(spec, now, range, now, &mut self.batch)
-            .await
-        {
-            Ok(_) => {
+            .fetch(spec, at, range, now, &mut self.batch)
+            .await;
+        match fetched {
+            Ok(fetched) => {
                 let took = asked.elapsed();
-                let report = self.pipeline.take(&self.batch, now);
+                let report = self.pipeline.take(&self.batch, at);
                 let intake = measure::intake(&report);
-                let name = &spec.name;
-                self.polls.answered(name, took, measure::secs(now), intake);
+                self.polls
+                    .answered(&spec.name, took, measure::secs(at), intake);
                 self.log_report(spec, &report);
-                for event in self.journal.succeeded(spec.id, clock::now()) {
+                self.retries.remove(&spec.id);
+                self.set_skew(fetched.clock_skew);
+                for event in self.journal.succeeded(spec.id, now) {
                     self.log(&event);
                 }
                 Ok(())
             }
             Err(error) => {
-                let fatal = is_fatal(&error);
-                if is_refusal(&error) {
+                if error.may_fit_shorter_range() {
                     self.pipeline.refused(spec.id);
                 }
+                self.leave_alone(spec.id);
                 let kind = error.kind().label();
                 self.polls.failed(&spec.name, kind, asked.elapsed());
-                if let Some(event) = self.journal.failed(spec.id, &error, clock::now()) {
+                if let Some(event) = self.journal.failed(spec.id, &error, now) {
                     self.log(&event);
                 }
-                Err(fatal)
+                Err(is_fatal(&error))
             }
         }
     }
 
-    fn settle(&mut self, shown: Shown) -> bool {
-        let settled = self.pipeline.settle(clock::now(), shown);
+    /// One signal that fails backs off alone.
+    fn leave_alone(&mut self, signal: SignalId) {
+        let (now, interval) = (self.started.elapsed(), self.interval());
+        let retry = self.retries.entry(signal);
+        retry
+            .or_insert_with(|| Pace::new(interval, now, 0.0))
+            .failed(now, clock::jitter());
+    }
+
+    fn set_skew(&mut self, skew_ms: Option<i64>) {
+        let skew_ms = skew_ms.unwrap_or(0);
+        if (skew_ms - self.skew_ms).abs() >= SKEW_MIN_MS {
+            self.skew_ms = if skew_ms.abs() < SKEW_MIN_MS {
+                0
+            } else {
+                skew_ms
+            };
+        }
+    }
+
+    /// Once after the start: how often slow targets were scraped before the
+    /// window began.
+    async fn learn_history(&mut self, at: Timestamp) {
+        let Some(range) = self.pipeline.history_wanted() else {
+            return;
+        };
+        // The power moves with every reading.
+        let power = |spec: &&SignalSpec| spec.id == SignalId::POWER_USAGE;
+        let Some(spec) = self.signals.iter().find(power).cloned() else {
+            return;
+        };
+        let fetched = self
+            .source
+            .fetch_sample(&spec, at, range, clock::now(), &mut self.batch)
+            .await;
+        // Without it the cadences are learned as scrapes come.
+        match fetched {
+            Ok(_) => {
+                self.pipeline.take_history(&self.batch);
+                self.settle(Shown::All, at);
+            }
+            Err(error) => tracing::debug!(%error, "the times of earlier scrapes were not answered"),
+        }
+    }
+
+    fn settle(&mut self, shown: Shown, at: Timestamp) -> bool {
+        let settled = self.pipeline.settle(at, shown);
         for notice in settled.notices {
             tracing::info!("{notice}");
         }
         settled.refill
     }
 
-    /// Windows that were emptied to be filled again, and then were not, must not
-    /// replace what is known: the last snapshot stands, and ages by its own times.
-    fn publish_what_is_known(&mut self) {
-        let emptied = self.pipeline.is_refilling(clock::now());
-        if !emptied || self.provider.snapshot().is_none() {
-            self.publish();
-        }
-    }
-
     fn publish(&mut self) {
-        let now = clock::now();
+        let now = self.now();
         let inventory = (self.inventory)(now);
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
         let series = self.pipeline.store().series_len();
         let in_force = measure::in_force(&snapshot, now, began.elapsed(), series);
         self.polls.published(&in_force);
+        let findings = self.findings.say(&snapshot);
+        self.oddities.set(match findings.is_empty() {
+            true => State::Ok,
+            false => State::Failed(findings.join("; ")),
+        });
         let trouble = self.trouble();
         self.provider.publish_despite(Arc::new(snapshot), trouble);
-        self.first_round.ok();
+        if self.pipeline.is_ready(now) {
+            self.first_round.ok();
+        }
     }
 
     /// How the source fails, for people without the log: no address, no text of
@@ -356,14 +450,5 @@ fn is_fatal(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew
-    )
-}
-
-/// Whether a shorter range may be answered where this one was not: limits on
-/// samples, bytes and time.
-fn is_refusal(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Timeout | ErrorKind::Rejected | ErrorKind::Query | ErrorKind::TooLarge
     )
 }

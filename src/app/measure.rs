@@ -43,13 +43,25 @@ pub(super) fn in_force(
             .position(|metric| metric.measure == measure)?;
         Some(snapshot.cluster_value(index)?.value)
     };
+    let targets = || {
+        let targets = snapshot.frame().view().targets.iter();
+        targets.filter(|target| target.newest > Timestamp::MIN)
+    };
+    let frozen = targets()
+        .filter(|target| target.frozen_since.is_some())
+        .count();
+    let silent = targets().filter(|target| target.silent).count() - frozen;
     InForce {
+        heard: targets().count() - silent - frozen,
+        silent,
+        frozen,
+        clusters: snapshot.layout().several_clusters().len(),
         at: secs(at),
         took,
         series,
         held: count(Standing::Held),
         unheld: count(Standing::Nobody) + count(Standing::Gone),
-        conflict: count(Standing::Conflict),
+        conflict: count(Standing::Conflict) + count(Standing::Foreign),
         active: mean(Measure::ActiveCount),
         idle: mean(Measure::IdleCount),
     }
@@ -60,7 +72,7 @@ pub(super) fn in_force(
 fn devices(layout: &Layout) -> BTreeMap<u32, Standing> {
     let weight = |standing| match standing {
         Standing::Held => 3,
-        Standing::Conflict => 2,
+        Standing::Conflict | Standing::Foreign => 2,
         Standing::Gone => 1,
         Standing::Nobody => 0,
     };

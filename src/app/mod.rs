@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod engine;
+mod findings;
 mod measure;
 mod numbers;
 pub mod server;

@@ -53,6 +53,9 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     if let Some(text) = &raw.min_coverage {
         policy.min_coverage = share("gpu.minCoverage", text)?;
     }
+    if let Some(text) = &raw.min_devices {
+        policy.min_devices = share("gpu.minDevices", text)?;
+    }
     if let Some(text) = &raw.min_samples {
         policy.min_samples = count("gpu.minSamples", text)?;
     }
@@ -70,6 +73,19 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
             ("split", Shared::Split),
         ];
         policy.shared = choice("gpu.shared", text, &choices)?;
+    }
+    if let (Some(text), Some(fresh), Some(scrape)) =
+        (&raw.freshness, policy.freshness, policy.scrape_interval)
+        && fresh < scrape
+    {
+        let message = format!(
+            "{} is shorter than gpu.scrapeInterval, {}: a reading would end before the next can be \
+             there: write {} or more",
+            format_duration(fresh),
+            format_duration(scrape),
+            format_duration(scrape * 5 / 2)
+        );
+        return Err(Problem::at("gpu.freshness", text, message));
     }
     Ok(policy)
 }

@@ -81,6 +81,7 @@ pub(super) struct Gpu {
     pub(super) hold: Option<Text>,
     pub(super) min_coverage: Option<Text>,
     pub(super) min_samples: Option<Text>,
+    pub(super) min_devices: Option<Text>,
     pub(super) freshness: Option<Text>,
     pub(super) scrape_interval: Option<Text>,
     pub(super) exporter_interval: Option<Text>,

@@ -158,6 +158,7 @@ fn every_setting_of_gpu_arrives() {
   hold: 30s
   minCoverage: 0.75
   minSamples: 3
+  minDevices: 0.8
   freshness: 45s
   scrapeInterval: 15s
   exporterInterval: auto
@@ -186,6 +187,7 @@ fn every_setting_of_gpu_arrives() {
             hold: Duration::from_secs(30),
             min_coverage: 0.75,
             min_samples: 3,
+            min_devices: 0.8,
             freshness: secs(45),
             scrape_interval: secs(15),
             exporter_interval: None,

@@ -1,35 +1,77 @@
-//! An immutable view of the readings at one moment.
+//! An immutable view of the samples at one moment.
 
-use super::grid::{Column, Columns};
+use std::sync::Arc;
+
+use super::grid::{Columns, Reading, RowId, instant_from};
 use super::original::Original;
+use super::signal::SignalId;
+use super::store::Heard;
+use super::targets::{TargetId, TargetView, View};
 use super::time::Timestamp;
 
-/// The readings as they stood when a snapshot was taken. Columns are shared
+/// How the source is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The time between two polls, milliseconds.
+    pub poll_ms: i64,
+    /// How long the last round of polls took, milliseconds.
+    pub round_ms: i64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            poll_ms: 5_000,
+            round_ms: 0,
+        }
+    }
+}
+
+/// The samples as they stood when a snapshot was taken. Columns are shared
 /// with the store; nothing is copied.
 #[derive(Clone, Debug)]
 pub struct Frame {
     now: Timestamp,
+    pace: Pace,
     step_ms: i64,
     signals: Vec<Columns>,
     original: Original,
+    view: Arc<View>,
+    heard: Arc<[Heard]>,
 }
 
 impl Frame {
     /// A frame over the given columns.
     #[must_use]
-    pub fn new(now: Timestamp, step_ms: i64, signals: Vec<Columns>, original: Original) -> Self {
+    pub fn new(
+        (now, pace): (Timestamp, Pace),
+        step_ms: i64,
+        signals: Vec<Columns>,
+        original: Original,
+        view: View,
+        heard: Vec<Heard>,
+    ) -> Self {
         Self {
             now,
+            pace,
             step_ms,
             signals,
             original,
+            view: Arc::new(view),
+            heard: heard.into(),
         }
     }
 
-    /// When the frame was taken; no instant after it counts.
+    /// When the frame was taken.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// How the source is asked.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        self.pace
     }
 
     /// The step of the grid, milliseconds.
@@ -38,22 +80,51 @@ impl Frame {
         self.step_ms
     }
 
-    /// The instants in `(now - window, now]`, as numbers on the grid:
-    /// left-open, as Prometheus 3 evaluates subqueries.
+    /// The first instant that is not before `at`, as a number on the grid.
     #[must_use]
-    pub fn instants(&self, window_ms: i64) -> std::ops::RangeInclusive<i64> {
-        let last = self.now.millis().div_euclid(self.step_ms);
-        let first = (self.now.millis() - window_ms).div_euclid(self.step_ms) + 1;
-        first..=last
+    pub fn instant_from(&self, at: Timestamp) -> i64 {
+        instant_from(at, self.step_ms)
     }
 
-    /// The column of each signal at an instant, by signal number.
+    /// The reading of a row that counts at an instant, held for `hold_ms`.
+    #[inline]
     #[must_use]
-    pub fn columns(&self, instant: i64) -> Vec<Option<&Column>> {
+    pub fn reading(
+        &self,
+        signal: SignalId,
+        row: RowId,
+        instant: i64,
+        hold_ms: i64,
+    ) -> Option<Reading> {
         self.signals
-            .iter()
-            .map(|columns| columns.at(instant))
-            .collect()
+            .get(signal.index())?
+            .reading(row, instant, self.step_ms, hold_ms)
+    }
+
+    /// The newest reading of a row at or before an instant, however old.
+    #[must_use]
+    pub fn last_reading(&self, signal: SignalId, row: RowId, instant: i64) -> Option<Reading> {
+        self.signals
+            .get(signal.index())?
+            .last_reading(row, instant, self.step_ms)
+    }
+
+    /// Sources and targets.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// A target as it stands.
+    #[must_use]
+    pub fn target(&self, id: TargetId) -> Option<&TargetView> {
+        self.view.targets.get(id.0 as usize)
+    }
+
+    /// When a row was heard.
+    #[must_use]
+    pub fn heard(&self, row: RowId) -> Option<Heard> {
+        self.heard.get(row.0 as usize).copied()
     }
 
     /// The original exporter's number.

@@ -205,4 +205,19 @@ impl Inventory {
             .ok()
             .map(|index| &self.pods[index])
     }
+
+    /// The pods of that name that went, the last first.
+    #[must_use]
+    pub fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
+        let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
+        let start = self.departed.partition_point(|pod| key(pod).is_lt());
+        let end = self.departed.partition_point(|pod| key(pod).is_le());
+        &self.departed[start..end]
+    }
+
+    /// The pod of that name that went last.
+    #[must_use]
+    pub fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.all_departed(namespace, name).first()
+    }
 }

@@ -71,22 +71,19 @@ impl Labels {
         })
     }
 
-    /// The union of two label sets; where both have a name, the smaller value.
+    /// What several sets agree on: every label, except those whose values
+    /// differ.
     #[must_use]
-    pub fn merged(&self, other: &Self) -> Self {
-        if self == other {
-            return self.clone();
+    pub fn agreed<'l>(sets: impl Iterator<Item = &'l Self>) -> Self {
+        let mut map: BTreeMap<&Arc<str>, Option<&Arc<str>>> = BTreeMap::new();
+        for (name, value) in sets.flat_map(|set| set.0.iter()) {
+            let known = map.entry(name).or_insert(Some(value));
+            *known = known.filter(|known| *known == value);
         }
-        let mut map: BTreeMap<_, _> = self.0.iter().cloned().collect();
-        for (name, value) in other.0.iter() {
-            let kept = map
-                .entry(Arc::clone(name))
-                .or_insert_with(|| Arc::clone(value));
-            if value < kept {
-                *kept = Arc::clone(value);
-            }
-        }
-        Self(map.into_iter().collect())
+        let agreed = map
+            .into_iter()
+            .filter_map(|(name, value)| Some((Arc::clone(name), Arc::clone(value?))));
+        Self(agreed.collect())
     }
 
     /// All pairs, by name.

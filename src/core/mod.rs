@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod batch;
+pub mod cadence;
 pub mod clusters;
 pub mod duration;
 pub mod frame;
@@ -16,14 +17,14 @@ pub mod metric;
 pub mod original;
 pub mod policy;
 pub mod quantity;
+pub mod renewal;
 pub mod resources;
-pub mod rhythm;
-pub mod ring;
 pub mod selector;
 pub mod series;
 pub mod signal;
 pub mod snapshot;
 pub mod store;
+pub mod targets;
 pub mod time;
 pub mod timing;
 pub mod validity;

@@ -6,6 +6,7 @@
 //! not depend on the order in which samples arrive.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use super::time::Timestamp;
 
@@ -150,14 +151,13 @@ impl Original {
         }
     }
 
-    /// The mean over the instants in `(now - window, now]`, and how many there
+    /// The mean over instants given by number, and how many there
     /// were. Instants without any reading count 0, as the original's
     /// `or vector(0)`, but not those before the first or after the last reading:
     /// what is not known is not zero.
     #[must_use]
-    pub fn mean(&self, now: Timestamp, window_ms: i64) -> Option<Mean> {
-        let last = now.millis().div_euclid(STEP_MS);
-        let start = (now.millis() - window_ms).div_euclid(STEP_MS) + 1;
+    pub fn mean(&self, window: RangeInclusive<i64>) -> Option<Mean> {
+        let (start, last) = window.into_inner();
         let cell = |index: i64| {
             let position = usize::try_from(index - self.first).ok();
             position.and_then(|position| self.cells.get(position))

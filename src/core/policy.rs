@@ -198,8 +198,11 @@ pub struct Policy {
     pub hold: Duration,
     /// The least share of the window's instants that must be defined.
     pub min_coverage: f64,
-    /// The least number of defined instants.
+    /// The least number of different readings.
     pub min_samples: u32,
+    /// The least share of a group's expected devices that must answer for a sum
+    /// or a count, by number and by what they last had.
+    pub min_devices: f64,
     /// The freshness bound F.
     pub freshness: Option<Duration>,
     /// The scrape interval S.
@@ -227,6 +230,7 @@ impl Default for Policy {
             hold: Duration::ZERO,
             min_coverage: 0.5,
             min_samples: 2,
+            min_devices: 0.9,
             freshness: None,
             scrape_interval: None,
             exporter_interval: None,

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aggregate::{Ask, Evaluator, Lens};
+use super::aggregate::{Absence, Ask, Evaluator, Group, Lens, Spanned};
 use super::frame::Frame;
-use super::grid::RowId;
-use super::layout::Layout;
+use super::layout::{KindTable, Layout, Object};
 use super::metric::Value;
-use super::original;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
-use super::time::millis;
+use super::targets::TargetId;
+use super::time::{Timestamp, millis};
 
 /// The values of one kind's objects, metric by metric.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +27,8 @@ pub struct Snapshot {
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
     window: Duration,
+    /// The target whose cadence is each row's, by row number.
+    targets: Vec<TargetId>,
     kinds: Vec<KindValues>,
     cluster: Vec<Option<Value>>,
 }
@@ -42,27 +43,98 @@ impl Snapshot {
         metrics: Arc<[MetricSpec]>,
         window: Duration,
     ) -> Self {
+        let targets = targets_of_rows(&frame, &layout);
         let mut snapshot = Self {
             frame,
             layout,
             policy,
             metrics,
             window,
+            targets,
             kinds: Vec::new(),
             cluster: Vec::new(),
         };
-        let metrics = snapshot.metrics.len();
-        let empty = KindValues {
-            values: vec![Box::default(); metrics],
-        };
-        let mut kinds = vec![empty; snapshot.layout.tables().len()];
-        let mut cluster = vec![None; metrics];
-        for family in snapshot.families() {
-            snapshot.compute_family(&family, &mut kinds, &mut cluster);
-        }
-        snapshot.kinds = kinds;
-        snapshot.cluster = cluster;
+        (snapshot.kinds, snapshot.cluster) = snapshot.all();
         snapshot
+    }
+
+    /// The values of all kinds' objects, and of the cluster.
+    fn all(&self) -> (Vec<KindValues>, Vec<Option<Value>>) {
+        let empty = KindValues {
+            values: vec![Box::default(); self.metrics.len()],
+        };
+        let mut kinds = vec![empty; self.layout.tables().len()];
+        let mut cluster = vec![None; self.metrics.len()];
+        let tables = self.layout.tables().iter();
+        let groups: Vec<Vec<Spanned<'_>>> = tables.map(|table| self.groups(table)).collect();
+        let whole = self.spanned(self.cluster_group(), None);
+        let spans = || {
+            let all = groups.iter().flatten().chain(std::iter::once(&whole));
+            all.filter_map(|(_, span)| *span)
+        };
+        let first = spans().map(|span| span.first).min();
+        let last = spans().map(|span| span.last).max();
+        let Some(instants) = first.zip(last) else {
+            for (kind, table) in kinds.iter_mut().zip(self.layout.tables()) {
+                kind.values = vec![vec![None; table.objects.len()].into(); self.metrics.len()];
+            }
+            return (kinds, cluster);
+        };
+        let evaluator = self.evaluator();
+        for family in self.families() {
+            let of_groups = self.asks(&family, false);
+            let Some(ask) = of_groups.first() else {
+                continue;
+            };
+            let sight = evaluator.sight(ask, instants);
+            let values = evaluator.values(&[whole], &of_groups, Some(&sight));
+            for (metric, value) in family.iter().zip(values) {
+                cluster[*metric] = value;
+            }
+            let tables = self.layout.tables();
+            for ((kind, table), groups) in kinds.iter_mut().zip(tables).zip(&groups) {
+                let asks = self.asks(&family, is_pods(table));
+                let values = evaluator.values(groups, &asks, Some(&sight));
+                for (place, metric) in family.iter().enumerate() {
+                    let of_metric = values.iter().skip(place).step_by(family.len());
+                    kind.values[*metric] = of_metric.copied().collect();
+                }
+            }
+        }
+        (kinds, cluster)
+    }
+
+    fn groups<'s>(&'s self, table: &'s KindTable) -> Vec<Spanned<'s>> {
+        let objects = table.objects.iter();
+        let group = |object| self.spanned(group_of(object, is_pods(table)), None);
+        objects.map(group).collect()
+    }
+
+    fn spanned<'g>(&self, group: Group<'g>, window_ms: Option<i64>) -> Spanned<'g> {
+        let span = self.evaluator().span(&group, window_ms);
+        (group, span)
+    }
+
+    /// All devices of the cluster.
+    #[must_use]
+    pub fn cluster_group(&self) -> Group<'_> {
+        Group {
+            rows: self.layout.cluster(),
+            unseen: self.layout.cluster_unseen(),
+            created: Timestamp::MIN,
+            one_pod: false,
+        }
+    }
+
+    fn asks(&self, family: &[usize], one_pod: bool) -> Vec<Ask> {
+        let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
+        metrics
+            .map(|metric| Ask {
+                measure: metric.measure,
+                formula: formula_for(&metric.measure, self.policy.formula),
+                one_pod,
+            })
+            .collect()
     }
 
     /// The metrics' indices, those together that read the same rows.
@@ -82,55 +154,12 @@ impl Snapshot {
         families.into_iter().map(|(_, _, family)| family).collect()
     }
 
-    /// Computes the values of metrics that read the same rows.
-    fn compute_family(
-        &self,
-        family: &[usize],
-        kinds: &mut [KindValues],
-        cluster: &mut [Option<Value>],
-    ) {
-        let evaluator = self.evaluator();
-        let asks = |one_pod| -> Vec<Ask> {
-            let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
-            metrics
-                .map(|metric| self.default_ask(metric, one_pod))
-                .collect()
-        };
-        let of_groups = asks(false);
-        let Some(first) = of_groups.first() else {
-            return;
-        };
-        let sight = evaluator.sight(first);
-        let whole = std::iter::once(self.layout.cluster());
-        let values = evaluator.values(whole, &of_groups, Some(&sight));
-        for (metric, value) in family.iter().zip(values) {
-            cluster[*metric] = value;
-        }
-        for (kind, table) in kinds.iter_mut().zip(self.layout.tables()) {
-            let groups = table.objects.iter().map(|object| object.members.as_slice());
-            let asks = asks(table.kind.resource.as_ref() == "pods");
-            let values = evaluator.values(groups, &asks, Some(&sight));
-            for (place, metric) in family.iter().enumerate() {
-                let of_metric = values.iter().skip(place).step_by(family.len());
-                kind.values[*metric] = of_metric.copied().collect();
-            }
-        }
-    }
-
     fn evaluator(&self) -> Evaluator<'_> {
         Evaluator {
             frame: &self.frame,
             layout: &self.layout,
             policy: &self.policy,
-        }
-    }
-
-    fn default_ask(&self, metric: &MetricSpec, one_pod: bool) -> Ask {
-        Ask {
-            measure: metric.measure,
-            formula: formula_for(&metric.measure, self.policy.formula),
-            window_ms: millis(self.window),
-            one_pod,
+            targets: &self.targets,
         }
     }
 
@@ -158,17 +187,6 @@ impl Snapshot {
         self.window
     }
 
-    /// The shortest window that can hold as many instants as a value needs.
-    #[must_use]
-    pub fn shortest_window(&self, measure: &Measure) -> Duration {
-        let step_ms = match measure {
-            Measure::OriginalAverage => original::STEP_MS,
-            _ => self.frame.step_ms(),
-        };
-        let instants = i64::from(self.policy.min_samples.max(1));
-        Duration::from_millis(u64::try_from(step_ms.saturating_mul(instants)).unwrap_or(0))
-    }
-
     /// How readings are judged.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -194,23 +212,71 @@ impl Snapshot {
     /// Computes what was not foreseen: another window or formula, or only some
     /// of an object's rows. One value for each group.
     #[must_use]
-    pub fn evaluate<'g>(
-        &self,
-        groups: impl Iterator<Item = &'g [RowId]> + Clone,
-        question: &Question,
-    ) -> Vec<Option<Value>> {
+    pub fn evaluate(&self, groups: &[Group<'_>], question: &Question) -> Vec<Option<Value>> {
         let ask = Ask {
             measure: question.measure,
             formula: formula_for(
                 &question.measure,
                 question.formula.unwrap_or(self.policy.formula),
             ),
-            window_ms: millis(question.window.unwrap_or(self.window)),
-            one_pod: question.one_pod,
+            one_pod: groups.first().is_some_and(|group| group.one_pod),
         };
-        let asks = std::slice::from_ref(&ask);
-        self.evaluator().values(groups, asks, None)
+        let window_ms = question.window.map(millis);
+        let groups: Vec<Spanned<'_>> = groups
+            .iter()
+            .map(|group| self.spanned(*group, window_ms))
+            .collect();
+        self.evaluator()
+            .values(&groups, std::slice::from_ref(&ask), None)
     }
+
+    /// Why a group has no value.
+    #[must_use]
+    pub fn absence(&self, group: &Group<'_>) -> Absence {
+        let (group, span) = self.spanned(*group, None);
+        self.evaluator().absence(&group, span.as_ref())
+    }
+}
+
+/// An object as a group.
+#[must_use]
+pub fn group_of(object: &Object, one_pod: bool) -> Group<'_> {
+    Group {
+        rows: &object.members,
+        unseen: &object.unseen,
+        created: object.created,
+        one_pod,
+    }
+}
+
+fn is_pods(table: &KindTable) -> bool {
+    table.kind.resource.as_ref() == "pods"
+}
+
+/// The target whose cadence is a row's: of those that feed it the quickest that
+/// is heard, else the one heard last.
+fn targets_of_rows(frame: &Frame, layout: &Layout) -> Vec<TargetId> {
+    let of_row = |targets: &[TargetId]| match targets {
+        [target] => *target,
+        _ => {
+            let known = targets
+                .iter()
+                .filter_map(|id| Some((*id, frame.target(*id)?)));
+            let best = known.min_by_key(|(id, target)| {
+                let late = if target.silent {
+                    target.newest.millis()
+                } else {
+                    0
+                };
+                (target.silent, -late, target.timing.cadence_ms(), *id)
+            });
+            best.map_or(TargetId(u32::MAX), |(id, _)| id)
+        }
+    };
+    layout
+        .facts()
+        .map(|facts| facts.map_or(TargetId(u32::MAX), |facts| of_row(&facts.row.targets)))
+        .collect()
 }
 
 /// A question beside the foreseen ones.
@@ -222,8 +288,6 @@ pub struct Question {
     pub formula: Option<Formula>,
     /// Another window than the default.
     pub window: Option<Duration>,
-    /// Whether each group is a single pod.
-    pub one_pod: bool,
 }
 
 /// Formulas other than the default speak of the active devices' mean; sums,

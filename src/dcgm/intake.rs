@@ -1,6 +1,7 @@
 //! From batches to the store: labels are read once a series, then only samples
 //! pass.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::core::labels::Labels;
 use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::store::{Applied, SeriesId, Store};
+use crate::core::targets::Weigh;
 use crate::core::time::Timestamp;
 
 /// No fleet has more: five hundred thousand GPUs with eight signals. A source
@@ -83,6 +85,8 @@ pub struct Intake {
     known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
     texts: HashSet<Arc<str>>,
     poll: u64,
+    /// Targets that reported no utilisation of whole GPUs when last looked at.
+    without_percents: usize,
 }
 
 impl Intake {
@@ -102,29 +106,52 @@ impl Intake {
             known: HashMap::default(),
             texts: HashSet::new(),
             poll: 0,
+            without_percents: 0,
         }
+    }
+
+    /// Whether a profiling signal is wanted of whole GPUs whatever else they
+    /// report.
+    #[must_use]
+    pub fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
+        self.needed_whole.contains(&signal)
     }
 
     /// Applies a batch.
     pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
         let mut report = Report::default();
         self.poll += 1;
+        // How often new targets are scraped decides how their samples count.
         for series in batch.iter() {
             let key = of_signal(series.key, batch.signal);
-            let id = match self.known.get_mut(&key) {
-                Some(Known::Stored(id)) => *id,
-                Some(Known::Ignored { seen }) => {
-                    *seen = self.poll;
-                    continue;
-                }
-                None => match self.learn(key, series.labels, batch.signal, store, &mut report) {
-                    Some(id) => id,
-                    None => continue,
-                },
-            };
-            report.applied += store.apply(id, series.samples, now);
+            if let Entry::Vacant(_) = self.known.entry(key)
+                && let Some(id) = self.learn(key, series.labels, batch.signal, store, &mut report)
+            {
+                store.learn_times(id, series.samples);
+            }
+        }
+        if report.new_series > 0 {
+            store.targets_mut().learn(Weigh::None);
+        }
+        for series in batch.iter() {
+            let key = of_signal(series.key, batch.signal);
+            match self.known.get_mut(&key) {
+                Some(Known::Stored(id)) => report.applied += store.apply(*id, series.samples, now),
+                Some(Known::Ignored { seen }) => *seen = self.poll,
+                None => {}
+            }
         }
         report
+    }
+
+    /// Takes from a batch only when targets were scraped.
+    pub fn take_times(&mut self, batch: &Batch, store: &mut Store) {
+        for series in batch.iter() {
+            let key = of_signal(series.key, batch.signal);
+            if let Some(Known::Stored(id)) = self.known.get(&key) {
+                store.learn_times(*id, series.samples);
+            }
+        }
     }
 
     /// Reads the labels of a series seen for the first time.
@@ -147,7 +174,7 @@ impl Intake {
         };
         let full = store.series_len() >= MOST_SERIES;
         report.refused += u64::from(full);
-        if full || self.is_superfluous(&info) {
+        if full || self.is_superfluous(&info, store) {
             self.known.insert(key, Known::Ignored { seen: self.poll });
             return None;
         }
@@ -156,12 +183,17 @@ impl Intake {
         Some(id)
     }
 
-    fn is_superfluous(&self, info: &SeriesInfo) -> bool {
-        let for_mig = matches!(
-            info.signal,
-            SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE
-        );
-        for_mig && !info.device.is_mig() && !self.needed_whole.contains(&info.signal)
+    /// Whether nobody needs a series: a profiling field of a whole GPU whose
+    /// target reports percents.
+    fn is_superfluous(&self, info: &SeriesInfo, store: &Store) -> bool {
+        let percent = match info.signal {
+            SignalId::DRAM_ACTIVE => SignalId::MEM_COPY_UTIL,
+            SignalId::GR_ENGINE_ACTIVE => SignalId::GPU_UTIL,
+            _ => return false,
+        };
+        !info.device.is_mig()
+            && !self.needed_whole.contains(&info.signal)
+            && store.reports(info, percent)
     }
 
     /// What a label set says.
@@ -215,12 +247,15 @@ impl Intake {
     }
 
     /// Forgets what the store forgot, and ignored series that ended.
-    pub fn sweep(&mut self, gone: &HashSet<SeriesId>) {
+    pub fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
+        // Devices that lost their percents need what was superfluous.
+        let without = store.without_percents();
+        let more = std::mem::replace(&mut self.without_percents, without) < without;
         // Polls of all signals count, so this is a good hundred rounds.
         let limit = self.poll.saturating_sub(1000);
         self.known.retain(|_, known| match known {
             Known::Stored(id) => !gone.contains(id),
-            Known::Ignored { seen } => *seen >= limit,
+            Known::Ignored { seen } => *seen >= limit && !more,
         });
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }

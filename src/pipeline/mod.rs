@@ -4,42 +4,54 @@
 //! wiring asks [`Pipeline::range`] how far back to query, hands over what came,
 //! lets the pipeline judge intervals ([`Pipeline::settle`]) and publishes.
 
-use std::cmp::Reverse;
+mod reach;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::core::aggregate::window_ms;
 use crate::core::batch::Batch;
+use crate::core::cadence::GAPS;
 use crate::core::duration::format_duration;
+use crate::core::frame::Pace;
 use crate::core::inventory::Inventory;
 use crate::core::layout::{Layout, LayoutSettings};
 use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
-use crate::core::rhythm::Shown;
 use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
-use crate::core::store::{Job, Store, StoreSettings};
+use crate::core::store::{Store, StoreSettings};
+use crate::core::targets::{FROZEN_MS, JobId, Weigh};
 use crate::core::time::{Timestamp, millis};
 use crate::core::timing::{ASSUMED, Overrides, Timing};
 use crate::dcgm::intake::{Intake, Report};
 use crate::dcgm::schemes::ExporterIdentity;
 
-/// The default window, unless the data are too sparse for it.
-const DEFAULT_WINDOW_MS: i64 = 60_000;
-
-/// Once the windows were filled, the grid changes no more often than this: each
-/// change asks Prometheus for the whole window again.
-const REFILL_PAUSE_MS: i64 = 60_000;
+use reach::Reach;
 
 /// The finest grid that is taken by itself: a window of five minutes then holds
 /// 300 instants, which bounds memory whatever the data show.
 const STEP_MIN_MS: i64 = 1_000;
+
+/// A cadence sets the grid if it has at least so many devices of the commonest.
+const SHARE_OF_COMMONEST: f64 = 0.8;
 
 /// A clock that went back further than this makes what is known unusable.
 const BACK_MS: i64 = 120_000;
 
 /// How often series that ended are looked for.
 const SWEEP_MS: i64 = 60_000;
+
+/// Scrapes further back than this tell nothing of how often targets are scraped
+/// now.
+const HISTORY_MAX_MS: i64 = 3_600_000;
+
+/// A source that does not advance keeps nobody from serving longer than this.
+const READY_AFTER_MS: i64 = 60_000;
+
+/// Advances of every source before its lag is known.
+const ADVANCES: u8 = 2;
 
 /// What a pipeline is told once.
 #[derive(Clone, Debug)]
@@ -54,24 +66,23 @@ pub struct Settings {
     pub exporter: ExporterIdentity,
 }
 
-/// Whether the window has to be filled again from history.
+/// Of which signals samples were taken in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Of some.
+    Some,
+    /// Of all that there are.
+    All,
+}
+
+/// What intervals turned out to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// The grid changed: ask again, [`Pipeline::range`] says how far back.
+    /// The grid changed: ask again, [`Pipeline::range`] says how far back. What
+    /// is known stays in force meanwhile.
     pub refill: bool,
     /// Sentences for the log.
     pub notices: Vec<String>,
-}
-
-/// How much of the past is known of a signal.
-#[derive(Clone, Copy, Debug, Default)]
-struct Coverage {
-    /// Until when its samples are known; `None`: the window is empty.
-    until: Option<Timestamp>,
-    /// Whether they were known before the windows were emptied.
-    lost: bool,
-    /// How often in a row the whole window was refused.
-    refusals: u32,
 }
 
 /// Batches in, snapshots out.
@@ -82,14 +93,16 @@ pub struct Pipeline {
     overrides: Overrides,
     intake: Intake,
     store: Store,
-    /// The signals polled.
-    signals: Vec<SignalId>,
-    /// How far each signal's samples are known, by signal number.
-    coverage: Vec<Coverage>,
-    /// When the windows were last emptied, to be filled again.
-    emptied: Timestamp,
-    /// Whether the windows have been full once.
-    filled_once: bool,
+    reach: Reach,
+    pace: Pace,
+    /// The multiple of the longest window at which the grid was decided.
+    decided: Option<i64>,
+    /// Whether the times before the first round were asked for.
+    knows_history: bool,
+    /// When samples were first taken.
+    began: Option<Timestamp>,
+    /// The end of the last round whose samples moved the horizons.
+    advanced: Timestamp,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
     swept: Timestamp,
@@ -102,7 +115,6 @@ impl Pipeline {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let policy = settings.policy;
-        let retain_ms = retention_ms(&policy, ASSUMED);
         let signals = settings
             .signals
             .iter()
@@ -112,27 +124,31 @@ impl Pipeline {
         let overrides = Overrides {
             scrape_interval: policy.scrape_interval,
             exporter_interval: policy.exporter_interval,
+            freshness: policy.freshness,
         };
+        let assumed = overrides.apply(ASSUMED);
+        let step_ms = set_step_ms(&policy).unwrap_or(assumed.cadence_ms());
+        let retain_ms = retention_ms(&policy, assumed, overrides.fresh_ms(assumed), step_ms);
         let mut store = Store::new(StoreSettings {
             retain_ms,
-            fresh_ms: policy.freshness.map(millis),
             percent_as_ratio: policy.percent_as_ratio,
             signals,
             overrides,
         });
-        let set_step = policy.step.map(millis).filter(|step| *step > 0);
-        store.regrid(set_step.unwrap_or(overrides.apply(ASSUMED).step_ms()));
+        store.regrid(step_ms);
         let needed = needed_of_whole_gpus(&policy, &settings.metrics);
         Self {
             overrides,
             policy: Arc::new(policy),
             metrics: settings.metrics.into(),
-            signals: settings.signals.iter().map(|spec| spec.id).collect(),
             intake: Intake::new(settings.signals, settings.exporter, needed),
             store,
-            coverage: vec![Coverage::default(); signals],
-            emptied: Timestamp::MIN,
-            filled_once: false,
+            reach: Reach::new(signals),
+            pace: Pace::default(),
+            decided: None,
+            knows_history: false,
+            began: None,
+            advanced: Timestamp::MIN,
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
@@ -146,143 +162,184 @@ impl Pipeline {
     /// A window that Prometheus refused to give is asked for in half.
     #[must_use]
     pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
-        let fresh_ms = self.longest_fresh_ms();
-        let all = self.retain_ms + fresh_ms;
-        let coverage = self.coverage.get(signal.index());
-        let coverage = coverage.copied().unwrap_or_default();
-        let wanted = match coverage.until {
-            Some(until) => (now.millis() - until.millis()).max(0) + fresh_ms,
-            None => all >> coverage.refusals.min(16),
-        };
-        // A clock that went back must not shrink the range to nothing.
-        Duration::from_millis(u64::try_from(wanted.clamp(fresh_ms.min(all), all)).unwrap_or(0))
+        let fresh_ms = self.store.targets().longest_fresh_ms();
+        self.reach.range(signal, now, fresh_ms, self.retain_ms)
     }
 
-    fn longest_fresh_ms(&self) -> i64 {
-        let live = self.store.jobs().iter().filter(|job| job.series > 0);
-        let detected = live.map(|job| job.timing.fresh_ms()).max();
-        let set = self.policy.freshness.map(millis);
-        set.or(detected)
-            .unwrap_or(self.overrides.apply(ASSUMED).fresh_ms())
+    /// Whether a signal is to be asked for: profiling fields only where a device
+    /// needs them, and now and then to see whether one does.
+    #[must_use]
+    pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
+        let profiling = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
+        !profiling.contains(&signal)
+            || self.store.has_signal(signal)
+            || self.intake.needs_of_whole_gpus(signal)
+            || self.reach.is_long_ago(signal, now)
+    }
+
+    /// Tells how often the source is asked and how long a round took.
+    pub fn pace(&mut self, poll: Duration, round: Duration) {
+        self.pace = Pace {
+            poll_ms: millis(poll),
+            round_ms: millis(round),
+        };
     }
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
         if now.millis() + BACK_MS < self.latest.millis() {
-            self.start_over(self.store.step_ms(), now);
-            self.swept = Timestamp::MIN;
+            self.store.clear();
+            self.reach.start_over();
+            (self.swept, self.advanced) = (Timestamp::MIN, Timestamp::MIN);
+            (self.decided, self.began) = (None, None);
         }
         self.latest = now;
+        self.began.get_or_insert(now);
         self.store.advance(now);
-        self.store.turn();
+        self.store.targets_mut().turn();
         let report = self.intake.take(batch, &mut self.store, now);
-        if let Some(coverage) = self.coverage.get_mut(batch.signal.index()) {
-            coverage.until = Some(now);
-            coverage.refusals = 0;
-        }
+        self.reach.answered(batch.signal, now);
         report
     }
 
     /// Notes that Prometheus answered a query over [`Pipeline::range`] with a
     /// refusal: too many samples, too slow.
     pub fn refused(&mut self, signal: SignalId) {
-        if let Some(coverage) = self.coverage.get_mut(signal.index())
-            && coverage.until.is_none()
-        {
-            coverage.refusals = coverage.refusals.saturating_add(1);
-        }
+        self.reach.refused(signal);
     }
 
-    /// Judges intervals after signals were answered. A job's own intervals
-    /// change what is believed of its samples from now on; windows are filled
-    /// again when the grid changes, and while they are first filled.
+    /// How far back a sample of series is to be asked for, so that the last
+    /// gaps between scrapes are known of slow targets too, and whether readings
+    /// moved; once after the start.
+    pub fn history_wanted(&mut self) -> Option<Duration> {
+        let slowest = self
+            .store
+            .targets()
+            .iter()
+            .map(|(.., timing)| timing.scrape_ms);
+        let slowest_ms = slowest.max()?;
+        if std::mem::replace(&mut self.knows_history, true) {
+            return None;
+        }
+        let gaps_ms = slowest_ms * (GAPS as i64 + 1);
+        let wanted_ms = gaps_ms.clamp(2 * FROZEN_MS, HISTORY_MAX_MS);
+        Some(Duration::from_millis(u64::try_from(wanted_ms).ok()?))
+    }
+
+    /// Takes the answer: times and movements only, no readings.
+    pub fn take_history(&mut self, batch: &Batch) {
+        self.intake.take_times(batch, &mut self.store);
+    }
+
+    /// Judges intervals after signals were answered. The intervals of targets
+    /// change what is believed of their samples from now on; the grid changes
+    /// at multiples of the longest window only, so that replicas change it
+    /// together.
     pub fn settle(&mut self, now: Timestamp, shown: Shown) -> Settled {
-        let mut notices = Vec::new();
-        let mut retimed = false;
-        for job in 0..self.store.jobs().len() {
-            let before = self.store.jobs()[job].timing;
-            if self.store.judge(job, now, shown) {
-                notices.push(self.describe(job));
-                retimed |= self.store.jobs()[job].timing != before;
+        let epoch = now
+            .millis()
+            .div_euclid(millis(self.policy.max_window).max(1));
+        let due = shown == Shown::All && self.decided.is_some_and(|decided| decided != epoch);
+        let weigh = match shown {
+            Shown::Some => Weigh::None,
+            Shown::All if due => Weigh::All,
+            Shown::All => Weigh::Unknown,
+        };
+        let learned = self.store.targets_mut().learn(weigh);
+        let mut settled = Settled::default();
+        if learned {
+            let jobs = 0..self.store.jobs().len();
+            settled
+                .notices
+                .extend(jobs.filter_map(|job| self.describe(job)));
+            self.retain();
+        }
+        if due || self.decided.is_none() {
+            let Some(step_ms) = self.wanted_step_ms(now) else {
+                return settled;
+            };
+            // All signals must be seen before it stands for a whole window.
+            let first = self.decided.is_none() && shown == Shown::All;
+            self.decided = (shown == Shown::All).then_some(epoch);
+            if first && step_ms == self.store.step_ms() {
+                settled.notices.push(self.describe_grid());
+            }
+            if step_ms != self.store.step_ms() {
+                self.store.regrid(step_ms);
+                self.retain();
+                self.reach.start_over();
+                settled.refill = true;
+                settled.notices.push(self.describe_grid());
             }
         }
-        let step_ms = self.wanted_step_ms();
-        let pausing = self.filled_once && now.millis() - self.emptied.millis() < REFILL_PAUSE_MS;
-        let another_grid = step_ms != self.store.step_ms() && !pausing;
-        let refill = another_grid || (retimed && !self.filled_once);
-        if refill {
-            self.retain_ms = retention_ms(&self.policy, self.dominant());
-            self.store.retain_for(self.retain_ms);
-            self.start_over(step_ms, now);
-        }
-        if !notices.is_empty() {
-            notices.extend(self.describe_window());
-        }
-        self.filled_once |= self.is_filled();
-        Settled { refill, notices }
+        settled
     }
 
-    /// Drops all readings; the windows are to be filled again from history.
-    fn start_over(&mut self, step_ms: i64, now: Timestamp) {
-        self.store.regrid(step_ms);
-        self.emptied = now;
-        for coverage in &mut self.coverage {
-            *coverage = Coverage {
-                lost: coverage.until.is_some() || coverage.lost,
-                ..Coverage::default()
-            };
+    /// Keeps samples for as long as windows and targets need them.
+    fn retain(&mut self) {
+        let timings = self.store.targets().iter().map(|(.., timing)| timing);
+        let slowest = timings.max_by_key(|timing| timing.cadence_ms());
+        let slowest = slowest.unwrap_or(self.overrides.apply(ASSUMED));
+        let fresh_ms = self.store.targets().longest_fresh_ms();
+        let step_ms = self.store.step_ms();
+        let retain_ms = retention_ms(&self.policy, slowest, fresh_ms, step_ms);
+        if retain_ms > self.retain_ms && self.began.is_some() {
+            self.reach.start_over();
         }
+        self.retain_ms = retain_ms;
+        self.store.retain_for(retain_ms);
     }
 
-    /// Whether every signal was answered since the windows began to be filled.
-    fn is_filled(&self) -> bool {
-        let coverage = |id: &SignalId| self.coverage.get(id.index()).copied();
-        let mut all = self.signals.iter().filter_map(coverage);
-        all.all(|coverage| coverage.until.is_some())
+    /// The step as set; else the smallest cadence that has nearly as many
+    /// devices as the commonest. `None` while no cadence is known.
+    fn wanted_step_ms(&self, now: Timestamp) -> Option<i64> {
+        if let Some(set) = set_step_ms(&self.policy) {
+            return Some(set);
+        }
+        let since = Timestamp::from_millis(now.millis() - millis(self.policy.max_window));
+        let counts = self.store.devices_by_cadence(since);
+        let commonest = *counts.values().max()? as f64;
+        let enough = |count: &usize| *count as f64 >= SHARE_OF_COMMONEST * commonest;
+        let cadence = counts.iter().find(|(_, count)| enough(count));
+        cadence.map(|(cadence_ms, _)| (*cadence_ms).max(STEP_MIN_MS))
     }
 
-    /// Whether what was published before is better than what is known now:
-    /// windows were emptied, and a signal that was known is not there again.
-    /// No longer than the old values would be believed anyway.
+    /// Whether what is served is what any other replica would serve: lags are
+    /// known. A source that has nothing, or does not advance, holds nobody up
+    /// for long.
     #[must_use]
-    pub fn is_refilling(&self, now: Timestamp) -> bool {
-        let waited = now.millis() - self.emptied.millis();
-        let awaited = |coverage: &Coverage| coverage.lost && coverage.until.is_none();
-        (0..self.longest_fresh_ms()).contains(&waited) && self.coverage.iter().any(awaited)
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        let Some(began) = self.began else {
+            return self.store.series_len() == 0;
+        };
+        now.millis() - began.millis() >= READY_AFTER_MS
+            || self.store.targets().have_advanced(ADVANCES)
     }
 
-    /// The job with most series sets the grid; of equals the quicker.
-    fn dominant(&self) -> Timing {
-        let known = |job: &&Job| job.series > 0 && job.is_settled();
-        let jobs = self.store.jobs().iter().filter(known);
-        let largest =
-            jobs.max_by_key(|job| (job.series, Reverse((job.timing.step_ms(), &job.name))));
-        largest.map_or(self.overrides.apply(ASSUMED), |job| job.timing)
-    }
-
-    fn wanted_step_ms(&self) -> i64 {
-        let set = self.policy.step.map(millis).filter(|step| *step > 0);
-        set.unwrap_or_else(|| self.dominant().step_ms().max(STEP_MIN_MS))
-    }
-
-    /// The default window.
+    /// The default window on the grid in force; groups of slower targets have a
+    /// longer one.
     #[must_use]
     pub fn window(&self) -> Duration {
-        Duration::from_millis(u64::try_from(window_ms(&self.policy, self.dominant())).unwrap_or(0))
+        let step_ms = self.store.step_ms();
+        let window_ms = window_ms(&self.policy, None, 0, step_ms);
+        Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
     }
 
-    fn describe(&self, index: usize) -> String {
-        let Some(job) = self.store.jobs().get(index) else {
-            return String::new();
+    /// How a job's targets are scraped and its series read.
+    fn describe(&self, index: usize) -> Option<String> {
+        let job = self.store.jobs().get(index).filter(|job| job.series > 0)?;
+        let cadences = self.store.targets().cadences(JobId::try_from(index).ok()?);
+        let cadence = |timing: &Timing| {
+            format!(
+                "scraped every {}, readings renewed every {}, believed for {}",
+                text(timing.scrape_ms),
+                text(timing.exporter_ms),
+                text(self.overrides.fresh_ms(*timing)),
+            )
         };
-        let timing = job.timing;
-        let text = |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        let schemes: Vec<&str> = self
-            .store
-            .schemes(index)
-            .into_iter()
-            .map(Scheme::describe)
-            .collect();
+        let cadences: Vec<String> = cadences.iter().map(cadence).collect();
+        let schemes = self.store.schemes(index).into_iter();
+        let schemes: Vec<&str> = schemes.map(Scheme::describe).collect();
         let owners = if schemes.is_empty() {
             "no series names a pod".to_owned()
         } else {
@@ -293,34 +350,46 @@ impl Pipeline {
         } else {
             "0 to 100"
         };
-        format!(
-            "job {:?}: {} series, scraped every {}, readings renewed every {}, believed for {}; \
-             percent fields run from {unit}; {owners}",
+        Some(format!(
+            "job {:?}: {} series, {}; percent fields run from {unit}; {owners}",
             job.name,
             job.series,
-            text(timing.scrape_ms),
-            text(timing.exporter_ms),
-            text(timing.fresh_ms()),
-        )
+            cadences.join("; others "),
+        ))
     }
 
-    fn describe_window(&self) -> Option<String> {
-        let dominant = self.dominant();
-        let floor = dominant.window_floor_ms();
-        let window = window_ms(&self.policy, dominant);
-        (window < floor).then(|| {
-            let text =
-                |ms: i64| format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-            format!(
-                "the window of {} set by gpu.window holds fewer than four readings of this data: \
-                 values will be noisy; {} or more is advised",
-                text(window),
-                text(floor)
-            )
-        })
+    /// The grid and the window in force, and where one that was set is too
+    /// short.
+    fn describe_grid(&self) -> String {
+        let step_ms = self.store.step_ms();
+        let window_ms = window_ms(&self.policy, None, step_ms, step_ms);
+        let mut notice = format!(
+            "values are averaged over instants every {}, in a window of {}",
+            text(step_ms),
+            text(window_ms)
+        );
+        if let Some(set) = self.policy.window.filter(|set| millis(*set) < window_ms) {
+            notice.push_str(&format!(
+                ": gpu.window is {}, which holds fewer than four readings of this data",
+                format_duration(set)
+            ));
+        }
+        let longest_ms = self.store.targets().longest_fresh_ms();
+        if let Some(set) = self
+            .policy
+            .freshness
+            .filter(|set| millis(*set) < longest_ms)
+        {
+            notice.push_str(&format!(
+                "; gpu.freshness is {}, which ends readings before the next can be there: up to {} is in force",
+                format_duration(set),
+                text(longest_ms)
+            ));
+        }
+        notice
     }
 
-    /// The readings (for explanations and tests).
+    /// The samples (for explanations and tests).
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
@@ -328,11 +397,18 @@ impl Pipeline {
 
     /// Computes what is to be served from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
+        if self.latest > self.advanced {
+            self.advanced = self.latest;
+            let targets = self.store.targets_mut();
+            targets.advance(self.latest, self.pace.poll_ms + self.pace.round_ms);
+            let max_window_ms = millis(self.policy.max_window);
+            self.reach.end_round(targets, self.latest, max_window_ms);
+        }
         self.store.advance(now);
         if now.millis() - self.swept.millis() >= SWEEP_MS {
             self.swept = now;
             let gone = self.store.sweep(now);
-            self.intake.sweep(&gone);
+            self.intake.sweep(&gone, &self.store);
         }
         let generation = self.store.generation();
         let current = self
@@ -345,13 +421,14 @@ impl Pipeline {
             };
             self.layout = Arc::new(Layout::build(
                 self.store.rows(),
+                |row| self.store.newest(row),
                 Arc::clone(inventory),
                 settings,
             ));
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
         Snapshot::compute(
-            self.store.frame(now),
+            self.store.frame(now, self.pace),
             Arc::clone(&self.layout),
             Arc::clone(&self.policy),
             Arc::clone(&self.metrics),
@@ -360,15 +437,19 @@ impl Pipeline {
     }
 }
 
-/// The window in force: as set, else a minute or four readings.
-fn window_ms(policy: &Policy, dominant: Timing) -> i64 {
-    let set = policy.window.map(millis);
-    set.unwrap_or_else(|| DEFAULT_WINDOW_MS.max(dominant.window_floor_ms()))
+fn text(ms: i64) -> String {
+    format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
-fn retention_ms(policy: &Policy, dominant: Timing) -> i64 {
-    let longest = millis(policy.max_window).max(window_ms(policy, dominant));
-    longest + millis(policy.hold) + dominant.step_ms()
+fn set_step_ms(policy: &Policy) -> Option<i64> {
+    policy.step.map(millis).filter(|step| *step > 0)
+}
+
+/// How far back samples are kept: the longest window, what its first instant
+/// looks back to, and what `hold` does.
+fn retention_ms(policy: &Policy, slowest: Timing, fresh_ms: i64, step_ms: i64) -> i64 {
+    let window_ms = window_ms(policy, None, slowest.cadence_ms(), step_ms);
+    millis(policy.max_window).max(window_ms) + millis(policy.hold) + fresh_ms + step_ms
 }
 
 /// Profiling signals that predicates or metrics want of whole GPUs too.

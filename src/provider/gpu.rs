@@ -16,7 +16,7 @@ use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
 use crate::core::selector::Selector;
-use crate::core::snapshot::Snapshot;
+use crate::core::snapshot::{Snapshot, group_of};
 
 /// Prefix of external metrics that look at the whole cluster.
 const CLUSTER_PREFIX: &str = "cluster_";
@@ -203,7 +203,9 @@ impl Provider for GpuProvider {
                     None => None,
                 };
                 let value = value.ok_or_else(|| {
-                    lookup.no_object(&format!("{} {name}", query.resource), query)
+                    let object = found.and_then(|(_, table, index)| table.objects.get(index));
+                    let group = object.map(|object| group_of(object, query.resource == "pods"));
+                    lookup.no_object(&format!("{} {name}", query.resource), group, query)
                 })?;
                 sink(CustomItem {
                     kind,
@@ -216,7 +218,7 @@ impl Provider for GpuProvider {
             Objects::Matching(selector) => list(&lookup, table, query.namespace, selector, sink)?
                 .then_some(())
                 .ok_or_else(|| {
-                    lookup.no_object(&format!("the {} selected", query.resource), query)
+                    lookup.no_object(&format!("the {} selected", query.resource), None, query)
                 }),
         }
     }
@@ -259,7 +261,13 @@ impl Provider for GpuProvider {
         } else {
             format!("namespace {}", query.namespace)
         };
-        let value = value.ok_or_else(|| lookup.no_value(&of))?;
+        let value = value.ok_or_else(|| {
+            let group = match clusterwide {
+                true => Some(lookup.snapshot.cluster_group()),
+                false => lookup.namespace_group(query.namespace),
+            };
+            lookup.no_value(&of, group)
+        })?;
         let name = if own.is_some() {
             spec.name.clone()
         } else {
@@ -347,7 +355,7 @@ fn original_of_namespaces(
 ) -> Result<(), Error> {
     let value = lookup
         .of_cluster()?
-        .ok_or_else(|| lookup.no_value("the cluster"))?;
+        .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.cluster_group())))?;
     let mut item = |name: &str| {
         sink(CustomItem {
             kind,
@@ -375,5 +383,5 @@ fn original_of_namespaces(
     }
     found
         .then_some(())
-        .ok_or_else(|| lookup.no_value("the namespaces selected"))
+        .ok_or_else(|| lookup.no_value("the namespaces selected", None))
 }

@@ -1,20 +1,27 @@
 //! One question against one snapshot: foreseen, remembered or computed.
 
+use std::time::Duration;
+
 use super::memo::{Memo, Target};
 use super::narrow::Narrowed;
 use super::{CustomQuery, Effort, Error, Objects};
+use crate::core::aggregate::{Absence, Group};
 use crate::core::grid::RowId;
 use crate::core::inventory::Authority;
 use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
 use crate::core::selector::Selector;
-use crate::core::snapshot::{Question, Snapshot};
+use crate::core::snapshot::{Question, Snapshot, group_of};
 use crate::core::time::{Timestamp, millis};
 
 /// Looks at a row (its reading at an instant, a label of it) that pass for
 /// [`Effort::AtHand`]: some 50 ns each.
 const AT_HAND: u64 = 16 * 1024;
+
+/// `windowSeconds` is whole seconds. A window with too few readings is stretched
+/// where it is evaluated.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
 /// What a request brings along.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +52,7 @@ impl<'a> Lookup<'a> {
         asked: Asked<'_>,
     ) -> Result<Self, Error> {
         let longest = snapshot.policy().max_window.max(snapshot.window());
-        let shortest = snapshot.shortest_window(&spec.measure).min(longest);
+        let shortest = SHORTEST_WINDOW;
         Ok(Self {
             snapshot,
             memo,
@@ -99,19 +106,20 @@ impl<'a> Lookup<'a> {
     }
 
     /// The values of objects of a kind, each with its place in the table.
-    pub(super) fn of_objects(
+    pub(super) fn of_objects<'t>(
         &self,
         kind: usize,
         table: &KindTable,
-        objects: &[(usize, &Object)],
+        objects: &[(usize, &'t Object)],
     ) -> Result<Vec<Option<Value>>, Error> {
         let one_pod = table.kind.resource.as_ref() == "pods";
+        let group = |(_, object): &(usize, &'t Object)| group_of(object, one_pod);
+        let groups: Vec<Group<'_>> = objects.iter().map(group).collect();
         let targets = objects
             .iter()
             .map(|(index, _)| Target::Object(kind, *index));
         let targets: Vec<Target> = targets.collect();
-        let groups = objects.iter().map(|(_, object)| object.members.as_slice());
-        self.values(&targets, &groups.collect::<Vec<_>>(), one_pod)
+        self.values(&targets, &groups)
     }
 
     /// A namespace's value.
@@ -125,13 +133,23 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    /// A namespace's devices.
+    pub(super) fn namespace_group(&self, namespace: &str) -> Option<Group<'a>> {
+        let (_, table) = self.snapshot.layout().table("namespaces")?;
+        let index = table.find(None, namespace)?;
+        table
+            .objects
+            .get(index)
+            .map(|object| group_of(object, false))
+    }
+
     /// The value over the whole cluster.
     pub(super) fn of_cluster(&self) -> Result<Option<Value>, Error> {
         if self.narrowed.is_default() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
-        let members = self.snapshot.layout().cluster();
-        let values = self.values(&[Target::Cluster], &[members], false)?;
+        let cluster = self.snapshot.cluster_group();
+        let values = self.values(&[Target::Cluster], &[cluster])?;
         Ok(values.into_iter().next().flatten())
     }
 
@@ -139,8 +157,7 @@ impl<'a> Lookup<'a> {
     fn values(
         &self,
         targets: &[Target],
-        groups: &[&[RowId]],
-        one_pod: bool,
+        groups: &[Group<'_>],
     ) -> Result<Vec<Option<Value>>, Error> {
         let answers = self.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(targets);
@@ -150,15 +167,15 @@ impl<'a> Lookup<'a> {
                 .collect()
         };
         let mut wanted = missing(&known);
-        let rows: usize = wanted.iter().map(|place| groups[*place].len()).sum();
+        let rows: usize = wanted.iter().map(|place| groups[*place].rows.len()).sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
             // Who had to wait for another's turn finds what that one made.
             let turn = answers.turn();
             known = answers.known(targets);
             wanted = missing(&known);
-            let of_wanted: Vec<&[RowId]> = wanted.iter().map(|place| groups[*place]).collect();
-            let values = self.compute(&of_wanted, one_pod);
+            let of_wanted: Vec<Group<'_>> = wanted.iter().map(|place| groups[*place]).collect();
+            let values = self.compute(&of_wanted);
             for (place, value) in wanted.iter().zip(&values) {
                 known[*place] = Some(*value);
             }
@@ -180,16 +197,16 @@ impl<'a> Lookup<'a> {
         self.narrowed.cost() + u64::try_from(instants).unwrap_or(u64::MAX)
     }
 
-    /// Each row is judged once, whatever the number of instants.
-    fn compute(&self, groups: &[&[RowId]], one_pod: bool) -> Vec<Option<Value>> {
+    /// Each row is judged once, whatever the number of instants. Under labels
+    /// only devices that were seen are expected.
+    fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
         let question = Question {
             measure: self.spec.measure,
             formula: self.narrowed.formula,
             window: self.narrowed.window,
-            one_pod,
         };
         if !self.narrowed.has_labels() {
-            return self.snapshot.evaluate(groups.iter().copied(), &question);
+            return self.snapshot.evaluate(groups, &question);
         }
         let layout = self.snapshot.layout();
         let admitted = |row: &RowId| {
@@ -197,30 +214,80 @@ impl<'a> Lookup<'a> {
                 .fact(*row)
                 .is_some_and(|facts| self.narrowed.admits(facts))
         };
-        let narrow = |group: &&[RowId]| group.iter().copied().filter(|row| admitted(row)).collect();
-        let narrowed: Vec<Vec<RowId>> = groups.iter().map(narrow).collect();
-        self.snapshot
-            .evaluate(narrowed.iter().map(Vec::as_slice), &question)
+        let admit = |group: &Group<'_>| -> Vec<RowId> {
+            let rows = group.rows.iter().copied();
+            rows.filter(|row| admitted(row)).collect()
+        };
+        let rows: Vec<Vec<RowId>> = groups.iter().map(admit).collect();
+        let narrowed: Vec<Group<'_>> = groups
+            .iter()
+            .zip(rows.iter().map(Vec::as_slice))
+            .map(|(group, rows)| Group {
+                rows,
+                unseen: &[],
+                created: group.created,
+                one_pod: group.one_pod,
+            })
+            .collect();
+        self.snapshot.evaluate(&narrowed, &question)
     }
 
-    pub(super) fn no_value(&self, of: &str) -> Error {
+    /// Why `of` has no value; its devices are those of `group`, where there are
+    /// any.
+    pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> Error {
         let metric = &self.spec.name;
-        let reason = if self.narrowed.has_labels() {
-            format!("no GPU of {of} with fresh samples for {metric} matches the metric selector")
-        } else if let Some(trouble) = self.trouble {
-            format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
-        } else {
-            format!(
+        if self.narrowed.has_labels() {
+            let reason = format!(
+                "no GPU of {of} with fresh samples for {metric} matches the metric selector"
+            );
+            return Error::NoValue { reason };
+        }
+        let absence = group.map(|group| self.snapshot.absence(&group));
+        let reason = match (absence, self.trouble) {
+            (Some(Absence::StoreBehind { horizon }), None) => format!(
+                "no value of {metric} for {of}: Prometheus has had no new samples since {}: check that it \
+                 scrapes dcgm-exporter, or the remote write before it",
+                date(horizon)
+            ),
+            (
+                Some(Absence::Silent {
+                    devices,
+                    of: all,
+                    since,
+                }),
+                None,
+            ) => format!(
+                "no value of {metric} for {of}: {devices} of {all} GPUs have been silent since {}: check \
+                 dcgm-exporter on their nodes",
+                date(since)
+            ),
+            (Some(Absence::Unseen { devices, of: all }), None) => format!(
+                "no value of {metric} for {of}: of {devices} of {all} GPUs that its pods request there are no \
+                 samples: check dcgm-exporter on their nodes"
+            ),
+            (Some(Absence::TooFewReadings), None) => format!(
+                "no value of {metric} for {of}: the window holds too few readings of it: values come with the \
+                 next scrapes, or the exporter does not report the field"
+            ),
+            (_, Some(trouble)) => {
+                format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
+            }
+            (Some(Absence::NoDevice) | None, None) => format!(
                 "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
                  that dcgm-exporter is up and that its series reach Prometheus with pod labels"
-            )
+            ),
         };
         Error::NoValue { reason }
     }
 
     /// The same for objects, where the question may need what only a cluster
     /// knows.
-    pub(super) fn no_object(&self, of: &str, query: &CustomQuery<'_>) -> Error {
+    pub(super) fn no_object(
+        &self,
+        of: &str,
+        group: Option<Group<'_>>,
+        query: &CustomQuery<'_>,
+    ) -> Error {
         let by_labels =
             matches!(query.objects, Objects::Matching(selector) if !selector.is_everything());
         let by_owner = !["pods", "namespaces", "nodes"].contains(&query.resource);
@@ -232,6 +299,12 @@ impl<'a> Lookup<'a> {
                     .to_owned(),
             };
         }
-        self.no_value(of)
+        self.no_value(of, group)
     }
+}
+
+/// A time as people and events write it.
+fn date(at: Timestamp) -> String {
+    jiff::Timestamp::from_second(at.secs())
+        .map_or_else(|_| "long ago".to_owned(), |at| at.to_string())
 }

@@ -119,7 +119,7 @@ pub enum Error {
     #[error("wrong scope")]
     WrongScope,
     /// The named object has no value now; the text says why and what to do,
-    /// in one stable line without times or counts.
+    /// in one line that stays the same as long as the reason does.
     #[error("{reason}")]
     NoValue {
         /// For the client.

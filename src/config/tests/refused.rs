@@ -137,6 +137,11 @@ fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
             r#"gpu.idle: "one" is not known: write zero or omit"#,
         ),
         (
+            "gpu: {freshness: 15s, scrapeInterval: 30s}",
+            "gpu.freshness: 15s is shorter than gpu.scrapeInterval, 30s: a reading would end before the next \
+             can be there: write 1m15s or more",
+        ),
+        (
             "gpu: {minCoverage: 50}",
             r#"gpu.minCoverage: "50" is no share: write a number above 0, at most 1"#,
         ),

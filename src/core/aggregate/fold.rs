@@ -5,10 +5,10 @@ use super::super::time::Timestamp;
 use super::{Ask, Seen};
 
 /// A group's readings at one instant, boiled down.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tally {
     /// Devices with a valid reading.
-    pub(super) valid: u32,
+    valid: u32,
     /// Those among them that count for the metric.
     pub(super) counted: u32,
     /// Their weights.
@@ -19,15 +19,80 @@ pub(super) struct Tally {
     pub(super) whole: f64,
     /// A reducer's result that is no sum.
     pub(super) picked: f64,
+    /// Devices that were expected and did not answer.
+    pub(super) missing: u32,
+    /// What they would add by their last readings.
+    pub(super) missing_sum: f64,
+    /// The newest sample.
+    newest: Timestamp,
+    /// Until when the last of the samples is fresh.
+    fresh_until: Timestamp,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            valid: 0,
+            counted: 0,
+            weight: 0.0,
+            sum: 0.0,
+            whole: 0.0,
+            picked: 0.0,
+            missing: 0,
+            missing_sum: 0.0,
+            newest: Timestamp::MIN,
+            fresh_until: Timestamp::MIN,
+        }
+    }
+}
+
+/// Of a mean, a maximum or a quantile half of the devices may be missing.
+const SHARE_OF_MEANS: f64 = 0.5;
+
+/// Rounding must not decide between nine of ten and less.
+const ROUNDING: f64 = 1e-9;
+
+impl Tally {
+    /// A device has a reading.
+    pub(super) fn saw(&mut self, seen: &Seen) {
+        self.valid += 1;
+        self.newest = self.newest.max(seen.at);
+        let until = seen.at.millis().saturating_add(i64::from(seen.lasting_ms));
+        self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
+    }
+
+    /// Whether so many devices answered that the instant may count: half an
+    /// answer is no answer.
+    pub(super) fn is_defined(&self, measure: &Measure, min_devices: f64) -> bool {
+        let is_sum = match measure {
+            // What is held is known without an answer.
+            Measure::HeldCount => return true,
+            Measure::ActiveCount | Measure::IdleCount => true,
+            Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
+            Measure::OriginalAverage => false,
+        };
+        let share = if is_sum {
+            1.0 - min_devices
+        } else {
+            SHARE_OF_MEANS
+        };
+        let missing = f64::from(self.missing);
+        let few = missing <= share * (f64::from(self.valid) + missing) + ROUNDING;
+        let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
+        few && (little || !is_sum)
+    }
 }
 
 /// A group's instants, added up in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fold {
+    /// The first instant at which a device answered.
     first: Option<i64>,
-    /// Instants with a valid reading.
+    /// Instants at which enough devices answered.
     pub(super) defined: u32,
-    /// Those among them at which a device counted.
+    /// Different readings: one that is held over several instants is one.
+    pub(super) readings: u32,
+    /// Those among the defined at which a device counted.
     counted: u32,
     /// The instants' values: of all defined ones, of those that counted.
     values: f64,
@@ -37,7 +102,7 @@ pub(super) struct Fold {
     weight: f64,
     /// The newest sample used.
     pub(super) newest: Timestamp,
-    /// Until when it is fresh.
+    /// Until when the newest defined instant is fresh.
     pub(super) fresh_until: Timestamp,
 }
 
@@ -46,6 +111,7 @@ impl Default for Fold {
         Self {
             first: None,
             defined: 0,
+            readings: 0,
             counted: 0,
             values: 0.0,
             counted_values: 0.0,
@@ -58,22 +124,21 @@ impl Default for Fold {
 }
 
 impl Fold {
-    /// Notes the provenance of a reading.
-    pub(super) fn saw(&mut self, seen: &Seen) {
-        self.newest = self.newest.max(seen.at);
-        let until = seen.at.millis().saturating_add(i64::from(seen.lasting_ms));
-        self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
-    }
-
-    /// Adds an instant; one without valid reading is undefined and adds
-    /// nothing.
-    pub(super) fn add(&mut self, instant: i64, tally: &Tally, measure: &Measure) {
+    /// Adds an instant. One without valid reading adds nothing; one at which
+    /// too few answered counts as an instant without a value.
+    pub(super) fn add(&mut self, instant: i64, tally: &Tally, measure: &Measure, defined: bool) {
         if tally.valid == 0 {
             return;
         }
         self.first.get_or_insert(instant);
+        if !defined {
+            return;
+        }
         let value = tally.instant_value(measure);
         self.defined += 1;
+        self.readings += u32::from(tally.newest > self.newest);
+        self.newest = self.newest.max(tally.newest);
+        self.fresh_until = tally.fresh_until;
         self.values += value;
         if tally.counted > 0 {
             self.counted += 1;
@@ -124,7 +189,8 @@ impl Tally {
     /// The group's number at one instant.
     fn instant_value(&self, measure: &Measure) -> f64 {
         let Measure::Devices { value, reducer, .. } = measure else {
-            return self.sum;
+            let missing = f64::from(self.missing) * f64::from(*measure == Measure::HeldCount);
+            return self.sum + missing;
         };
         if self.counted == 0 {
             return 0.0;

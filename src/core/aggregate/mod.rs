@@ -1,24 +1,43 @@
 //! The formulas: readings of a group of devices over a window into one value.
 //!
-//! Definitions: `dcgm.md` §4.3; the PromQL that gives the same numbers: §4.4.
+//! Definitions and the PromQL that gives the same numbers: `docs/numbers.md`.
 //!
 //! Many groups are evaluated instant by instant, not group by group: the
 //! columns of one instant stay in the processor's cache while all groups read
 //! them.
 
+mod absence;
 mod fold;
+mod missing;
 mod moment;
+mod span;
 
 use super::frame::Frame;
 use super::grid::RowId;
-use super::layout::Layout;
+use super::layout::{Layout, Unseen};
 use super::metric::Value;
 use super::original;
 use super::policy::{DeviceValue, Formula, Measure, MigWeight, Over, Policy, Reducer, Shared};
+use super::targets::TargetId;
 use super::time::{Timestamp, millis};
 
+pub use absence::Absence;
 use fold::{Fold, Tally, pick};
 use moment::Moment;
+pub use span::{Span, window_ms};
+
+/// Devices that are evaluated together.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'g> {
+    /// Their rows, in the order of their devices.
+    pub rows: &'g [RowId],
+    /// GPUs of the group of which none was seen.
+    pub unseen: &'g [Unseen],
+    /// Readings before this time are not the group's.
+    pub created: Timestamp,
+    /// Whether the group is a single pod.
+    pub one_pod: bool,
+}
 
 /// What is asked of a group.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +46,7 @@ pub struct Ask {
     pub measure: Measure,
     /// How readings become a number.
     pub formula: Formula,
-    /// Over which window, milliseconds.
-    pub window_ms: i64,
-    /// Whether the group is a single pod.
+    /// Whether each group is a single pod.
     pub one_pod: bool,
 }
 
@@ -42,20 +59,25 @@ pub struct Evaluator<'a> {
     pub layout: &'a Layout,
     /// How to judge them.
     pub policy: &'a Policy,
+    /// The target whose cadence is each row's, by row number.
+    pub targets: &'a [TargetId],
 }
+
+/// A group with the instants it is evaluated over.
+pub type Spanned<'g> = (Group<'g>, Option<Span>);
 
 impl<'a> Evaluator<'a> {
     /// The values of each group, one for each of `asks`, where it has one that
     /// may be served: at least half of the instants since its first reading
-    /// defined, at least two, and the newest sample younger than the freshness
-    /// bound (`design.md` §4.1). Group by group, in the order of `asks`.
+    /// defined, at least two readings, and the newest defined instant fresh.
+    /// Group by group, in the order of `asks`.
     ///
     /// The asks differ in their measure only, and are shown by the same device
     /// value ([`Lens`]). `sight` is what [`Evaluator::sight`] made for them,
     /// where many groups share it.
-    pub fn values<'g>(
+    pub fn values(
         &self,
-        groups: impl Iterator<Item = &'g [RowId]> + Clone,
+        groups: &[Spanned<'_>],
         asks: &[Ask],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
@@ -63,42 +85,49 @@ impl<'a> Evaluator<'a> {
             return Vec::new();
         };
         if first.measure == Measure::OriginalAverage {
-            let value = self.original(first.window_ms);
-            return groups.flat_map(|_| asks.iter().map(|_| value)).collect();
+            let of_group = |(_, span): &Spanned<'_>| span.and_then(|span| self.original(&span));
+            let each = groups.iter().flat_map(|group| {
+                let value = of_group(group);
+                asks.iter().map(move |_| value)
+            });
+            return each.collect();
         }
         // A row's share of a device differs with the group that asks.
         let whole = !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
-        let folds = groups
-            .clone()
-            .flat_map(|_| asks.iter().map(|_| Fold::default()));
-        let mut folds: Vec<Fold> = folds.collect();
+        let mut folds = vec![Fold::default(); groups.len() * asks.len()];
         let mut tallies = vec![(Tally::default(), Vec::new()); asks.len()];
-        for instant in self.frame.instants(first.window_ms) {
+        let spans = || groups.iter().filter_map(|(_, span)| *span);
+        let (Some(begin), Some(end)) = (
+            spans().map(|span| span.first).min(),
+            spans().map(|span| span.last).max(),
+        ) else {
+            return vec![None; groups.len() * asks.len()];
+        };
+        for instant in begin..=end {
             let moments = self.moments(instant);
             let seen = sight.map_or(&[][..], |sight| sight.at(instant));
-            for (folds, members) in folds.chunks_mut(asks.len()).zip(groups.clone()) {
-                self.tally((&moments, seen), members, asks, &mut tallies, folds);
+            for (folds, (group, span)) in folds.chunks_mut(asks.len()).zip(groups) {
+                let within = |span: &Span| (span.first..=span.last).contains(&instant);
+                if let Some(span) = span.as_ref().filter(|span| within(span)) {
+                    self.tally((&moments, seen), (group, span), asks, &mut tallies, folds);
+                }
             }
         }
-        folds
+        let finished = folds
             .chunks(asks.len())
             .zip(groups)
-            .flat_map(|(folds, members)| {
-                folds
-                    .iter()
-                    .zip(asks)
-                    .map(move |(fold, ask)| (fold, members, ask))
-            })
-            .map(|(fold, members, ask)| self.finish(fold, members, ask))
-            .collect()
+            .flat_map(|(folds, group)| {
+                let each = folds.iter().zip(asks);
+                each.map(move |(fold, ask)| self.finish(fold, group, ask))
+            });
+        finished.collect()
     }
 
-    /// Reads every row once for all groups that will ask.
+    /// Reads every row once for all groups that will ask, from instant `first`
+    /// to `last`.
     #[must_use]
-    pub fn sight(&self, ask: &Ask) -> Sight {
-        let instants = self.frame.instants(ask.window_ms);
-        let first = *instants.start();
+    pub fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
         let see = |instant| {
             let moments = self.moments(instant);
             let rows = self.layout.facts();
@@ -107,7 +136,7 @@ impl<'a> Evaluator<'a> {
         };
         Sight {
             first,
-            seen: instants.map(see).collect(),
+            seen: (first..=last).map(see).collect(),
         }
     }
 
@@ -119,15 +148,19 @@ impl<'a> Evaluator<'a> {
             .collect()
     }
 
-    fn finish(&self, fold: &Fold, members: &[RowId], ask: &Ask) -> Option<Value> {
-        let last = *self.frame.instants(ask.window_ms).end();
-        let instants = fold.instants_until(last)?;
+    fn finish(&self, fold: &Fold, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Value> {
+        let span = span.as_ref()?;
+        let instants = fold.instants_until(span.last)?;
         let enough = f64::from(fold.defined) >= self.policy.min_coverage * instants as f64
-            && fold.defined >= self.policy.min_samples.max(1);
-        if !enough || fold.fresh_until <= self.frame.now() {
+            && fold.readings >= self.policy.min_samples.max(1);
+        let until = fold.fresh_until.millis().saturating_add(span.extra_ms);
+        let fresh_until = Timestamp::from_millis(until);
+        // A pod ends with its exporter; a group is there as long as it is known.
+        let ended = ask.one_pod && span.silent;
+        if !enough || ended || fresh_until <= self.frame.now() {
             return None;
         }
-        let covered_ms = (instants * self.frame.step_ms()).min(ask.window_ms);
+        let covered_ms = (instants * self.frame.step_ms()).min(span.window_ms);
         let plain_mean = ask.formula == Formula::Plain
             && matches!(
                 ask.measure,
@@ -137,45 +170,49 @@ impl<'a> Evaluator<'a> {
                 }
             );
         let value = if plain_mean {
-            self.mean_of_device_means(members, ask)?
+            self.mean_of_device_means(group, span, ask)?
         } else {
             fold.value(ask, self.policy.idle)?
         };
         Some(Value {
             value,
             at: fold.newest,
-            fresh_until: fold.fresh_until,
+            fresh_until,
             window_secs: u32::try_from((covered_ms + 500) / 1000).unwrap_or(u32::MAX),
         })
     }
 
-    fn original(&self, window_ms: i64) -> Option<Value> {
-        let mean = self.frame.original().mean(self.frame.now(), window_ms)?;
+    fn original(&self, span: &Span) -> Option<Value> {
+        let window = span.of_original();
+        let mean = self.frame.original().mean(window)?;
         let enough = mean.instants >= i64::from(self.policy.min_samples.max(1));
-        let covered_ms = (mean.instants * original::STEP_MS).min(window_ms);
-        (enough && mean.fresh_until > self.frame.now()).then(|| Value {
+        let covered_ms = (mean.instants * original::STEP_MS).min(span.window_ms);
+        let until = mean.fresh_until.millis().saturating_add(span.extra_ms);
+        let fresh_until = Timestamp::from_millis(until);
+        (enough && fresh_until > self.frame.now()).then(|| Value {
             value: mean.value,
             at: mean.at,
-            fresh_until: mean.fresh_until,
+            fresh_until,
             window_secs: u32::try_from(covered_ms / 1000).unwrap_or(u32::MAX),
         })
     }
 
     /// `plain`: the mean over devices of each device's mean over time.
-    fn mean_of_device_means(&self, members: &[RowId], ask: &Ask) -> Option<f64> {
+    fn mean_of_device_means(&self, group: &Group<'_>, span: &Span, ask: &Ask) -> Option<f64> {
         let Measure::Devices { value, .. } = ask.measure else {
             return None;
         };
-        let moments: Vec<Moment<'_>> = self
-            .frame
-            .instants(ask.window_ms)
+        let moments: Vec<Moment<'_>> = (span.first..=span.last)
             .map(|instant| Moment::new(*self, instant))
             .collect();
         let (mut sum, mut weight) = (0.0, 0.0);
-        for rows in self.by_device(members, &ask.measure) {
+        for rows in self.by_device(group.rows, &ask.measure) {
             let (mut device_sum, mut instants) = (0.0, 0_u32);
             for moment in &moments {
-                if let Some((reading, _)) = moment.best(rows, value, ask) {
+                if let Some((reading, facts)) = moment.best(rows, value, ask)
+                    && reading.at >= group.created
+                    && !(group.one_pod && reading.at < facts.started)
+                {
                     device_sum += reading.value;
                     instants += 1;
                 }
@@ -191,7 +228,8 @@ impl<'a> Evaluator<'a> {
     }
 
     /// A group's rows, device by device; for power board by board, because
-    /// every MIG instance repeats the power of its board (`dcgm.md` §1.6).
+    /// every MIG instance repeats the power of its board
+    /// (NVIDIA/DCGM, `dcgmlib/src/dcgm_fields.cpp`).
     fn by_device<'g>(
         &self,
         members: &'g [RowId],
@@ -216,7 +254,7 @@ impl<'a> Evaluator<'a> {
     fn tally(
         &self,
         (moments, seen): (&[Moment<'_>], &[Seen]),
-        members: &[RowId],
+        (group, span): (&Group<'_>, &Span),
         asks: &[Ask],
         tallies: &mut [(Tally, Vec<f64>)],
         folds: &mut [Fold],
@@ -228,19 +266,23 @@ impl<'a> Evaluator<'a> {
             *tally = Tally::default();
             values.clear();
         }
-        for rows in self.by_device(members, &first.measure) {
+        for rows in self.by_device(group.rows, &first.measure) {
             let known = match rows {
                 [row] => seen.get(row.0 as usize).copied(),
                 _ => None,
             };
             let seen = known.or_else(|| moment::see_device(moments, rows, first));
-            let Some(seen) = seen.filter(|seen| !seen.value.is_nan()) else {
+            let counts = |seen: &Seen| {
+                !seen.value.is_nan()
+                    && seen.at >= group.created
+                    && !(group.one_pod && seen.of_predecessor)
+            };
+            let Some(seen) = seen.filter(counts) else {
+                self.miss(now, rows, span, asks, tallies);
                 continue;
             };
-            for ((fold, (tally, values)), ask) in folds.iter_mut().zip(tallies.iter_mut()).zip(asks)
-            {
-                fold.saw(&seen);
-                tally.valid += 1;
+            for ((tally, values), ask) in tallies.iter_mut().zip(asks) {
+                tally.saw(&seen);
                 if seen.counts(&ask.measure) {
                     tally.counted += 1;
                     self.add(now, tally, ask, &seen);
@@ -250,6 +292,7 @@ impl<'a> Evaluator<'a> {
                 }
             }
         }
+        self.miss_unseen(now, group, span, asks, tallies);
         for ((fold, (tally, values)), ask) in folds.iter_mut().zip(tallies).zip(asks) {
             if let Measure::Devices { reducer, over, .. } = ask.measure {
                 tally.picked = pick(reducer, values);
@@ -258,7 +301,8 @@ impl<'a> Evaluator<'a> {
                     continue;
                 }
             }
-            fold.add(now.instant(), tally, &ask.measure);
+            let defined = tally.is_defined(&ask.measure, self.policy.min_devices);
+            fold.add(now.instant(), tally, &ask.measure, defined);
         }
     }
 
@@ -269,10 +313,8 @@ impl<'a> Evaluator<'a> {
         };
         let facts = || self.layout.fact(seen.row);
         if value == DeviceValue::MemoryUsedPercent {
-            if let Some((used, whole)) =
-                facts().and_then(|facts| now.framebuffer(facts.started, facts))
-            {
-                tally.sum += 100.0 * used.value;
+            if let Some((_, whole)) = facts().and_then(|facts| now.framebuffer(facts)) {
+                tally.sum += seen.value * whole;
                 tally.whole += whole;
             }
             return;
@@ -297,6 +339,9 @@ struct Seen {
     row: RowId,
     active: bool,
     held: bool,
+    /// Whether the sample is from before its pod started: that of a pod which
+    /// had the name before.
+    of_predecessor: bool,
 }
 
 impl Seen {
@@ -307,6 +352,7 @@ impl Seen {
         row: RowId(u32::MAX),
         active: false,
         held: false,
+        of_predecessor: false,
     };
 
     /// Whether the device counts for a measure. One whose utilisation is

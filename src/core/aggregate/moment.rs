@@ -1,6 +1,6 @@
 //! The devices at one instant: which reading counts, and who is active.
 
-use super::super::grid::{Column, Reading, RowId};
+use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{Activity, Condition, DeviceValue, Shared};
 use super::super::signal::SignalId;
@@ -13,8 +13,6 @@ pub(super) struct Moment<'a> {
     of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
-    /// The column of each signal.
-    columns: Vec<Option<&'a Column>>,
 }
 
 impl<'a> Moment<'a> {
@@ -22,8 +20,7 @@ impl<'a> Moment<'a> {
         Self {
             of,
             instant,
-            time: Timestamp::from_millis(instant * of.frame.step_ms()),
-            columns: of.frame.columns(instant),
+            time: instant_time(instant, of.frame.step_ms()),
         }
     }
 
@@ -32,8 +29,13 @@ impl<'a> Moment<'a> {
         self.instant
     }
 
+    /// Its time.
+    pub(super) fn time(&self) -> Timestamp {
+        self.time
+    }
+
     /// The reading that counts for one device of a group: of its rows the
-    /// newest, of equally new ones the larger.
+    /// newest, of equally new ones the larger. Shares of processes are added up.
     pub(super) fn best(
         &self,
         rows: &[RowId],
@@ -56,12 +58,37 @@ impl<'a> Moment<'a> {
                 _ => (reading, facts),
             });
         }
-        let (reading, facts) = best?;
+        let (mut reading, facts) = best?;
+        let is_split = matches!(
+            value,
+            DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
+        );
+        if is_split && rows.len() > 1 && facts.row.per_process {
+            reading.value = self.sum_of_processes(rows, value, reading);
+        }
         (!self.is_shadowed(facts, value)).then_some((reading, facts))
     }
 
+    /// The shares of all processes among the rows, as new as `reading`; the
+    /// device's own line, where it is among them, says it itself.
+    fn sum_of_processes(&self, rows: &[RowId], value: DeviceValue, reading: Reading) -> f64 {
+        let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let as_new = facts.filter_map(|facts| {
+            let own = self.reading(facts, value)?;
+            (own.at == reading.at).then_some((facts, own.value))
+        });
+        let (mut sum, mut whole) = (0.0, None);
+        for (facts, value) in as_new {
+            match facts.standing {
+                Standing::Nobody => whole = Some(value),
+                _ => sum += value,
+            }
+        }
+        whole.unwrap_or(sum)
+    }
+
     /// A GPU's own reading counts for nothing while one of its MIG instances
-    /// has one (`dcgm.md` §0 rule 6).
+    /// has one.
     fn is_shadowed(&self, facts: &RowFacts, value: DeviceValue) -> bool {
         if facts.is_mig || value == DeviceValue::PowerUsage {
             return false;
@@ -73,28 +100,26 @@ impl<'a> Moment<'a> {
             .any(|device| self.device_reading(*device, value).is_some())
     }
 
-    /// The device's reading, whoever holds it or held it: a predecessor of the
-    /// same name too.
+    /// The device's reading, whoever holds it or held it.
     fn device_reading(&self, device: u32, value: DeviceValue) -> Option<Reading> {
         let rows = self.of.layout.device_rows(device).iter();
-        rows.filter_map(|row| self.reading_since(Timestamp::MIN, self.of.layout.fact(*row)?, value))
+        rows.filter_map(|row| self.row_reading(self.of.layout.fact(*row)?, value))
             .reduce(Reading::better)
     }
 
-    /// Whether a live pod holds the device: one of its lines of that time
-    /// names it. Exporters in sharing mode print a line without a pod beside
-    /// those of the processes, which must not pass for a free device.
+    /// Whether a pod holds the device: one of its lines of that time names it.
+    /// Exporters in sharing mode print a line without a pod beside those of the
+    /// processes, which must not pass for a free device.
     fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp) -> bool {
         // A single row has spoken for itself.
         if rows.len() == 1 {
             return false;
         }
         let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
-        rows.filter(|facts| facts.standing == Standing::Held)
-            .any(|facts| {
-                self.reading(facts, value)
-                    .is_some_and(|reading| reading.at == at)
-            })
+        rows.filter(|facts| was_held(facts.standing)).any(|facts| {
+            self.reading(facts, value)
+                .is_some_and(|reading| reading.at == at)
+        })
     }
 
     /// How many different pods a device's readings name.
@@ -111,57 +136,121 @@ impl<'a> Moment<'a> {
         u32::try_from(holders.len()).unwrap_or(u32::MAX)
     }
 
-    /// A row's reading of one signal, if it is no older than `since`.
-    fn signal(&self, since: Timestamp, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
-        let column = self.columns.get(signal.index()).copied().flatten()?;
-        let reading = column.get(facts.id, self.time)?;
-        (reading.at >= since).then_some(reading)
+    /// A row's reading of one signal: the newest, no older than its target's F
+    /// and usual distance.
+    fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
+        let target = self.of.target(facts)?;
+        let frame = self.of.frame;
+        let reading = frame.reading(signal, facts.id, self.instant, target.hold_ms())?;
+        let frozen = target.frozen_since.is_some_and(|since| reading.at > since);
+        (!frozen).then_some(reading)
     }
 
-    /// A row's reading of a device value, as its pod's: none before the pod's
-    /// start.
+    /// A row's reading of a device value that counts for its group. Once the pod
+    /// has gone, a newer sample of the same target that names another holder, or
+    /// none, ends it at once; while the pod lives that is a label that was lost.
     fn reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
-        self.reading_since(facts.started, facts, value)
+        let reading = self.row_reading(facts, value)?;
+        let gone = facts.standing == Standing::Gone || reading.at < facts.started;
+        let handed_over = gone && self.is_handed_over(facts, value, reading.at);
+        (!handed_over).then_some(reading)
     }
 
-    fn reading_since(
-        &self,
-        since: Timestamp,
-        facts: &RowFacts,
-        value: DeviceValue,
-    ) -> Option<Reading> {
-        let signal = match value {
-            DeviceValue::MemoryUtilization if facts.is_mig => SignalId::DRAM_ACTIVE,
+    fn is_handed_over(&self, facts: &RowFacts, value: DeviceValue, at: Timestamp) -> bool {
+        let others = self.of.layout.device_rows(facts.device).iter();
+        let mut others = others.filter_map(|row| self.of.layout.fact(*row));
+        others.any(|other| {
+            let mut targets = other.row.targets.iter();
+            other.id != facts.id
+                && targets.any(|id| facts.row.targets.contains(id))
+                && self
+                    .row_reading(other, value)
+                    .is_some_and(|reading| reading.at > at)
+        })
+    }
+
+    /// A row's newest reading up to the instant `until`, however old.
+    pub(super) fn last(&self, facts: &RowFacts, value: DeviceValue, until: i64) -> Option<Reading> {
+        let frame = self.of.frame;
+        let Some(signal) = self.signal_of(facts, value) else {
+            let used = frame.last_reading(SignalId::FB_USED, facts.id, until)?;
+            let free = frame.last_reading(SignalId::FB_FREE, facts.id, until)?;
+            let whole = used.value + free.value;
+            return (whole > 0.0).then(|| Reading {
+                value: 100.0 * used.value / whole,
+                at: used.at,
+            });
+        };
+        frame.last_reading(signal, facts.id, until)
+    }
+
+    /// The signal that shows a device value of a row: profiling fields on MIG
+    /// instances, and where the target reports no percents of whole GPUs. It is
+    /// not switched for a gap.
+    fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
+        let profiled = |place: usize| {
+            let target = self.of.target(facts);
+            facts.is_mig || target.is_some_and(|target| !target.percents[place])
+        };
+        Some(match value {
+            DeviceValue::MemoryUtilization if profiled(0) => SignalId::DRAM_ACTIVE,
             DeviceValue::MemoryUtilization => SignalId::MEM_COPY_UTIL,
-            DeviceValue::GpuUtilization if facts.is_mig => SignalId::GR_ENGINE_ACTIVE,
+            DeviceValue::GpuUtilization if profiled(1) => SignalId::GR_ENGINE_ACTIVE,
             DeviceValue::GpuUtilization => SignalId::GPU_UTIL,
             DeviceValue::MemoryUsed => SignalId::FB_USED,
             DeviceValue::PowerUsage => SignalId::POWER_USAGE,
             DeviceValue::Signal(id) => id,
-            DeviceValue::MemoryUsedPercent => {
-                let (used, whole) = self.framebuffer(since, facts)?;
-                return Some(Reading {
-                    value: 100.0 * used.value / whole,
-                    at: used.at,
-                });
-            }
+            DeviceValue::MemoryUsedPercent => return None,
+        })
+    }
+
+    /// A row's reading of a device value, whoever holds the device now.
+    pub(super) fn row_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+        let Some(signal) = self.signal_of(facts, value) else {
+            let (used, whole) = self.framebuffer(facts)?;
+            return Some(Reading {
+                value: 100.0 * used.value / whole,
+                at: used.at,
+            });
         };
-        self.signal(since, signal, facts)
+        self.signal(signal, facts)
     }
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
-    /// does not report the reserved part is taken to have none.
-    pub(super) fn framebuffer(&self, since: Timestamp, facts: &RowFacts) -> Option<(Reading, f64)> {
-        let used = self.signal(since, SignalId::FB_USED, facts)?;
-        let free = self.signal(since, SignalId::FB_FREE, facts)?;
-        let reserved = self.signal(since, SignalId::FB_RESERVED, facts);
-        let whole = used.value + free.value + reserved.map_or(0.0, |reading| reading.value);
+    /// does not report the reserved part is taken to have none. The whole is the
+    /// device's, also where what is used is one process' share.
+    pub(super) fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
+        let used = self.signal(SignalId::FB_USED, facts)?;
+        let of_device = |signal| {
+            let rows = self.of.layout.device_rows(facts.device).iter();
+            let lines = rows.filter_map(|row| self.of.layout.fact(*row));
+            let readings = lines.filter_map(|line| self.signal(signal, line));
+            readings.reduce(Reading::better)
+        };
+        let own = |signal| match facts.row.per_process {
+            true => of_device(signal),
+            false => self.signal(signal, facts),
+        };
+        let free = own(SignalId::FB_FREE)?;
+        let in_use = own(SignalId::FB_USED)?.value.max(used.value);
+        let reserved = own(SignalId::FB_RESERVED);
+        let whole = in_use + free.value + reserved.map_or(0.0, |reading| reading.value);
         (whole > 0.0).then_some((used, whole))
+    }
+
+    /// How long after its sample a reading is served, lags of sources and polls
+    /// left aside.
+    fn lasting_ms(&self, facts: &RowFacts) -> u32 {
+        let lasting = self.of.target(facts).map_or(0, |target| {
+            let step_ms = self.of.frame.step_ms();
+            target.timing.lasting_ms(target.fresh_ms, step_ms) + target.distance_ms
+        });
+        u32::try_from(lasting).unwrap_or(u32::MAX)
     }
 
     fn is_active(&self, value: DeviceValue, reading: Option<Reading>, facts: &RowFacts) -> bool {
         let holds = |condition: &Condition| match condition {
-            Condition::Allocated => facts.standing == Standing::Held,
+            Condition::Allocated => was_held(facts.standing),
             Condition::Above(value, threshold) => self
                 .device_reading(facts.device, *value)
                 .is_some_and(|reading| reading.value > threshold * ratio_scale(*value)),
@@ -199,11 +288,17 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> O
     Some(Seen {
         value: reading.value,
         at: reading.at,
-        lasting_ms: u32::try_from(facts.lasting_ms).unwrap_or(u32::MAX),
+        lasting_ms: now.lasting_ms(facts),
         row: facts.id,
         active: is_active(moments, rows, value, reading, facts),
-        held: facts.standing == Standing::Held || now.is_held(rows, value, reading.at),
+        held: was_held(facts.standing) || now.is_held(rows, value, reading.at),
+        of_predecessor: reading.at < facts.started,
     })
+}
+
+/// Whether a pod held the device when it was read, be it gone by now.
+fn was_held(standing: Standing) -> bool {
+    matches!(standing, Standing::Held | Standing::Gone)
 }
 
 /// Whether a device counts as in use at the first of the moments, or did at

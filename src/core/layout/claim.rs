@@ -1,56 +1,164 @@
 //! Whose device it is: a row's claim against what the cluster says.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::inventory::{Authority, Inventory, Pod};
-use super::super::series::Scheme;
+use super::super::clusters::{Clusters, Proof};
+use super::super::grid::RowId;
+use super::super::inventory::{Authority, ExporterPod, Inventory, Pod};
+use super::super::series::{Owner, Scheme};
 use super::super::store::Row;
+use super::super::targets::TargetId;
+use super::super::time::Timestamp;
 use super::Standing;
+use super::evidence::{Address, Evidence, pods_by_target};
 use super::exporters::Exporters;
 
-/// Judges a row's claim to an owner (`dcgm.md` §2.6).
-pub(super) fn standing<'a>(
-    row: &Row,
+/// What rows are judged by.
+pub(super) struct Claims<'a> {
     inventory: &'a Inventory,
-    exporters: &Exporters<'_>,
-) -> (Standing, Option<&'a Pod>) {
+    pub(super) exporters: Exporters<'a>,
+    /// How many pods the bare labels of each target name.
+    pods_on_target: HashMap<TargetId, usize>,
+    clusters: Clusters<'a>,
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn of(rows: &[(RowId, &'a Arc<Row>)], inventory: &'a Inventory) -> Self {
+        let rows = || rows.iter().map(|(_, row)| *row);
+        let bare = rows().filter(|row| row.scheme == Some(Scheme::Bare));
+        let named = bare.filter_map(|row| Some((row, row.owner.as_ref()?)));
+        let on_target =
+            named.flat_map(|(row, owner)| row.targets.iter().map(move |id| (*id, owner)));
+        let in_cluster = rows().filter_map(|row| Some((row.cluster.as_deref()?, row)));
+        Self {
+            inventory,
+            exporters: Exporters::among(rows()),
+            pods_on_target: pods_by_target(on_target),
+            clusters: Clusters::among(in_cluster.map(|(name, row)| (name, proof(row, inventory)))),
+        }
+    }
+
+    /// The clusters that the rows name, if they are several.
+    pub(super) fn several_clusters(&self) -> Vec<Arc<str>> {
+        let several = self.clusters.are_several();
+        let names = self.clusters.names().filter(|_| several);
+        names.map(Into::into).collect()
+    }
+
+    /// Judges a row's claim to an owner; `newest` is when it was heard last.
+    pub(super) fn standing(&self, row: &Row, newest: Timestamp) -> (Standing, Option<&'a Pod>) {
+        let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
+        if row.cluster.as_ref().is_some_and(foreign) {
+            return (Standing::Foreign, None);
+        }
+        let Some(owner) = &row.owner else {
+            return (Standing::Nobody, None);
+        };
+        let bare = row.scheme == Some(Scheme::Bare);
+        let looks_like_exporter =
+            bare && (row.suspect || self.exporters.is_behind(row, &owner.pod));
+        if self.inventory.authority == Authority::Series {
+            let standing = if looks_like_exporter {
+                Standing::Nobody
+            } else {
+                Standing::Held
+            };
+            return (standing, None);
+        }
+        let inventory = self.inventory;
+        let live = inventory.pod(&owner.namespace, &owner.pod);
+        let Some(pod) = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod)) else {
+            let standing = if looks_like_exporter {
+                Standing::Nobody
+            } else {
+                Standing::Gone
+            };
+            return (standing, None);
+        };
+        if bare
+            && !self
+                .evidence(row, owner, pod, looks_like_exporter)
+                .is_holder()
+        {
+            return (Standing::Nobody, None);
+        }
+        let named = known_node(row, inventory);
+        let elsewhere = |pod: &Pod| {
+            let both = pod.node.as_ref().zip(named);
+            both.is_some_and(|(node, named)| node != named)
+        };
+        if elsewhere(pod) && !row.proven {
+            return predecessor(row, pod, newest, inventory, elsewhere);
+        }
+        if live.is_none() || !pod.is_live() {
+            return (Standing::Gone, Some(pod));
+        }
+        (Standing::Held, Some(pod))
+    }
+
+    /// Bare labels stand on idle devices too, and then they are the exporter's.
+    fn evidence(&self, row: &Row, owner: &Owner, pod: &Pod, is_exporter: bool) -> Evidence {
+        let exporters = &self.inventory.exporters;
+        let is_owner =
+            |it: &ExporterPod| (&it.namespace, &it.name) == (&owner.namespace, &owner.pod);
+        let instance = row.labels.get_ignore_case("instance").unwrap_or_default();
+        let pods = row
+            .targets
+            .iter()
+            .filter_map(|id| self.pods_on_target.get(id));
+        Evidence {
+            requests_gpu: pod.requests_gpu(),
+            proven: row.proven,
+            is_exporter: is_exporter || exporters.iter().any(is_owner),
+            daemon: pod.daemon,
+            address: Address::of(instance, owner, exporters),
+            pods_on_target: pods.copied().max().unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether a row is this cluster's: its pod is known, on the node it names.
+fn proof(row: &Row, inventory: &Inventory) -> Proof {
     let Some(owner) = &row.owner else {
-        return (Standing::Nobody, None);
+        return Proof::None;
     };
-    let bare = row.scheme == Some(Scheme::Bare);
-    let looks_like_exporter = bare && (row.suspect || exporters.is_behind(row, &owner.pod));
-    if inventory.authority == Authority::Series {
-        let standing = if looks_like_exporter {
-            Standing::Nobody
-        } else {
-            Standing::Held
-        };
-        return (standing, None);
-    }
-    let Some(pod) = inventory.pod(&owner.namespace, &owner.pod) else {
-        let standing = if looks_like_exporter {
-            Standing::Nobody
-        } else {
-            Standing::Gone
-        };
-        return (standing, None);
+    let known = inventory
+        .pod(&owner.namespace, &owner.pod)
+        .or_else(|| inventory.departed(&owner.namespace, &owner.pod));
+    let Some(pod) = known else {
+        return Proof::Strange;
     };
-    // Bare labels stand on idle devices too, and then they are the exporter's:
-    // only a pod that asked for GPUs (or a series that proves it) holds one.
-    if bare && !pod.requests_gpu() && !row.proven {
-        return (Standing::Nobody, None);
+    match (known_node(row, inventory), &pod.node) {
+        (Some(named), Some(node)) if named == node => Proof::Ours,
+        (Some(_), Some(_)) => Proof::Strange,
+        (None, _) | (_, None) => Proof::None,
     }
-    if !pod.is_live() {
-        return (Standing::Gone, None);
+}
+
+/// A row on another node than the pod of its name: that of a pod which had the
+/// name before, as the departed ones or the times tell, else a contradiction.
+fn predecessor<'a>(
+    row: &Row,
+    pod: &Pod,
+    newest: Timestamp,
+    inventory: &'a Inventory,
+    elsewhere: impl Fn(&Pod) -> bool,
+) -> (Standing, Option<&'a Pod>) {
+    let owner = row.owner.as_ref();
+    let mut before = owner
+        .into_iter()
+        .flat_map(|owner| inventory.all_departed(&owner.namespace, &owner.pod));
+    if let Some(before) = before.find(|pod| !elsewhere(pod)) {
+        return (Standing::Gone, Some(before));
     }
-    let elsewhere = pod
-        .node
-        .as_ref()
-        .is_some_and(|node| known_node(row, inventory).is_some_and(|named| named != node));
-    if elsewhere && !row.proven {
-        return (Standing::Conflict, None);
-    }
-    (Standing::Held, Some(pod))
+    let earlier = pod.started.is_some_and(|started| newest < started);
+    let standing = if earlier {
+        Standing::Gone
+    } else {
+        Standing::Conflict
+    };
+    (standing, None)
 }
 
 /// The first candidate that is the name of a node.

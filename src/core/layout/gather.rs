@@ -4,17 +4,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::grid::RowId;
+use super::super::inventory::Authority;
 use super::super::inventory::{ClusterObject, Inventory, ObjectKind, Pod};
 use super::super::labels::Labels;
 use super::super::series::Owner;
+use super::super::time::Timestamp;
 use super::claim::node_of;
 use super::exporters::Exporters;
+use super::names::Workloads;
 use super::{KindTable, Object, RowFacts, Standing};
 
 type ObjectKey = (Option<Arc<str>>, Arc<str>);
 
-/// Labels and rows of the objects of one kind.
-type Gathered = HashMap<ObjectKey, (Labels, Vec<RowId>)>;
+/// An object's labels, creation and rows.
+type Member = (Labels, Timestamp, Vec<RowId>);
+
+/// The objects of one kind.
+type Gathered = HashMap<ObjectKey, Member>;
+
+/// Labels and creation of an object.
+type Facts = (Labels, Option<Timestamp>);
 
 /// Places of the core kinds among those under construction.
 const PODS: usize = 0;
@@ -27,6 +36,8 @@ pub(super) struct Building<'a> {
     kinds: Vec<(ObjectKind, Gathered)>,
     /// The kind of each workload of the inventory.
     kind_of_workload: Vec<usize>,
+    /// To find workloads of pods that nobody saw.
+    by_name: Workloads<'a>,
 }
 
 impl<'a> Building<'a> {
@@ -53,14 +64,15 @@ impl<'a> Building<'a> {
             inventory,
             kinds,
             kind_of_workload,
+            by_name: Workloads::of(inventory),
         }
     }
 
-    fn add(&mut self, kind: usize, key: ObjectKey, labels: impl FnOnce() -> Labels, row: RowId) {
-        let (_, members) = self.kinds[kind]
-            .1
-            .entry(key)
-            .or_insert_with(|| (labels(), Vec::new()));
+    fn add(&mut self, kind: usize, key: ObjectKey, facts: impl FnOnce() -> Facts, row: RowId) {
+        let (_, _, members) = self.kinds[kind].1.entry(key).or_insert_with(|| {
+            let (labels, created) = facts();
+            (labels, created.unwrap_or(Timestamp::MIN), Vec::new())
+        });
         // A selector and a controller may name the same workload.
         if members.last() != Some(&row) {
             members.push(row);
@@ -75,37 +87,41 @@ impl<'a> Building<'a> {
         exporters: &Exporters<'_>,
     ) {
         let inventory = self.inventory;
-        if matches!(facts.standing, Standing::Held | Standing::Nobody)
+        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign)
             && let Some(node) = node_of(&facts.row, pod, inventory, exporters)
         {
             let name = Arc::clone(&node);
-            self.add(
-                NODES,
-                (None, node),
-                || labels_of(&inventory.nodes, &name),
-                id,
-            );
+            let of_node = || facts_of(&inventory.nodes, &name);
+            self.add(NODES, (None, node), of_node, id);
         }
-        let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) else {
+        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, &facts.row.owner)
+        else {
             return;
         };
-        let Owner {
-            namespace,
-            pod: name,
-            ..
-        } = owner;
-        let pod_labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
-        self.add(
-            PODS,
-            (Some(Arc::clone(namespace)), Arc::clone(name)),
-            pod_labels,
-            id,
-        );
-        let labels = || labels_of(&inventory.namespaces, namespace);
-        self.add(NAMESPACES, (None, Arc::clone(namespace)), labels, id);
-        for index in pod.map_or(&[][..], |pod| &pod.owners) {
+        let namespace = &owner.namespace;
+        if facts.standing == Standing::Held {
+            let of_pod = || (pod.map(|pod| pod.labels.clone()).unwrap_or_default(), None);
+            let key = (Some(Arc::clone(namespace)), Arc::clone(&owner.pod));
+            self.add(PODS, key, of_pod, id);
+        }
+        if inventory.authority == Authority::Series || known(&inventory.namespaces, namespace) {
+            let of_namespace = || facts_of(&inventory.namespaces, namespace);
+            self.add(NAMESPACES, (None, Arc::clone(namespace)), of_namespace, id);
+        }
+        self.place_workloads(id, owner, pod);
+    }
+
+    /// Puts a row to the workloads of its pod: those that its controllers are,
+    /// else those that its name speaks of.
+    fn place_workloads(&mut self, id: RowId, owner: &Owner, pod: Option<&Pod>) {
+        let by_name = match pod {
+            Some(_) => Vec::new(),
+            None => self.by_name.of_pod(&owner.namespace, &owner.pod),
+        };
+        for index in pod.map_or(by_name.as_slice(), |pod| &pod.owners) {
             let index = *index as usize;
-            let workload = inventory
+            let workload = self
+                .inventory
                 .workloads
                 .get(index)
                 .zip(self.kind_of_workload.get(index).copied());
@@ -114,18 +130,21 @@ impl<'a> Building<'a> {
                     Some(Arc::clone(&workload.namespace)),
                     Arc::clone(&workload.name),
                 );
-                self.add(kind, key, || workload.labels.clone(), id);
+                let of_workload = || (workload.labels.clone(), workload.created);
+                self.add(kind, key, of_workload, id);
             }
         }
     }
 
     pub(super) fn finish(self) -> Vec<KindTable> {
         let table = |(kind, objects): (ObjectKind, Gathered)| {
-            let object = |((namespace, name), (labels, members))| Object {
+            let object = |((namespace, name), (labels, created, members))| Object {
                 namespace,
                 name,
                 labels,
                 members,
+                created,
+                unseen: Vec::new(),
             };
             let mut objects: Vec<Object> = objects.into_iter().map(object).collect();
             objects.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -137,8 +156,19 @@ impl<'a> Building<'a> {
     }
 }
 
-/// The labels of a cluster-scoped object, out of a list sorted by name.
-fn labels_of(objects: &[ClusterObject], name: &str) -> Labels {
-    let found = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
-    found.map_or_else(|_| Labels::default(), |index| objects[index].labels.clone())
+/// The place of a cluster-scoped object in a list sorted by name.
+fn place_of(objects: &[ClusterObject], name: &str) -> Option<usize> {
+    objects
+        .binary_search_by(|object| object.name.as_ref().cmp(name))
+        .ok()
+}
+
+fn known(objects: &[ClusterObject], name: &str) -> bool {
+    place_of(objects, name).is_some()
+}
+
+fn facts_of(objects: &[ClusterObject], name: &str) -> Facts {
+    place_of(objects, name).map_or_else(Facts::default, |index| {
+        (objects[index].labels.clone(), objects[index].created)
+    })
 }

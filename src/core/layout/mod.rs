@@ -6,8 +6,11 @@
 //! replica.
 
 mod claim;
+mod evidence;
 mod exporters;
 mod gather;
+mod names;
+mod unseen;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,8 +21,7 @@ use super::labels::Labels;
 use super::policy::MigWeight;
 use super::store::Row;
 use super::time::Timestamp;
-use claim::standing;
-use exporters::Exporters;
+use claim::Claims;
 use gather::Building;
 
 /// What became of a row's claim to an owner.
@@ -29,12 +31,14 @@ pub enum Standing {
     Held,
     /// Nobody holds it (or only the exporter's own labels stand on it).
     Nobody,
-    /// The pod is finished, terminating or not known any more: its readings
-    /// count for the device and the cluster, not for any pod, workload,
-    /// namespace or node.
+    /// The pod is finished, terminating or not known any more: its readings of
+    /// the past count for groups (workload, namespace, node, cluster), not for
+    /// any pod.
     Gone,
     /// The pod runs on another node than the series says: nobody's reading.
     Conflict,
+    /// The series is of another cluster, whose pods may have the names of ours.
+    Foreign,
 }
 
 /// What is known of a row apart from its readings.
@@ -50,10 +54,11 @@ pub struct RowFacts {
     pub standing: Standing,
     /// Whether the device is a MIG instance.
     pub is_mig: bool,
-    /// How long after its newest sample its value is served, milliseconds.
-    pub lasting_ms: i64,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
+    /// When the containers of the pod that holds it came to run; `None` where
+    /// that is not known.
+    pub running_since: Option<Timestamp>,
     /// Weight in means.
     pub weight: f64,
 }
@@ -69,6 +74,19 @@ pub struct Object {
     pub labels: Labels,
     /// Its rows, in the order of their devices.
     pub members: Vec<RowId>,
+    /// When it was created; readings before that are not its own.
+    pub created: Timestamp,
+    /// GPUs that its live pods request and of which none was seen.
+    pub unseen: Vec<Unseen>,
+}
+
+/// GPUs that a running pod requests and of which none was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// Since when the pod's containers run.
+    pub since: Timestamp,
+    /// How many.
+    pub count: u32,
 }
 
 /// All objects of one kind that have rows, by namespace and name.
@@ -115,6 +133,8 @@ pub struct LayoutSettings {
 pub struct Layout {
     tables: Vec<KindTable>,
     cluster: Vec<RowId>,
+    cluster_unseen: Vec<Unseen>,
+    several_clusters: Vec<Arc<str>>,
     facts: Vec<Option<RowFacts>>,
     /// Rank of each row's device: read far more often than the other facts.
     device_of: Vec<u32>,
@@ -129,38 +149,41 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Sorts rows to objects.
+    /// Sorts rows to objects. `newest` tells when a row was heard last.
     pub fn build<'a>(
         rows: impl Iterator<Item = (RowId, &'a Arc<Row>)>,
+        newest: impl Fn(RowId) -> Timestamp,
         inventory: Arc<Inventory>,
         settings: LayoutSettings,
     ) -> Self {
         let mut sorted: Vec<(RowId, &Arc<Row>)> = rows.collect();
         sorted.sort_by(|(_, a), (_, b)| (&a.device, &a.owner).cmp(&(&b.device, &b.owner)));
-        let exporters = Exporters::among(sorted.iter().map(|(_, row)| *row));
+        let claims = Claims::of(&sorted, &inventory);
         let mut building = Building::new(&inventory);
         let mut layout = Self::default();
         for (id, row) in sorted {
             let device = layout.rank(row);
-            let (standing, pod) = standing(row, &inventory, &exporters);
+            let (standing, pod) = claims.standing(row, newest(id));
             let facts = RowFacts {
                 id,
                 row: Arc::clone(row),
                 device,
                 standing,
                 is_mig: row.device.is_mig(),
-                lasting_ms: row.lasting_ms,
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
+                running_since: pod.and_then(|pod| pod.running_since),
                 weight: match settings.mig_weight {
                     MigWeight::Equal => 1.0,
                     MigWeight::Slices => f64::from(row.device.slices()),
                 },
             };
-            building.place(id, &facts, pod, &exporters);
+            building.place(id, &facts, pod, &claims.exporters);
             layout.keep(id, facts);
         }
         layout.tables = building.finish();
+        layout.several_clusters = claims.several_clusters();
         layout.find_instances();
+        layout.add_unseen(&inventory);
         layout.inventory = inventory;
         layout
     }
@@ -180,7 +203,7 @@ impl Layout {
     }
 
     fn keep(&mut self, id: RowId, facts: RowFacts) {
-        if facts.standing != Standing::Conflict {
+        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
             self.cluster.push(id);
         }
         if let Some(rows) = self.devices.last_mut() {
@@ -266,6 +289,18 @@ impl Layout {
     #[must_use]
     pub fn cluster(&self) -> &[RowId] {
         &self.cluster
+    }
+
+    /// The clusters that series name, where they name several.
+    #[must_use]
+    pub fn several_clusters(&self) -> &[Arc<str>] {
+        &self.several_clusters
+    }
+
+    /// GPUs that live pods request and of which none was seen.
+    #[must_use]
+    pub fn cluster_unseen(&self) -> &[Unseen] {
+        &self.cluster_unseen
     }
 
     /// The rows of a device.

@@ -1,19 +1,21 @@
-//! Samples into instants.
+//! Samples into cells.
 
 use std::collections::HashSet;
 
 use super::super::batch::Sample;
 use super::super::grid::{Reading, RowId};
 use super::super::original::{Contribution, STEP_MS as ORIGINAL_STEP_MS};
-use super::super::ring;
 use super::super::signal::{SignalId, Unit};
 use super::super::time::Timestamp;
-use super::super::timing::ASSUMED;
 use super::super::validity;
 use super::{Applied, Series, SeriesId, Store};
 
 /// A sample this far ahead of our clock is no skew but a mistake.
 const FUTURE_MS: i64 = 120_000;
+
+/// Of so many series of a batch one is asked for the exporter's interval once
+/// there are more than this: the evidence comes from the whole answer.
+const EVIDENCE_SERIES: usize = 256;
 
 impl Store {
     /// Takes raw samples of a series, in any order, known ones among them.
@@ -22,97 +24,142 @@ impl Store {
         let Some(Some(series)) = self.series.get(id.0 as usize) else {
             return applied;
         };
-        let fresh_ms = self.fresh_ms(series.job);
-        let floor = now.millis() - self.retain_ms - fresh_ms;
-        let Some(first) = self.merge(id, samples, floor, now, &mut applied) else {
-            return applied;
-        };
-        self.observe_rhythm(id, first);
-        self.observe_percent(id, first);
-        self.write_instants(id, first, fresh_ms, floor);
-        self.write_original(id, first, fresh_ms);
-        let capacity = self.ring_capacity(id, fresh_ms);
-        let scratch = std::mem::take(&mut self.scratch);
-        if let Some(series) = self.series[id.0 as usize].as_mut() {
-            series.ring.replace(&scratch, capacity);
-            series.written_fresh_ms = fresh_ms;
+        let target = series.target;
+        if samples.is_sorted_by_key(|sample| sample.at) {
+            self.take_all(id, samples, now, &mut applied);
+        } else {
+            let mut sorted = samples.to_vec();
+            sorted.sort_by_key(|sample| sample.at);
+            self.take_all(id, &sorted, now, &mut applied);
         }
-        self.scratch = scratch;
+        let bounds = (now.millis() - self.retain_ms, now.millis() + FUTURE_MS);
+        let usable = |sample: &Sample| (bounds.0..=bounds.1).contains(&sample.at.millis());
+        if samples.iter().all(usable) {
+            self.targets.take(target, samples);
+        }
+        self.hear(id, samples.iter().copied().filter(usable));
         applied
     }
 
-    /// Late samples within F find their neighbours in the ring.
-    fn ring_capacity(&self, id: SeriesId, fresh_ms: i64) -> usize {
-        let scrape_ms = self.series[id.0 as usize]
-            .as_ref()
-            .map_or(ASSUMED.scrape_ms, |series| {
-                self.jobs[usize::from(series.job)].timing.scrape_ms
-            });
-        let scrapes = (fresh_ms + scrape_ms - 1) / scrape_ms.max(1);
-        usize::try_from(scrapes).unwrap_or(0).clamp(1, 126) + 2
+    /// Takes only the times of a series' samples, oldest first: they show how
+    /// often its target is scraped, and when its readings moved.
+    pub fn learn_times(&mut self, id: SeriesId, samples: &[Sample]) {
+        if let Some(Some(series)) = self.series.get(id.0 as usize)
+            && samples.is_sorted_by_key(|sample| sample.at)
+        {
+            self.targets.take(series.target, samples);
+            if let Some(movement) = self.targets.movement(series.target) {
+                for pair in samples.windows(2) {
+                    if pair[0].value.to_bits() != pair[1].value.to_bits() {
+                        movement.moved(series.signal, pair[1].at);
+                    }
+                }
+            }
+        }
     }
 
-    /// Fills `scratch` with the series' kept samples and the new ones, sorted.
-    /// Returns the time of the oldest new one.
-    fn merge(
+    /// Samples in the order of time.
+    fn take_all(
         &mut self,
         id: SeriesId,
         samples: &[Sample],
-        floor: i64,
         now: Timestamp,
         applied: &mut Applied,
-    ) -> Option<Timestamp> {
-        let series = self.series[id.0 as usize].as_ref()?;
-        let newest_kept = series.ring.newest().map(|sample| sample.at);
-        let is_known = |at| newest_kept.is_some_and(|newest| at <= newest) && series.ring.knows(at);
-        self.scratch.clear();
-        self.scratch.extend(series.ring.iter());
-        let mut first: Option<Timestamp> = None;
+    ) {
+        let floor = now.millis() - self.retain_ms;
+        let stride = (self.series.len() / self.signals.len().max(1) / EVIDENCE_SERIES).max(1);
+        let is_evidence = (id.0 as usize).is_multiple_of(stride);
         for sample in samples {
+            let Some(series) = self.series[id.0 as usize].as_ref() else {
+                return;
+            };
             if sample.at.millis() <= floor {
                 applied.too_old += 1;
             } else if sample.at.millis() > now.millis() + FUTURE_MS {
                 applied.future += 1;
-            } else if is_known(sample.at)
-                || self
-                    .scratch
-                    .iter()
-                    .rev()
-                    .take(4)
-                    .any(|seen| seen.at == sample.at)
-            {
-                applied.repeated += 1;
+            } else if sample.at <= series.newest.at {
+                let late = self.write(id, *sample);
+                applied.count(late, self.value(id, *sample).is_some());
             } else {
-                let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
-                match validity::reading(series.unit, sample.value, ratio) {
-                    Some(_) => applied.accepted += 1,
-                    None => applied.invalid += 1,
-                }
-                self.scratch.push(*sample);
-                first = Some(first.map_or(sample.at, |first| first.min(sample.at)));
+                self.observe_percent(id, *sample);
+                self.write(id, *sample);
+                let is_reading = self.value(id, *sample).is_some();
+                applied.count(true, is_reading);
+                self.succeed(id, *sample, (is_reading, is_evidence));
             }
         }
-        if first.is_some() && !self.scratch.is_sorted_by_key(|sample| sample.at) {
-            self.scratch.sort_by_key(|sample| sample.at);
-            self.scratch.dedup_by_key(|sample| sample.at);
-        }
-        first
     }
 
-    /// Hands what the samples show of the job's intervals to its judge.
-    /// Framebuffer readings rarely change and would only tell of long ones.
-    fn observe_rhythm(&mut self, id: SeriesId, first: Timestamp) {
-        if let Some(series) = self.series[id.0 as usize].as_ref()
+    /// The reading that a sample of a series stands for.
+    fn value(&self, id: SeriesId, sample: Sample) -> Option<f64> {
+        let series = self.series[id.0 as usize].as_ref()?;
+        let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
+        validity::reading(series.unit, sample.value, ratio)
+    }
+
+    /// Puts a sample into its cell; whether that changed anything.
+    fn write(&mut self, id: SeriesId, sample: Sample) -> bool {
+        let value = self.value(id, sample).unwrap_or(f64::NAN);
+        let Some(series) = self.series[id.0 as usize].as_ref() else {
+            return false;
+        };
+        let reading = Reading {
+            value,
+            at: sample.at,
+        };
+        let (step_ms, rows) = (self.step_ms, self.rows.len());
+        self.signals
+            .get_mut(series.signal.index())
+            .is_some_and(|columns| columns.put(series.row, reading, step_ms, rows, series.feed))
+    }
+
+    /// A sample follows the newest of its series.
+    fn succeed(&mut self, id: SeriesId, sample: Sample, (is_reading, is_evidence): (bool, bool)) {
+        self.write_original(id, sample);
+        let Some(series) = self.series[id.0 as usize].as_mut() else {
+            return;
+        };
+        if is_reading && series.unit == Unit::Percent {
+            self.targets.report(series.target, series.signal, sample.at);
+            if sample.value > 0.0 {
+                self.targets.busy(series.target, sample.at);
+            }
+        }
+        let first = series.newest.at == Timestamp::MIN;
+        let changed = series.newest.value.to_bits() != sample.value.to_bits();
+        series.newest = sample;
+        if first || !changed {
+            return;
+        }
+        let distance_ms = sample.at.millis() - series.changed.millis();
+        series.changed = sample.at;
+        if let Some(movement) = self.targets.movement(series.target) {
+            movement.moved(series.signal, sample.at);
+        }
+        // Framebuffer readings rarely change and would only tell of long ones.
+        if is_evidence
             && series.unit != Unit::Mebibytes
+            && let Some(renewals) = self.targets.renewals(series.target)
         {
-            let job = &mut self.jobs[usize::from(series.job)];
-            job.rhythm.observe(&self.scratch, first);
+            renewals.observe(distance_ms);
+        }
+    }
+
+    /// Keeps when the row was heard.
+    fn hear(&mut self, id: SeriesId, samples: impl Iterator<Item = Sample>) {
+        let row = self.series[id.0 as usize].as_ref().map(|series| series.row);
+        let Some(heard) = row.and_then(|row| self.heard.get_mut(row.0 as usize)) else {
+            return;
+        };
+        for sample in samples {
+            heard.first = heard.first.min(sample.at);
+            heard.newest = heard.newest.max(sample.at);
         }
     }
 
     /// Judges whether the job's percent fields are ratios; a changed verdict
     /// rescales what was already written.
-    fn observe_percent(&mut self, id: SeriesId, first: Timestamp) {
+    fn observe_percent(&mut self, id: SeriesId, sample: Sample) {
         let Some(series) = self.series[id.0 as usize].as_ref() else {
             return;
         };
@@ -121,14 +168,7 @@ impl Store {
         }
         let job_id = series.job;
         let job = &mut self.jobs[usize::from(job_id)];
-        for sample in self
-            .scratch
-            .iter()
-            .rev()
-            .take_while(|sample| sample.at >= first)
-        {
-            job.evidence.observe(sample.value);
-        }
+        job.evidence.observe(sample.value);
         let verdict = job.evidence.is_ratio();
         if verdict == job.percent_as_ratio {
             return;
@@ -150,146 +190,51 @@ impl Store {
         }
     }
 
-    /// Writes the readings of all instants that the samples from `first` on
-    /// can touch.
-    fn write_instants(&mut self, id: SeriesId, first: Timestamp, fresh_ms: i64, floor: i64) {
-        let Some(series) = self.series[id.0 as usize].as_ref() else {
-            return;
-        };
-        let Some(last) = self.scratch.last() else {
-            return;
-        };
-        let step = self.step_ms;
-        let from = first.millis().max(floor);
-        let start = from.div_euclid(step) + i64::from(from.rem_euclid(step) != 0);
-        let end = (last.at.millis() + fresh_ms - 1).div_euclid(step);
-        let (row, signal) = (series.row, series.signal);
-        let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
-        let alone = series.alone;
-        let mut upto = self.scratch.len();
-        for index in (start..=end).rev() {
-            let instant = Timestamp::from_millis(index * step);
-            while upto > 0 && self.scratch[upto - 1].at > instant {
-                upto -= 1;
-            }
-            let own = self.scratch[..upto].last().and_then(|sample| {
-                let fresh = sample.at.millis() > instant.millis() - fresh_ms;
-                let value = validity::reading(series.unit, sample.value, ratio)?;
-                fresh.then_some(Reading {
-                    value,
-                    at: sample.at,
-                })
-            });
-            let reading = if alone {
-                own
-            } else {
-                self.best_of_row(id, row, signal, index, own)
-            };
-            let rows = self.rows.len();
-            if let Some(columns) = self.signals.get_mut(signal.index()) {
-                columns.set(row, index, step, reading, rows);
-            }
-        }
-    }
-
-    /// The reading that counts for a row fed by several series: the one it has
-    /// (unless that was this series' own, now overtaken), this series' and what
-    /// its siblings still remember.
-    fn best_of_row(
-        &self,
-        id: SeriesId,
-        row_id: RowId,
-        signal: SignalId,
-        index: i64,
-        own: Option<Reading>,
-    ) -> Option<Reading> {
-        let step = self.step_ms;
-        let instant = Timestamp::from_millis(index * step);
-        let mut best = own;
-        let mut consider = |reading: Option<Reading>| {
-            best = match (best, reading) {
-                (Some(best), Some(reading)) => Some(best.better(reading)),
-                (best, reading) => best.or(reading),
-            };
-        };
-        let written = self
-            .signals
-            .get(signal.index())
-            .and_then(|columns| columns.get(row_id, index, step));
-        // Our own older reading must not outlive an invalid newer sample.
-        let overtaken = own.is_none() && written.is_some_and(|written| self.wrote(id, written));
-        if !overtaken {
-            consider(written);
-        }
-        if let Some(row) = &self.rows[row_id.0 as usize] {
-            for other in row.series.iter().filter(|other| **other != id) {
-                let Some(series) = &self.series[other.0 as usize] else {
-                    continue;
-                };
-                if series.signal != signal {
-                    continue;
-                }
-                let job = &self.jobs[usize::from(series.job)];
-                let sample = series.ring.reading(instant, self.fresh_ms(series.job));
-                consider(sample.and_then(|sample| {
-                    let value = validity::reading(series.unit, sample.value, job.percent_as_ratio)?;
-                    Some(Reading {
-                        value,
-                        at: sample.at,
-                    })
-                }));
-            }
-        }
-        best
-    }
-
-    /// Whether a reading is one of the series whose samples are at hand. A
-    /// sibling's of the same time and value is found in the sibling's ring.
-    fn wrote(&self, id: SeriesId, written: Reading) -> bool {
-        let Some(series) = self.series[id.0 as usize].as_ref() else {
-            return false;
-        };
-        let ratio = self.jobs[usize::from(series.job)].percent_as_ratio;
-        self.scratch.iter().any(|sample| {
-            sample.at == written.at
-                && validity::reading(series.unit, sample.value, ratio) == Some(written.value)
-        })
-    }
-
-    /// Keeps the original exporter's number in step. It is kept in the unit of
-    /// the series: whether that is percent may turn out later.
-    fn write_original(&mut self, id: SeriesId, first: Timestamp, fresh_ms: i64) {
-        let Some(series) = self.series[id.0 as usize].as_ref() else {
-            return;
-        };
-        let Some(last) = self.scratch.last() else {
+    /// Keeps the original exporter's number in step: at its instants the sample
+    /// counts from now on, where the one before it counted or none did. It is
+    /// kept in the unit of the series: whether that is percent may turn out
+    /// later.
+    fn write_original(&mut self, id: SeriesId, sample: Sample) {
+        let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
         };
         if series.signal != SignalId::MEM_COPY_UTIL {
             return;
         }
+        let timing = self.targets.timing_of(series.target);
+        let fresh_ms = self.targets.fresh_ms(series.target);
         let job = &mut self.jobs[usize::from(series.job)];
-        let lasting_ms = job.timing.lasting_ms(fresh_ms, ORIGINAL_STEP_MS);
+        let lasting_ms = timing.lasting_ms(fresh_ms, ORIGINAL_STEP_MS);
         let limit = if job.percent_as_ratio { 1.0 } else { 100.0 };
-        let step = ORIGINAL_STEP_MS;
-        let start = (first.millis() - 1).div_euclid(step) + 1;
-        let end = (last.at.millis() + fresh_ms - 1).div_euclid(step);
-        let valid = |sample: Option<Sample>| {
-            let sample = sample?;
-            let value = validity::reading(series.unit, sample.value, false)?;
+        let unit = series.unit;
+        let contribution = |sample: Sample| {
+            let value = validity::reading(unit, sample.value, false)?;
             Some(Contribution {
                 value: value.min(limit),
                 at: sample.at,
                 fresh_until: Timestamp::from_millis(sample.at.millis() + lasting_ms),
             })
         };
+        let (before, before_fresh_ms) = (series.newest, series.fresh_ms);
+        series.fresh_ms = fresh_ms;
+        let step = ORIGINAL_STEP_MS;
+        let start = (sample.at.millis() - 1).div_euclid(step) + 1;
+        let end = (sample.at.millis() + fresh_ms - 1).div_euclid(step);
+        let held = |index: i64| before.at.millis() > index * step - before_fresh_ms;
         for index in start..=end {
-            let instant = Timestamp::from_millis(index * step);
-            let written = series.written_fresh_ms;
-            let before = valid(series.ring.reading(instant, written));
-            let reading = ring::reading(self.scratch.iter().rev(), instant, fresh_ms);
-            let after = valid(reading);
-            job.original.exchange(index, before, after);
+            let overtaken = held(index).then(|| contribution(before)).flatten();
+            job.original
+                .exchange(index, overtaken, contribution(sample));
+        }
+    }
+}
+
+impl Applied {
+    fn count(&mut self, new: bool, valid: bool) {
+        match (new, valid) {
+            (false, _) => self.repeated += 1,
+            (true, true) => self.accepted += 1,
+            (true, false) => self.invalid += 1,
         }
     }
 }

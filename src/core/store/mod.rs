@@ -1,15 +1,15 @@
-//! All readings of the retained past, updated by batches of raw samples.
+//! All samples of the retained past, updated by batches.
 //!
 //! A *series* is what Prometheus has; a *row* is a device as held by one owner.
 //! Several series may feed one row (replicas, second jobs, sharing): the newest
-//! reading counts, of equally new ones the larger. A sample is written into the
-//! instants it counts for as soon as it is seen: from the first instant at or
-//! after it up to the next sample or the freshness bound F.
+//! reading counts, of equally new ones the larger. Each sample is written once,
+//! into the cell of the first instant that is not before it; how long it counts
+//! from there on is for the reader to say, because that depends on what the
+//! target's cadence and lateness are by then.
 //!
-//! Memory: a series keeps its newest `ceil(F / S) + 2` raw samples of 16 bytes;
-//! a row keeps 12 bytes an instant and signal for the retained window. With
-//! S = I = 15 s and five minutes that is 80 + 240 bytes a device and signal,
-//! beside some 200 bytes of bookkeeping and the labels (once a row).
+//! Memory: a row keeps 12 bytes an instant and signal for the retained window,
+//! with S = I = 15 s and five minutes some 350 bytes a device and signal, beside
+//! some 150 bytes of bookkeeping a series and the labels (once a row).
 //!
 //! Nothing here allocates per sample once the series are known.
 
@@ -17,14 +17,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Sample;
-use super::grid::{Columns, RowId};
+use super::grid::{Columns, Feed, RowId};
 use super::labels::Labels;
 use super::original::Original;
-use super::rhythm::Rhythm;
-use super::ring::Ring;
 use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
-use super::timing::{ASSUMED, Overrides, Timing};
+use super::targets::{JobId, TargetId, Targets};
+use super::time::Timestamp;
+use super::timing::{ASSUMED, Overrides};
 use super::validity::PercentEvidence;
 
 mod apply;
@@ -36,9 +36,6 @@ use told::Told;
 /// Index of a series in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesId(u32);
-
-/// Index of a scrape job.
-type JobId = u16;
 
 /// More jobs than this share one judgement: intervals are judged job by job,
 /// and a cluster has a handful that scrape GPUs.
@@ -61,10 +58,29 @@ pub struct Row {
     pub nodes: Vec<NodeName>,
     /// The labels of its series; where they differ the smaller value.
     pub labels: Arc<Labels>,
-    /// How long after its newest sample its value is served, milliseconds: the
-    /// shortest of the jobs that feed it.
-    pub lasting_ms: i64,
+    /// The cluster that its series name; `None` where they name none or differ.
+    pub cluster: Option<Arc<str>>,
+    /// Whether its series may be one process' share of the device.
+    pub per_process: bool,
+    /// The targets that feed it, each once.
+    pub targets: Vec<TargetId>,
     series: Vec<SeriesId>,
+}
+
+/// When a row was heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// Its first sample that is known.
+    pub first: Timestamp,
+    /// Its newest sample.
+    pub newest: Timestamp,
+}
+
+impl Heard {
+    const NEVER: Self = Self {
+        first: Timestamp::MAX,
+        newest: Timestamp::MIN,
+    };
 }
 
 #[derive(Debug)]
@@ -73,22 +89,27 @@ struct Series {
     unit: Unit,
     row: RowId,
     job: JobId,
+    target: TargetId,
     told: Arc<Told>,
-    /// Whether no other series feeds the same row with the same signal.
-    alone: bool,
-    ring: Ring,
-    /// F as it was when its samples were last written, milliseconds.
-    written_fresh_ms: i64,
+    feed: Feed,
+    newest: Sample,
+    /// When its value last changed.
+    changed: Timestamp,
+    /// F as it was when its newest sample was taken, milliseconds.
+    fresh_ms: i64,
 }
+
+/// No sample yet.
+const NO_SAMPLE: Sample = Sample {
+    at: Timestamp::MIN,
+    value: f64::NAN,
+};
 
 /// A scrape job and what was found out about it.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its name.
     pub name: Arc<str>,
-    /// Its intervals, as believed now.
-    pub timing: Timing,
-    rhythm: Rhythm,
     /// Whether its percent fields arrive as 0–1.
     pub percent_as_ratio: bool,
     evidence: PercentEvidence,
@@ -99,23 +120,14 @@ pub struct Job {
 }
 
 impl Job {
-    fn new(name: Arc<str>, overrides: Overrides, percent_as_ratio: Option<bool>) -> Self {
-        let rhythm = Rhythm::new(overrides);
+    fn new(name: Arc<str>, percent_as_ratio: Option<bool>) -> Self {
         Self {
             name,
-            timing: rhythm.timing(),
-            rhythm,
             percent_as_ratio: percent_as_ratio.unwrap_or(false),
             evidence: PercentEvidence::default(),
             original: Original::default(),
             series: 0,
         }
-    }
-
-    /// Whether its intervals are known.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.rhythm.is_settled()
     }
 }
 
@@ -149,19 +161,22 @@ impl std::ops::AddAssign for Applied {
 pub struct Store {
     step_ms: i64,
     retain_ms: i64,
-    fresh_override_ms: Option<i64>,
     percent_as_ratio: Option<bool>,
     rows: Vec<Option<Arc<Row>>>,
+    heard: Vec<Heard>,
     free_rows: Vec<RowId>,
     row_ids: HashMap<(Device, Option<Owner>), RowId>,
     series: Vec<Option<Series>>,
     free_series: Vec<SeriesId>,
     jobs: Vec<Job>,
+    targets: Targets,
     signals: Vec<Columns>,
-    overrides: Overrides,
+    /// How many series each signal has.
+    series_of: Vec<usize>,
+    /// Before this time nothing is kept.
+    oldest: Timestamp,
     /// Counts changes of the set of rows.
     generation: u64,
-    scratch: Vec<Sample>,
 }
 
 /// What the store is told once.
@@ -169,8 +184,6 @@ pub struct Store {
 pub struct StoreSettings {
     /// How far back readings are kept, milliseconds.
     pub retain_ms: i64,
-    /// F, if set.
-    pub fresh_ms: Option<i64>,
     /// Whether percent fields are ratios, if set.
     pub percent_as_ratio: Option<bool>,
     /// How many signals are polled.
@@ -184,20 +197,21 @@ impl Store {
     #[must_use]
     pub fn new(settings: StoreSettings) -> Self {
         Self {
-            step_ms: ASSUMED.step_ms(),
+            step_ms: ASSUMED.cadence_ms(),
             retain_ms: settings.retain_ms,
-            fresh_override_ms: settings.fresh_ms,
             percent_as_ratio: settings.percent_as_ratio,
             rows: Vec::new(),
+            heard: Vec::new(),
             free_rows: Vec::new(),
             row_ids: HashMap::new(),
             series: Vec::new(),
             free_series: Vec::new(),
             jobs: Vec::new(),
+            targets: Targets::new(settings.overrides),
             signals: vec![Columns::default(); settings.signals],
-            overrides: settings.overrides,
+            series_of: vec![0; settings.signals],
+            oldest: Timestamp::MIN,
             generation: 0,
-            scratch: Vec::new(),
         }
     }
 
@@ -205,19 +219,25 @@ impl Store {
     /// the id returned.
     pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(&info.job);
+        let target = self.targets.register(job, &info.source, &info.instance);
         let told = self.told(info);
-        let row = self.row(info, &told, job);
+        let row = self.row(info, &told, target);
         let series = Series {
             signal: info.signal,
             unit: info.unit,
             row,
             job,
+            target,
             told,
-            alone: true,
-            ring: Ring::default(),
-            written_fresh_ms: 0,
+            feed: Feed::Alone,
+            newest: NO_SAMPLE,
+            changed: Timestamp::MIN,
+            fresh_ms: 0,
         };
         self.jobs[usize::from(job)].series += 1;
+        if let Some(count) = self.series_of.get_mut(info.signal.index()) {
+            *count += 1;
+        }
         let id = if let Some(id) = self.free_series.pop() {
             self.series[id.0 as usize] = Some(series);
             id
@@ -225,12 +245,27 @@ impl Store {
             self.series.push(Some(series));
             SeriesId(index32(self.series.len() - 1))
         };
-        if let Some(row) = self.rows[row.0 as usize].as_mut() {
-            Arc::make_mut(row).series.push(id);
-        }
+        self.join(row, id);
         self.count_siblings(row);
-        self.refresh(row);
         id
+    }
+
+    /// A series feeds a row from now on.
+    fn join(&mut self, row: RowId, id: SeriesId) {
+        let Some(row) = self.rows[row.0 as usize].as_mut() else {
+            return;
+        };
+        let row = Arc::make_mut(row);
+        row.series.push(id);
+        let of = |id: &SeriesId| {
+            let series = self.series.get(id.0 as usize)?.as_ref()?;
+            Some((Arc::as_ptr(&series.told), series.target))
+        };
+        // The signals of a device mostly say the same.
+        let repeats = row.series.len() > 1 && row.series.first().and_then(of) == of(&id);
+        if !repeats && row.retell(&self.series) {
+            self.generation += 1;
+        }
     }
 
     /// Notes for each series of a row whether it is the only one of its signal.
@@ -246,7 +281,12 @@ impl Store {
         let signals: Vec<_> = row.series.iter().map(signal_of).collect();
         for (id, signal) in row.series.iter().zip(&signals) {
             if let Some(series) = self.series[id.0 as usize].as_mut() {
-                series.alone = signals.iter().filter(|other| *other == signal).count() == 1;
+                let feeding = signals.iter().filter(|other| *other == signal).count();
+                series.feed = if feeding == 1 {
+                    Feed::Alone
+                } else {
+                    Feed::Shared
+                };
             }
         }
     }
@@ -256,11 +296,13 @@ impl Store {
         let live = |job: &Job| job.series > 0 && job.name == *name;
         let known = self.jobs.iter().position(live);
         let index = known.unwrap_or_else(|| {
-            let job = Job::new(Arc::clone(name), self.overrides, self.percent_as_ratio);
+            let job = Job::new(Arc::clone(name), self.percent_as_ratio);
             let vacant = self.jobs.iter().position(|job| job.series == 0);
             match vacant {
                 Some(index) => {
                     self.jobs[index] = job;
+                    self.targets
+                        .forget_job(JobId::try_from(index).unwrap_or(JobId::MAX));
                     index
                 }
                 None if self.jobs.len() < MOST_JOBS => {
@@ -273,67 +315,24 @@ impl Store {
         JobId::try_from(index).unwrap_or(JobId::MAX)
     }
 
-    /// Puts right how long a row's value is served: the shortest of the jobs that
-    /// feed it, so that nothing is believed longer than any of them allows.
-    fn refresh(&mut self, id: RowId) {
-        let Some(row) = self.rows[id.0 as usize].as_ref() else {
-            return;
-        };
-        let jobs = row
-            .series
-            .iter()
-            .filter_map(|id| Some(self.series[id.0 as usize].as_ref()?.job));
-        let shortest = jobs.map(|job| self.lasting_ms(job)).min();
-        if let (Some(lasting_ms), Some(row)) = (shortest, self.rows[id.0 as usize].as_mut())
-            && row.lasting_ms != lasting_ms
-        {
-            Arc::make_mut(row).lasting_ms = lasting_ms;
-            self.generation += 1;
-        }
-    }
-
-    fn row(&mut self, info: &SeriesInfo, told: &Told, job: JobId) -> RowId {
+    fn row(&mut self, info: &SeriesInfo, told: &Told, target: TargetId) -> RowId {
         let key = (info.device.clone(), info.owner.clone());
         if let Some(id) = self.row_ids.get(&key) {
-            let id = *id;
-            if let Some(row) = self.rows[id.0 as usize].as_mut()
-                && Arc::make_mut(row).join(told)
-            {
-                self.generation += 1;
-            }
-            return id;
+            return *id;
         }
         self.generation += 1;
-        let row = Arc::new(Row {
-            device: info.device.clone(),
-            owner: info.owner.clone(),
-            scheme: info.scheme,
-            proven: info.proven,
-            suspect: info.suspect,
-            nodes: info.nodes.clone(),
-            labels: Arc::clone(&told.labels),
-            lasting_ms: self.lasting_ms(job),
-            series: Vec::new(),
-        });
+        let row = Arc::new(told.row(info, target));
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
+            self.heard[id.0 as usize] = Heard::NEVER;
             id
         } else {
             self.rows.push(Some(row));
+            self.heard.push(Heard::NEVER);
             RowId(index32(self.rows.len() - 1))
         };
         self.row_ids.insert(key, id);
         id
-    }
-
-    fn lasting_ms(&self, job: JobId) -> i64 {
-        let timing = self.jobs[usize::from(job)].timing;
-        timing.lasting_ms(self.fresh_ms(job), self.step_ms)
-    }
-
-    fn fresh_ms(&self, job: JobId) -> i64 {
-        let detected = self.jobs[usize::from(job)].timing.fresh_ms();
-        self.fresh_override_ms.unwrap_or(detected)
     }
 }
 

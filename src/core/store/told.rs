@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::super::labels::Labels;
 use super::super::series::{NodeName, Scheme, SeriesInfo};
-use super::{Row, Series, SeriesId, Store};
+use super::super::targets::TargetId;
+use super::{Row, Series, Store};
 
 /// What a series says beside whose reading it is; one copy for all signals of
 /// a device.
@@ -15,26 +16,37 @@ pub(super) struct Told {
     scheme: Option<Scheme>,
     proven: bool,
     suspect: bool,
+    per_process: bool,
     nodes: Vec<NodeName>,
+    cluster: Option<Arc<str>>,
     pub(super) labels: Arc<Labels>,
 }
 
 impl Told {
     fn is(&self, info: &SeriesInfo) -> bool {
-        (self.scheme, self.proven, self.suspect) == (info.scheme, info.proven, info.suspect)
+        (self.scheme, self.proven, self.suspect, self.per_process)
+            == (info.scheme, info.proven, info.suspect, info.per_process)
             && self.nodes == info.nodes
+            && self.cluster == info.cluster
             && *self.labels == info.labels
     }
-}
 
-/// What each of these series says.
-pub(super) fn of<'s>(
-    ids: &'s [SeriesId],
-    series: &'s [Option<Series>],
-) -> impl Iterator<Item = &'s Told> {
-    ids.iter()
-        .filter_map(|id| series.get(id.0 as usize)?.as_ref())
-        .map(|series| &*series.told)
+    /// A row of which this is all that is said.
+    pub(super) fn row(&self, info: &SeriesInfo, target: TargetId) -> Row {
+        Row {
+            device: info.device.clone(),
+            owner: info.owner.clone(),
+            scheme: self.scheme,
+            proven: self.proven,
+            suspect: self.suspect,
+            nodes: self.nodes.clone(),
+            labels: Arc::clone(&self.labels),
+            cluster: self.cluster.clone(),
+            per_process: self.per_process,
+            targets: vec![target],
+            series: Vec::new(),
+        }
+    }
 }
 
 impl Store {
@@ -54,7 +66,9 @@ impl Store {
                     scheme: info.scheme,
                     proven: info.proven,
                     suspect: info.suspect,
+                    per_process: info.per_process,
                     nodes: info.nodes.clone(),
+                    cluster: info.cluster.clone(),
                     labels: Arc::new(info.labels.clone()),
                 })
             },
@@ -64,66 +78,75 @@ impl Store {
 }
 
 impl Row {
-    /// Takes in what another series of the row says; whether that is new.
-    pub(super) fn join(&mut self, told: &Told) -> bool {
-        let before = (self.scheme, self.proven, self.suspect);
-        self.scheme = self.scheme.min(told.scheme).or(told.scheme);
-        self.proven |= told.proven;
-        self.suspect |= told.suspect;
-        let nodes = self.join_nodes(&told.nodes);
-        let labels = self.labels != told.labels && {
-            let merged = self.labels.merged(&told.labels);
-            let changed = merged != *self.labels;
-            if changed {
-                self.labels = Arc::new(merged);
-            }
-            changed
-        };
-        nodes || labels || before != (self.scheme, self.proven, self.suspect)
-    }
-
-    /// Each name once, by the best label that gives it.
-    fn join_nodes(&mut self, more: &[NodeName]) -> bool {
-        if self.nodes == more {
-            return false;
-        }
-        let mut all = [self.nodes.as_slice(), more].concat();
-        all.sort_unstable();
-        let mut nodes: Vec<NodeName> = Vec::with_capacity(all.len());
-        for node in all {
-            if !nodes.iter().any(|known| known.name == node.name) {
-                nodes.push(node);
-            }
-        }
-        let changed = nodes != self.nodes;
-        self.nodes = nodes;
-        changed
-    }
-
     /// Is what these series say, and no other; whether that makes a
     /// difference.
-    pub(super) fn retell<'t>(&mut self, mut told: impl Iterator<Item = &'t Told>) -> bool {
-        let Some(first) = told.next() else {
+    pub(super) fn retell(&mut self, series: &[Option<Series>]) -> bool {
+        let mut siblings: Vec<(&Arc<Told>, TargetId)> = Vec::new();
+        for sibling in self
+            .series
+            .iter()
+            .filter_map(|id| series.get(id.0 as usize)?.as_ref())
+        {
+            let known = |(told, target): &(&Arc<Told>, TargetId)| {
+                Arc::ptr_eq(told, &sibling.told) && *target == sibling.target
+            };
+            if !siblings.iter().any(known) {
+                siblings.push((&sibling.told, sibling.target));
+            }
+        }
+        let Some((first, _)) = siblings.first() else {
             return false;
         };
-        let mut row = Self {
-            scheme: first.scheme,
-            proven: first.proven,
-            suspect: first.suspect,
-            nodes: first.nodes.clone(),
-            labels: Arc::clone(&first.labels),
+        let all = || siblings.iter().map(|(told, _)| *told);
+        let mut targets: Vec<TargetId> = siblings.iter().map(|(_, target)| *target).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let labels = if all().all(|told| told.labels == first.labels) {
+            Arc::clone(&first.labels)
+        } else {
+            Arc::new(Labels::agreed(all().map(|told| &*told.labels)))
+        };
+        let row = Self {
+            scheme: all().filter_map(|told| told.scheme).min(),
+            proven: all().any(|told| told.proven),
+            suspect: all().any(|told| told.suspect),
+            per_process: all().any(|told| told.per_process),
+            nodes: join_nodes(all()),
+            cluster: agreed(all().map(|told| told.cluster.as_ref())),
+            labels,
+            targets,
             ..self.clone()
         };
-        for told in told {
-            row.join(told);
-        }
-        let changed = (row.scheme, row.proven, row.suspect)
-            != (self.scheme, self.proven, self.suspect)
+        let changed = (row.scheme, row.proven, row.suspect, row.per_process)
+            != (self.scheme, self.proven, self.suspect, self.per_process)
             || row.nodes != self.nodes
+            || row.cluster != self.cluster
+            || row.targets != self.targets
             || row.labels != self.labels;
         *self = row;
         changed
     }
+}
+
+/// The value that all agree on.
+fn agreed<'t>(mut values: impl Iterator<Item = Option<&'t Arc<str>>>) -> Option<Arc<str>> {
+    let first = values.next()??;
+    values
+        .all(|value| value == Some(first))
+        .then(|| Arc::clone(first))
+}
+
+/// Each name once, by the best label that gives it.
+fn join_nodes<'t>(all: impl Iterator<Item = &'t Arc<Told>>) -> Vec<NodeName> {
+    let mut named: Vec<&NodeName> = all.flat_map(|told| &told.nodes).collect();
+    named.sort_unstable();
+    let mut nodes: Vec<NodeName> = Vec::with_capacity(named.len());
+    for node in named {
+        if !nodes.iter().any(|known| known.name == node.name) {
+            nodes.push(node.clone());
+        }
+    }
+    nodes
 }
 
 #[cfg(test)]
@@ -143,7 +166,6 @@ mod tests {
     fn store() -> Store {
         Store::new(StoreSettings {
             retain_ms: 300_000,
-            fresh_ms: None,
             percent_as_ratio: None,
             signals: 16,
             overrides: Default::default(),
@@ -223,7 +245,7 @@ mod tests {
         let settings = LayoutSettings {
             mig_weight: MigWeight::Equal,
         };
-        let layout = Layout::build(store.rows(), Arc::new(inventory), settings);
+        let layout = Layout::build(store.rows(), |_| NOW, Arc::new(inventory), settings);
         let (_, table) = layout.table("nodes").unwrap();
         let names: Vec<&str> = table.objects.iter().map(|object| &*object.name).collect();
         assert_eq!(names, ["z-node"]);

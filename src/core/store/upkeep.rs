@@ -1,15 +1,16 @@
 //! What happens to the store between samples: forgetting, new intervals,
 //! views for a snapshot.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::super::frame::Frame;
+use super::super::frame::{Frame, Pace};
 use super::super::grid::RowId;
-use super::super::rhythm::Shown;
-use super::super::series::Scheme;
+use super::super::series::{Scheme, SeriesInfo};
+use super::super::signal::SignalId;
+use super::super::targets::{JobId, TargetId, Targets};
 use super::super::time::Timestamp;
-use super::{Job, Row, SeriesId, Store, told};
+use super::{Heard, Job, Row, Series, SeriesId, Store};
 
 impl Store {
     /// The scrape jobs, in the order they were first seen.
@@ -18,11 +19,31 @@ impl Store {
         &self.jobs
     }
 
-    /// The index of a series' job in [`Store::jobs`].
+    /// Whether the target of a series has lately reported a utilisation of whole
+    /// GPUs.
     #[must_use]
-    pub fn job_of(&self, id: SeriesId) -> Option<usize> {
-        let series = self.series.get(id.0 as usize)?.as_ref()?;
-        Some(usize::from(series.job))
+    pub fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
+        let live = |job: &Job| job.series > 0 && job.name == info.job;
+        let job = self.jobs.iter().position(live);
+        let job = job.and_then(|job| JobId::try_from(job).ok());
+        job.is_some_and(|job| {
+            self.targets
+                .reports(job, &info.source, &info.instance, signal, self.oldest)
+        })
+    }
+
+    /// How many targets are heard and report no utilisation of whole GPUs.
+    #[must_use]
+    pub fn without_percents(&self) -> usize {
+        self.targets.without_percents(self.oldest)
+    }
+
+    /// Whether a series of the signal is kept.
+    #[must_use]
+    pub fn has_signal(&self, signal: SignalId) -> bool {
+        self.series_of
+            .get(signal.index())
+            .is_some_and(|count| *count > 0)
     }
 
     /// The step of the grid, milliseconds.
@@ -45,16 +66,27 @@ impl Store {
             .filter_map(|(id, row)| Some((id, row.as_ref()?)))
     }
 
+    /// When a row was heard last.
+    #[must_use]
+    pub fn newest(&self, row: RowId) -> Timestamp {
+        self.heard
+            .get(row.0 as usize)
+            .map_or(Timestamp::MIN, |heard| heard.newest)
+    }
+
     /// Changes whenever a row comes, goes or changes its labels.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Forgets instants older than the retained window. Call before a batch
-    /// is applied.
+    /// Forgets instants older than the retained window, counted from the
+    /// horizon that is furthest behind. Call before a batch is applied.
     pub fn advance(&mut self, now: Timestamp) {
-        let from = now.millis() - self.retain_ms;
+        let horizon = self.targets.earliest_horizon(now, self.retain_ms);
+        let until = horizon.map_or(now, |horizon| horizon.min(now));
+        let from = until.millis() - self.retain_ms;
+        self.oldest = Timestamp::from_millis(from);
         let index = from.div_euclid(self.step_ms);
         for columns in &mut self.signals {
             columns.retain_from(index);
@@ -68,22 +100,17 @@ impl Store {
     /// rows left without series. Returns the series forgotten.
     pub fn sweep(&mut self, now: Timestamp) -> HashSet<SeriesId> {
         let mut gone = HashSet::new();
+        let limit = now.millis() - self.retain_ms - self.step_ms;
+        let ended = |series: &Series| series.newest.at.millis() < limit;
         for (index, slot) in (0_u32..).zip(&mut self.series) {
-            let Some(series) = slot else { continue };
-            let fresh_ms = self.jobs[usize::from(series.job)].timing.fresh_ms();
-            let limit = now.millis()
-                - self.retain_ms
-                - self.fresh_override_ms.unwrap_or(fresh_ms)
-                - self.step_ms;
-            if series
-                .ring
-                .newest()
-                .is_none_or(|newest| newest.at.millis() < limit)
-            {
+            if let Some(series) = slot.take_if(|series| ended(series)) {
                 self.jobs[usize::from(series.job)].series -= 1;
+                if let Some(count) = self.series_of.get_mut(series.signal.index()) {
+                    *count -= 1;
+                }
+                self.targets.release(series.target);
                 gone.insert(SeriesId(index));
                 self.free_series.push(SeriesId(index));
-                *slot = None;
             }
         }
         if gone.is_empty() {
@@ -104,61 +131,84 @@ impl Store {
                 self.free_rows.push(RowId(index));
                 *slot = None;
                 self.generation += 1;
-            } else if row.retell(told::of(&row.series.clone(), &self.series)) {
+            } else if row.retell(&self.series) {
                 self.generation += 1;
             }
         }
         for row in bereft {
             self.count_siblings(row);
-            self.refresh(row);
         }
         gone
     }
 
-    /// Puts the grid on another step. All readings are dropped: the caller
-    /// refills the window from history.
+    /// Puts the grid on another step. What is known stays, as far as the new
+    /// grid can show it; a finer one is filled from history by the caller.
     pub fn regrid(&mut self, step_ms: i64) {
-        self.step_ms = step_ms.max(1);
+        let step_ms = step_ms.max(1);
+        for columns in &mut self.signals {
+            *columns = columns.with_step(self.step_ms, step_ms);
+        }
+        self.step_ms = step_ms;
+    }
+
+    /// Forgets all samples: the clock went back.
+    pub fn clear(&mut self) {
         for columns in &mut self.signals {
             *columns = super::Columns::default();
         }
         for job in &mut self.jobs {
             job.original = super::Original::default();
-            job.rhythm.restart();
         }
         for series in self.series.iter_mut().flatten() {
-            series.ring = super::Ring::default();
+            series.newest = super::NO_SAMPLE;
+            series.changed = Timestamp::MIN;
         }
-        self.refresh_all();
+        self.heard.fill(Heard::NEVER);
+        self.targets.clear();
         self.generation += 1;
     }
 
-    /// Weighs what a job's samples showed of its intervals; whether something
-    /// new is believed from now on. Instants written before keep the F they
-    /// were written with.
-    pub fn judge(&mut self, job: usize, now: Timestamp, shown: Shown) -> bool {
-        let Some(known) = self.jobs.get_mut(job) else {
-            return false;
-        };
-        if known.series == 0 || !known.rhythm.judge(now, shown) {
-            return false;
-        }
-        known.timing = known.rhythm.timing();
-        self.refresh_all();
-        true
+    /// Sources and targets.
+    #[must_use]
+    pub const fn targets(&self) -> &Targets {
+        &self.targets
     }
 
-    fn refresh_all(&mut self) {
-        for index in 0..self.rows.len() {
-            self.refresh(RowId(super::index32(index)));
-        }
+    /// The same, to be told what was read.
+    pub const fn targets_mut(&mut self) -> &mut Targets {
+        &mut self.targets
     }
 
-    /// The series that are applied from now on are of another signal.
-    pub fn turn(&mut self) {
-        for job in &mut self.jobs {
-            job.rhythm.turn();
+    /// The target of a series.
+    #[must_use]
+    pub fn target_of(&self, id: SeriesId) -> Option<TargetId> {
+        Some(self.series.get(id.0 as usize)?.as_ref()?.target)
+    }
+
+    /// How many devices each cadence max(S, I) has, milliseconds, of targets
+    /// heard since then.
+    #[must_use]
+    pub fn devices_by_cadence(&self, since: Timestamp) -> BTreeMap<i64, usize> {
+        let mut cadence_of = Vec::new();
+        for (id, _, timing) in self.targets.iter() {
+            let index = id.0 as usize;
+            cadence_of.resize(cadence_of.len().max(index + 1), None);
+            cadence_of[index] = self.targets.is_known(id).then_some(timing.cadence_ms());
         }
+        let mut counts = BTreeMap::new();
+        for (row, heard) in self.rows.iter().zip(&self.heard) {
+            let Some(row) = row.as_ref().filter(|_| heard.newest >= since) else {
+                continue;
+            };
+            let cadences = row
+                .targets
+                .iter()
+                .filter_map(|id| cadence_of[id.0 as usize]);
+            if let Some(cadence) = cadences.min() {
+                *counts.entry(cadence).or_default() += 1;
+            }
+        }
+        counts
     }
 
     /// Keeps readings for another length of time from now on.
@@ -187,7 +237,15 @@ impl Store {
 
     /// An immutable view of all readings.
     #[must_use]
-    pub fn frame(&self, now: Timestamp) -> Frame {
-        Frame::new(now, self.step_ms, self.signals.clone(), self.original())
+    pub fn frame(&self, now: Timestamp, pace: Pace) -> Frame {
+        let since = Timestamp::from_millis(now.millis() - self.retain_ms);
+        Frame::new(
+            (now, pace),
+            self.step_ms,
+            self.signals.clone(),
+            self.original(),
+            self.targets.view(now, pace.poll_ms, since),
+            self.heard.clone(),
+        )
     }
 }

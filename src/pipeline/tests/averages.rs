@@ -9,22 +9,19 @@ use crate::core::signal::SignalId;
 #[test]
 fn section_4_1_the_original_takes_the_non_zero_of_the_whole_cluster() {
     // Two of three active, then one, then none; each instant of 5 s holds the
-    // last scrape. Duplicates count twice.
-    let mut scene = Scene::new(policy(15))
-        .mcu("UUID=A namespace=n pod=p", "80 80 0 0")
-        .mcu("UUID=B", "40 0 0 0")
-        .mcu("UUID=C namespace=m pod=q", "0 0 0 0");
-    let mut at_time = |secs: f64| {
-        let answers = Answers::new(scene.snapshot_at(at(secs)));
-        answers.external("n", "avg_GPU_utilization")
+    // last scrape.
+    let scene = || {
+        Scene::new(policy(60))
+            .mcu("UUID=A namespace=n pod=p", "80 80 0 0 80")
+            .mcu("UUID=B", "40 0 0 0 40")
+            .mcu("UUID=C namespace=m pod=q", "0 0 0 0 0")
     };
-    close(at_time(14.0), 60.0);
-    close(at_time(26.0), 80.0);
-    close(at_time(41.0), 0.0);
-    // (10, 25]: 60 at 15 is gone, 80 at 15, 20, 25.
-    close(at_time(29.0), 80.0);
-    // (17, 32]: 80, 80, 0.
-    close(at_time(32.0), 160.0 / 3.0);
+    let answers = scene().provider();
+    // (0, 60]: 60 at 5 and 10, 80 from 15 to 25, 0 from 30 to 55, 60 at 60.
+    close(
+        answers.external("n", "avg_GPU_utilization"),
+        (2.0 * 60.0 + 3.0 * 80.0 + 60.0) / 12.0,
+    );
 }
 
 #[test]
@@ -312,19 +309,19 @@ fn a_job_that_sends_ratios_is_served_in_percent() {
 }
 
 #[test]
-fn values_end_within_the_freshness_bound() {
+fn values_end_within_the_freshness_bound_and_a_poll() {
     let mut scene = Scene::new(policy(120)).mcu("UUID=A namespace=n pod=p", "60 60 60 60 60");
     let last = 60.0;
-    // F = max(2.5 × 15, 15 + 2 × 15) = 45 s.
+    // F = max(2.5 × 15, 15 + 2 × 15) = 45 s, and a poll of 5 s.
     let mut at_age =
         |age: f64| Answers::new(scene.snapshot_at(at(last + age))).flagship("pods n/p");
-    close(at_age(44.9), 60.0);
-    assert_eq!(at_age(45.0), None);
+    close(at_age(49.9), 60.0);
+    assert_eq!(at_age(50.1), None);
     // A snapshot that nobody replaces goes stale by itself.
     let mut answers = Answers::new(scene.snapshot_at(at(last + 1.0)));
-    answers.now = at(last + 44.0);
+    answers.now = at(last + 49.0);
     close(answers.flagship("pods n/p"), 60.0);
-    answers.now = at(last + 45.0);
+    answers.now = at(last + 50.0);
     assert_eq!(answers.flagship("pods n/p"), None);
 }
 
@@ -358,15 +355,14 @@ fn a_board_draws_its_power_once_however_many_instances_it_has() {
 }
 
 #[test]
-fn a_window_too_short_for_two_instants_is_refused_with_the_shortest() {
+fn a_window_too_short_is_stretched_to_four_readings() {
     use crate::core::selector::Selector;
-    let mut scene = Scene::new(policy(50)).mcu("UUID=A namespace=n pod=p", "40 40 40");
+    let mut scene = Scene::new(policy(300)).mcu("UUID=A namespace=n pod=p", "90 10 20 30 40");
     let answers = scene.provider();
-    let ask = |window: &str| {
+    for window in ["5s", "15s", "60s"] {
         let selector = Selector::parse(&format!("window={window}")).unwrap();
-        answers.ask("pods n/p", "gpu_memory_utilization", &selector)
-    };
-    let error = ask("15s").unwrap_err().to_string();
-    assert!(error.contains("30s"), "{error}");
-    assert!(ask("30s").is_ok());
+        let value = answers.ask("pods n/p", "gpu_memory_utilization", &selector);
+        let value = value.unwrap();
+        assert_eq!((value.value, value.window_secs), (25.0, 60), "{window}");
+    }
 }

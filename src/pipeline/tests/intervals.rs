@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::scene::{Answers, SENTINEL, Scene, ZERO, at, close, json, key};
 use crate::core::batch::{Batch, Sample};
 use crate::core::policy::Policy;
-use crate::core::rhythm::Shown;
 use crate::core::signal::SignalId;
 use crate::core::time::Timestamp;
 use crate::dcgm::fields;
+use crate::pipeline::Shown;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 
@@ -68,7 +68,7 @@ fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) -> u32 {
 }
 
 fn scrape_and_exporter(scene: &Scene) -> (i64, i64) {
-    let timing = scene.pipeline.store().jobs()[0].timing;
+    let (.., timing) = scene.pipeline.store().targets().iter().next().unwrap();
     (timing.scrape_ms / 1000, timing.exporter_ms / 1000)
 }
 
@@ -189,31 +189,6 @@ fn jobs_that_ended_are_forgotten() {
 }
 
 #[test]
-fn while_windows_are_filled_again_the_old_snapshot_stands_for_a_while() {
-    let mut scene = started(15, 15);
-    assert!(!scene.pipeline.is_refilling(at(1.0)));
-    // Another rhythm, believed after two periods: the grid moves.
-    let samples = scraped(5, 400, 30, 30);
-    let mut now = 5;
-    let refilled = |scene: &mut Scene, now: i64| {
-        let seen = |sample: &&Sample| sample.at <= at(now as f64);
-        let part: Vec<Sample> = samples.iter().filter(seen).copied().collect();
-        round(scene, POD, &part, now)
-    };
-    while !refilled(&mut scene, now) {
-        now += 5;
-        assert!(now < 400);
-    }
-    assert!(scene.pipeline.is_refilling(at(now as f64)));
-    assert!(scene.pipeline.is_refilling(at((now + 30) as f64)));
-    // A refusal for good must not silence everything for good.
-    assert!(!scene.pipeline.is_refilling(at((now + 300) as f64)));
-    // And an answer to all ends it.
-    refilled(&mut scene, now + 5);
-    assert!(!scene.pipeline.is_refilling(at((now + 5) as f64)));
-}
-
-#[test]
 fn a_window_that_is_refused_is_asked_for_in_half() {
     let mut scene = detected();
     let whole = scene.pipeline.range(MCU, ZERO);
@@ -246,20 +221,6 @@ fn absurd_sample_times_stretch_no_freshness() {
     assert_eq!(scrape_and_exporter(&scene), (15, 15));
     let range = scene.pipeline.range(MCU, at(60.0));
     assert!(range < Duration::from_secs(120), "{range:?}");
-}
-
-#[test]
-fn a_row_is_believed_as_long_as_its_quickest_job_allows() {
-    let mut scene = started(15, 15);
-    let slow = "UUID=S job=slow namespace=n pod=s";
-    round(&mut scene, slow, &scraped(-300, 0, 60, 60), 0);
-    let quick = "UUID=S job=dcgm namespace=n pod=s";
-    round(&mut scene, quick, &scraped(-300, 0, 15, 15), 0);
-    let answers = Answers::new(scene.snapshot_at(at(1.0)));
-    let value = answers
-        .ask("pods n/s", "gpu_memory_utilization", &Default::default())
-        .unwrap();
-    assert_eq!(value.fresh_until, at(45.0));
 }
 
 #[test]

@@ -97,6 +97,10 @@ catalog! {
         "Series kept in memory";
     DEVICES = Gauge "gpu_metrics_apiserver_devices" ["state"]
         "Devices: held by a live pod, unheld, or conflict (pod and series name different nodes); of the held ones, as means over the window, active and idle";
+    TARGETS = Gauge "gpu_metrics_apiserver_targets" ["state"]
+        "Scrape targets of the last minutes: heard, silent, or frozen (they answer, and their readings stand still)";
+    CLUSTERS = Gauge "gpu_metrics_apiserver_clusters_in_store" []
+        "Different values of a cluster label in the series, where there are several; set prometheus.matchers to one";
     SNAPSHOT_TIME = Gauge "gpu_metrics_apiserver_snapshot_timestamp_seconds" []
         "When the values in force were computed; time() minus it is their age";
     SNAPSHOT_SECONDS = Histogram "gpu_metrics_apiserver_snapshot_duration_seconds" []

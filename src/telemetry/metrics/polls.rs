@@ -60,6 +60,8 @@ pub struct Polls {
     series_dropped: Family<Dropped, Counter>,
     series: FloatGauge,
     devices: Family<OfState, FloatGauge>,
+    targets: Family<OfState, FloatGauge>,
+    clusters: FloatGauge,
     snapshot_time: FloatGauge,
     snapshot_seconds: Histogram,
 }
@@ -96,6 +98,14 @@ pub struct InForce {
     pub unheld: usize,
     /// Devices whose pod runs on another node than their series say.
     pub conflict: usize,
+    /// Scrape targets that are heard.
+    pub heard: usize,
+    /// Scrape targets that have fallen silent.
+    pub silent: usize,
+    /// Scrape targets whose readings stand still.
+    pub frozen: usize,
+    /// Names of clusters in the store, where they are several; else 0.
+    pub clusters: usize,
     /// Of the held ones the active, mean over the window, where it is known.
     pub active: Option<f64>,
     /// Of the held ones the idle, mean over the window, where it is known.
@@ -113,6 +123,8 @@ impl Polls {
             series_dropped: Family::default(),
             series: Gauge::default(),
             devices: Family::default(),
+            targets: Family::default(),
+            clusters: Gauge::default(),
             snapshot_time: Gauge::default(),
             snapshot_seconds: histogram(&SNAPSHOT_BUCKETS),
         };
@@ -124,6 +136,8 @@ impl Polls {
         book.add(&catalog::SERIES_DROPPED, polls.series_dropped.clone());
         book.add(&catalog::SERIES, polls.series.clone());
         book.add(&catalog::DEVICES, polls.devices.clone());
+        book.add(&catalog::TARGETS, polls.targets.clone());
+        book.add(&catalog::CLUSTERS, polls.clusters.clone());
         book.add(&catalog::SNAPSHOT_TIME, polls.snapshot_time.clone());
         book.add(&catalog::SNAPSHOT_SECONDS, polls.snapshot_seconds.clone());
         polls
@@ -172,6 +186,16 @@ impl Polls {
         self.snapshot_time.set(in_force.at);
         self.snapshot_seconds.observe(in_force.took.as_secs_f64());
         self.series.set(in_force.series as f64);
+        self.clusters.set(in_force.clusters as f64);
+        let targets = [
+            ("heard", in_force.heard),
+            ("silent", in_force.silent),
+            ("frozen", in_force.frozen),
+        ];
+        for (state, count) in targets {
+            let state = OfState { state };
+            self.targets.get_or_create(&state).set(count as f64);
+        }
         let states = [
             ("held", Some(in_force.held as f64)),
             ("unheld", Some(in_force.unheld as f64)),

@@ -1,0 +1,121 @@
+//! Why a group has no value: the first of the reasons that holds.
+
+use std::collections::BTreeSet;
+
+use super::super::grid::RowId;
+use super::super::time::Timestamp;
+use super::{Evaluator, Group, Span};
+
+/// Why there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// No GPU belongs to the group.
+    NoDevice,
+    /// No exporter of the group was heard of lately.
+    StoreBehind {
+        /// The newest time that the source furthest behind has reached.
+        horizon: Timestamp,
+    },
+    /// Exporters have fallen silent.
+    Silent {
+        /// Devices that are silent.
+        devices: usize,
+        /// Devices of the group.
+        of: usize,
+        /// The newest sample of the silent ones.
+        since: Timestamp,
+    },
+    /// GPUs that its pods request were never seen.
+    Unseen {
+        /// How many.
+        devices: usize,
+        /// GPUs of the group, those included.
+        of: usize,
+    },
+    /// The window holds too few readings of the metric.
+    TooFewReadings,
+}
+
+impl Evaluator<'_> {
+    /// Why a group has no value.
+    #[must_use]
+    pub fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
+        let unseen: usize = group
+            .unseen
+            .iter()
+            .map(|unseen| unseen.count as usize)
+            .sum();
+        let devices = self.devices(group.rows.iter());
+        if devices == 0 {
+            return match unseen {
+                0 => Absence::NoDevice,
+                devices => Absence::Unseen {
+                    devices,
+                    of: devices,
+                },
+            };
+        }
+        let is_silent = |row: &&RowId| {
+            let facts = self.layout.fact(**row);
+            facts
+                .and_then(|facts| self.target(facts))
+                .is_some_and(|target| target.silent)
+        };
+        let silent = || group.rows.iter().filter(is_silent);
+        let count = self.devices(silent());
+        if let Some(span) = span.filter(|span| span.silent)
+            && self.is_whole_source_behind(group)
+        {
+            return Absence::StoreBehind {
+                horizon: span.horizon,
+            };
+        }
+        if count > 0 {
+            let since = silent().filter_map(|row| self.last_alive(*row)).max();
+            return Absence::Silent {
+                devices: count,
+                of: devices + unseen,
+                since: since.unwrap_or(Timestamp::MIN),
+            };
+        }
+        if unseen > 0 {
+            return Absence::Unseen {
+                devices: unseen,
+                of: devices + unseen,
+            };
+        }
+        Absence::TooFewReadings
+    }
+
+    /// The newest sample of a row that means something.
+    fn last_alive(&self, row: RowId) -> Option<Timestamp> {
+        let frozen = self
+            .layout
+            .fact(row)
+            .and_then(|facts| self.target(facts)?.frozen_since);
+        frozen.or_else(|| self.frame.heard(row).map(|heard| heard.newest))
+    }
+
+    fn devices<'g>(&self, rows: impl Iterator<Item = &'g RowId>) -> usize {
+        let devices: BTreeSet<u32> = rows.map(|row| self.layout.device_of(*row)).collect();
+        devices.len()
+    }
+
+    /// Whether the sources of a group are not heard at all: then it is the
+    /// store, or all of its exporters, not those of the group.
+    fn is_whole_source_behind(&self, group: &Group<'_>) -> bool {
+        let of_row = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.source);
+        let sources: BTreeSet<u16> = group.rows.iter().filter_map(of_row).collect();
+        let heard = |source: &u16| {
+            let mut targets = self.frame.view().targets.iter();
+            targets.any(|target| target.source == *source && !target.silent)
+        };
+        let alone = self
+            .frame
+            .view()
+            .targets
+            .iter()
+            .filter(|target| target.newest > Timestamp::MIN);
+        alone.count() > 1 && !sources.iter().any(heard)
+    }
+}

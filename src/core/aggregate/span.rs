@@ -1,0 +1,149 @@
+//! Over which instants a group is evaluated.
+//!
+//! A window ends with the first instant that is not before the horizon of the
+//! group's source that is furthest behind: a value is a function of the data,
+//! and a store that is a minute behind is served a minute late and steadily.
+
+use super::super::grid::RowId;
+use super::super::original;
+use super::super::policy::Policy;
+use super::super::targets::TargetView;
+use super::super::time::{Timestamp, millis};
+use super::{Evaluator, Group};
+
+/// The default window, unless the data are too sparse for it.
+const DEFAULT_WINDOW_MS: i64 = 60_000;
+
+/// A window holds at least so many readings of its slowest target.
+const READINGS: i64 = 4;
+
+/// A window of a very slow target on a fine grid has no more instants: a bound
+/// on memory and work.
+const MOST_INSTANTS: i64 = 360;
+
+/// The instants of a group, and what its targets and sources mean for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first instant, a number on the grid.
+    pub first: i64,
+    /// The last instant.
+    pub last: i64,
+    /// The horizon that the window ends with.
+    pub horizon: Timestamp,
+    /// The length of the window, milliseconds.
+    pub window_ms: i64,
+    /// How much longer a value is served because sources are late and polls
+    /// take their time, milliseconds.
+    pub extra_ms: i64,
+    /// How long after its start a container's GPUs may be without samples,
+    /// milliseconds.
+    pub grace_ms: i64,
+    /// Whether every target of the group has fallen silent.
+    pub silent: bool,
+}
+
+/// What the targets of a group have in common.
+#[derive(Debug, Default)]
+struct Heard {
+    cadence_ms: i64,
+    distance_ms: i64,
+    fresh_ms: i64,
+    /// The sources, and whether a target of each is heard.
+    sources: Vec<(u16, bool)>,
+}
+
+impl Heard {
+    fn add(&mut self, target: &TargetView) {
+        self.cadence_ms = self.cadence_ms.max(target.timing.cadence_ms());
+        self.distance_ms = self.distance_ms.max(target.distance_ms);
+        self.fresh_ms = self.fresh_ms.max(target.fresh_ms);
+        match self
+            .sources
+            .iter_mut()
+            .find(|(source, _)| *source == target.source)
+        {
+            Some((_, heard)) => *heard |= !target.silent,
+            None => self.sources.push((target.source, !target.silent)),
+        }
+    }
+}
+
+impl Evaluator<'_> {
+    /// The instants of a group; `None` when nothing was read of its targets.
+    #[must_use]
+    pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
+        let heard = self.targets_of(group.rows);
+        let silent = !heard.sources.iter().any(|(_, heard)| *heard);
+        let counts = |(source, is_heard): &(u16, bool)| {
+            (*is_heard || silent).then_some(usize::from(*source))
+        };
+        let sources = &self.frame.view().sources;
+        let horizons = heard.sources.iter().filter_map(counts);
+        let horizon = horizons
+            .filter_map(|source| Some(sources.get(source)?.horizon))
+            .min()?;
+        if horizon == Timestamp::MIN {
+            return None;
+        }
+        let lags = heard
+            .sources
+            .iter()
+            .filter_map(|(source, _)| sources.get(usize::from(*source)));
+        let lag_ms = lags.map(|source| source.lag_ms).max().unwrap_or_default();
+        let step_ms = self.frame.step_ms();
+        let mut window_ms = window_ms(self.policy, asked_ms, heard.cadence_ms, step_ms);
+        if heard.distance_ms > step_ms {
+            window_ms += ceil(heard.distance_ms, step_ms) * step_ms;
+        }
+        let last = self.frame.instant_from(horizon);
+        let pace = self.frame.pace();
+        Some(Span {
+            first: last - ceil(window_ms, step_ms) + 1,
+            last,
+            horizon,
+            window_ms,
+            extra_ms: lag_ms + pace.poll_ms + pace.round_ms,
+            grace_ms: heard.fresh_ms + lag_ms,
+            silent,
+        })
+    }
+
+    fn targets_of(&self, rows: &[RowId]) -> Heard {
+        let mut heard = Heard::default();
+        let mut before = None;
+        for row in rows {
+            let id = self.targets.get(row.0 as usize).copied();
+            if id != before
+                && let Some(target) = id.and_then(|id| self.frame.target(id))
+            {
+                heard.add(target);
+                before = id;
+            }
+        }
+        heard
+    }
+}
+
+impl Span {
+    /// The instants of the original exporter's grid in the same window.
+    #[must_use]
+    pub fn of_original(&self) -> std::ops::RangeInclusive<i64> {
+        let step_ms = original::STEP_MS;
+        let last = super::super::grid::instant_from(self.horizon, step_ms);
+        last - ceil(self.window_ms, step_ms) + 1..=last
+    }
+}
+
+/// The window in force for targets of this cadence: as asked or set, else a
+/// minute; but not less than four readings, on this grid.
+#[must_use]
+pub fn window_ms(policy: &Policy, asked_ms: Option<i64>, cadence_ms: i64, step_ms: i64) -> i64 {
+    let set = asked_ms.or(policy.window.map(millis));
+    let readings = READINGS * cadence_ms.max(step_ms);
+    let longest = millis(policy.max_window).max(MOST_INSTANTS * step_ms);
+    set.unwrap_or(DEFAULT_WINDOW_MS).max(readings).min(longest)
+}
+
+fn ceil(ms: i64, step_ms: i64) -> i64 {
+    ms.div_euclid(step_ms) + i64::from(ms.rem_euclid(step_ms) != 0)
+}

@@ -1,0 +1,242 @@
+//! The scrape interval of one target, read from its newest scrape times.
+//!
+//! The interval is the median of the last twenty gaps: lost scrapes make gaps
+//! too long now and then, and a restart of the scraper one too short. Gaps that
+//! alternate with a steady sum come from two scrapers whose samples were merged
+//! into one series; the interval is that sum.
+
+use super::batch::Sample;
+use super::time::Timestamp;
+
+/// Longer gaps are no rhythm to scale by; a bound also on what samples with
+/// absurd times can do.
+pub const GAP_MAX_MS: i64 = 600_000;
+
+/// How many gaps are remembered.
+pub const GAPS: usize = 20;
+
+/// Gaps are kept in this unit, milliseconds: 600 s fit into 16 bits.
+const UNIT_MS: i64 = 10;
+
+/// The newest scrape of a target and the gaps before it; 56 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ScrapeTimes {
+    newest: Timestamp,
+    /// In units, the latest first.
+    gaps: [u16; GAPS],
+    len: u8,
+}
+
+/// What scrape times show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cadence {
+    /// The scrape interval S, milliseconds, rounded to what people configure.
+    pub scrape_ms: i64,
+    /// The largest gap that was seen at least twice, milliseconds.
+    pub recurring_ms: i64,
+}
+
+impl Default for ScrapeTimes {
+    fn default() -> Self {
+        Self {
+            newest: Timestamp::MIN,
+            gaps: [0; GAPS],
+            len: 0,
+        }
+    }
+}
+
+impl ScrapeTimes {
+    /// The newest scrape; [`Timestamp::MIN`] before the first.
+    #[must_use]
+    pub const fn newest(&self) -> Timestamp {
+        self.newest
+    }
+
+    /// Takes the samples of one series of the target, oldest first. All series
+    /// of a target share its scrape times, so that one is enough; the one that
+    /// reaches furthest back is the best, until enough gaps are known.
+    pub fn take(&mut self, samples: &[Sample]) {
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+            return;
+        };
+        if self.knows_little() && last.at >= self.newest && first.at < self.oldest() {
+            *self = Self::default();
+        }
+        for sample in samples {
+            self.push(sample.at);
+        }
+    }
+
+    /// Whether there is room for more gaps.
+    #[must_use]
+    pub const fn knows_little(&self) -> bool {
+        (self.len as usize) < GAPS
+    }
+
+    /// The oldest scrape that is remembered.
+    fn oldest(&self) -> Timestamp {
+        let known = &self.gaps[..usize::from(self.len)];
+        let span: i64 = known.iter().map(|gap| i64::from(*gap) * UNIT_MS).sum();
+        Timestamp::from_millis(self.newest.millis() - span)
+    }
+
+    /// Notes a scrape, if it is newer than those known.
+    #[inline]
+    pub fn push(&mut self, at: Timestamp) {
+        if at <= self.newest {
+            return;
+        }
+        let gap_ms = at.millis() - self.newest.millis();
+        self.newest = at;
+        if gap_ms > GAP_MAX_MS {
+            return;
+        }
+        let gap = (gap_ms + UNIT_MS / 2) / UNIT_MS;
+        self.gaps.copy_within(..GAPS - 1, 1);
+        self.gaps[0] = u16::try_from(gap.max(1)).unwrap_or(u16::MAX);
+        self.len = (self.len + 1).min(GAPS as u8);
+    }
+
+    /// What the gaps show; `None` before there are two.
+    #[must_use]
+    pub fn cadence(&self) -> Option<Cadence> {
+        let gaps = &self.gaps[..usize::from(self.len)];
+        if gaps.len() < 2 {
+            return None;
+        }
+        let median = median(gaps.iter().copied());
+        let interval = two_scrapers(gaps).unwrap_or(median);
+        let recurring = recurring(gaps).unwrap_or(interval).max(interval);
+        Some(Cadence {
+            scrape_ms: as_configured(i64::from(interval) * UNIT_MS),
+            recurring_ms: i64::from(recurring) * UNIT_MS,
+        })
+    }
+}
+
+/// The upper median.
+fn median(values: impl Iterator<Item = u16>) -> u16 {
+    let mut sorted = [0; GAPS];
+    let mut len = 0;
+    for (place, value) in sorted.iter_mut().zip(values) {
+        *place = value;
+        len += 1;
+    }
+    let sorted = &mut sorted[..len];
+    sorted.sort_unstable();
+    sorted.get(len / 2).copied().unwrap_or_default()
+}
+
+/// The interval of two scrapers that feed one series: neighbouring gaps whose
+/// sums are steady though they themselves are not.
+fn two_scrapers(gaps: &[u16]) -> Option<u16> {
+    if gaps.len() < 3 {
+        return None;
+    }
+    let sums = || gaps.windows(2).map(|pair| pair[0].saturating_add(pair[1]));
+    let sum = median(sums());
+    let steady = sums().filter(|one| one.abs_diff(sum) < sum / 10).count();
+    let uneven = gaps.iter().min().is_some_and(|least| {
+        // Even gaps have a steady sum too: then the lesser is about its half.
+        u32::from(*least) * 100 < u32::from(sum) * 42
+    });
+    (uneven && steady * 10 >= (gaps.len() - 1) * 8).then_some(sum)
+}
+
+/// The largest gap that has another like it.
+fn recurring(gaps: &[u16]) -> Option<u16> {
+    let alike = |gap: u16| {
+        gaps.iter()
+            .filter(move |other| other.abs_diff(gap) < gap / 5)
+    };
+    let seen_twice = gaps.iter().copied().filter(|gap| alike(*gap).count() >= 2);
+    seen_twice.max()
+}
+
+/// Rounded to what people configure: whole seconds, tenths below one second.
+fn as_configured(ms: i64) -> i64 {
+    let unit = if ms < 950 { 100 } else { 1000 };
+    ((ms + unit / 2) / unit * unit).max(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(secs: impl IntoIterator<Item = f64>) -> ScrapeTimes {
+        let mut times = ScrapeTimes::default();
+        for secs in secs {
+            times.push(Timestamp::from_millis(1_000_000 + (secs * 1000.0) as i64));
+        }
+        times
+    }
+
+    fn scrape_secs(secs: impl IntoIterator<Item = f64>) -> f64 {
+        times(secs).cadence().unwrap().scrape_ms as f64 / 1000.0
+    }
+
+    fn every(interval: f64, count: u32) -> impl Iterator<Item = f64> {
+        (0..count).map(move |i| f64::from(i) * interval)
+    }
+
+    #[test]
+    fn even_gaps_are_the_interval() {
+        for interval in [0.2, 1.0, 2.0, 15.0, 60.0, 600.0] {
+            assert_eq!(scrape_secs(every(interval, 30)), interval);
+        }
+        assert_eq!(times([0.0, 15.0]).cadence(), None);
+        assert_eq!(scrape_secs([0.0, 15.02, 30.01]), 15.0);
+    }
+
+    #[test]
+    fn lost_scrapes_move_nothing_and_gaps_that_recur_are_known() {
+        let some = every(15.0, 40).filter(|at| ![300.0, 375.0, 450.0].contains(at));
+        let cadence = times(some).cadence().unwrap();
+        assert_eq!(cadence.scrape_ms, 15_000);
+        assert_eq!(cadence.recurring_ms, 30_000);
+        let one = every(15.0, 40).filter(|at| *at != 450.0);
+        assert_eq!(times(one).cadence().unwrap().recurring_ms, 15_000);
+    }
+
+    #[test]
+    fn two_scrapers_of_one_series_are_told_by_the_sum_of_their_gaps() {
+        for (interval, second) in [(15.0, 2.0), (30.0, 3.0), (30.0, 10.0)] {
+            let both = every(interval, 15).flat_map(|at| [at, at + second]);
+            assert_eq!(scrape_secs(both), interval, "{second}");
+        }
+    }
+
+    #[test]
+    fn another_interval_is_known_once_most_gaps_show_it() {
+        let quick = every(15.0, 30);
+        let slow = (1..=11).map(|i| 435.0 + f64::from(i) * 60.0);
+        assert_eq!(scrape_secs(quick.chain(slow)), 60.0);
+    }
+
+    #[test]
+    fn absurd_times_are_no_gaps() {
+        let cadence = times([0.0, 15.0, 30.0, 9e9, 9e9 + 15.0]).cadence().unwrap();
+        assert_eq!(cadence.scrape_ms, 15_000);
+    }
+
+    #[test]
+    fn a_series_that_reaches_further_back_tells_more() {
+        let samples = |from: i64| -> Vec<Sample> {
+            let at = |i: i64| Timestamp::from_secs(1000 + i * 15);
+            let sample = |i| Sample {
+                at: at(i),
+                value: 1.0,
+            };
+            (from..20).map(sample).collect()
+        };
+        let mut times = ScrapeTimes::default();
+        times.take(&samples(18));
+        assert_eq!(times.cadence(), None);
+        times.take(&samples(0));
+        assert_eq!(times.cadence().unwrap().scrape_ms, 15_000);
+        assert_eq!(times.len, 19);
+        times.take(&samples(10));
+        assert_eq!(times.len, 19);
+    }
+}

@@ -1,0 +1,112 @@
+//! Workloads by the names that they give their pods: for readings of pods that
+//! went before anybody here saw them.
+
+use std::collections::HashMap;
+
+use super::super::inventory::Inventory;
+
+/// How many characters kube-controller-manager adds to the name of a pod
+/// (`k8s.io/apiserver/pkg/storage/names/generate.go`).
+const RANDOM_SUFFIX: usize = 5;
+
+/// Kinds that name their pods by their own name and a random suffix.
+const BY_SUFFIX: [&str; 3] = ["replicasets.apps", "jobs.batch", "daemonsets.apps"];
+
+/// The workloads of an inventory, by resource, namespace and name.
+#[derive(Debug)]
+pub(super) struct Workloads<'a> {
+    inventory: &'a Inventory,
+    places: HashMap<(&'a str, &'a str, &'a str), u32>,
+}
+
+impl<'a> Workloads<'a> {
+    pub(super) fn of(inventory: &'a Inventory) -> Self {
+        let place = |(index, workload): (u32, &'a super::super::inventory::Workload)| {
+            let key = (
+                workload.kind.resource.as_ref(),
+                workload.namespace.as_ref(),
+                workload.name.as_ref(),
+            );
+            (key, index)
+        };
+        Self {
+            inventory,
+            places: (0..).zip(&inventory.workloads).map(place).collect(),
+        }
+    }
+
+    /// The workloads that a pod of this name was made by, as far as names tell,
+    /// and the services of its siblings.
+    pub(super) fn of_pod(&self, namespace: &str, pod: &str) -> Vec<u32> {
+        let mut found = Vec::new();
+        let mut find = |resource: &str, name: &str| {
+            found.extend(self.places.get(&(resource, namespace, name)).copied());
+        };
+        let Some((base, suffix)) = pod.rsplit_once('-') else {
+            return found;
+        };
+        if suffix.bytes().all(|byte| byte.is_ascii_digit()) {
+            find("statefulsets.apps", base);
+        }
+        if suffix.len() == RANDOM_SUFFIX {
+            BY_SUFFIX.iter().for_each(|resource| find(resource, base));
+            // A ReplicaSet is named by its Deployment and a hash, an indexed Job
+            // names its pods by an index too.
+            if let Some((name, _)) = base.rsplit_once('-') {
+                find("deployments.apps", name);
+                find("jobs.batch", name);
+            }
+        }
+        let services = found.first().map(|workload| self.services_of(*workload));
+        found.extend(services.into_iter().flatten());
+        found
+    }
+
+    /// The services that select a workload's pods: those of any of them.
+    fn services_of(&self, workload: u32) -> Vec<u32> {
+        let pods = self.inventory.pods.iter().chain(&self.inventory.departed);
+        let sibling = pods.into_iter().find(|pod| pod.owners.contains(&workload));
+        let is_service = |index: &&u32| {
+            let workload = self.inventory.workloads.get(**index as usize);
+            workload.is_some_and(|workload| workload.kind.resource.as_ref() == "services")
+        };
+        let owners = sibling.map_or(&[][..], |pod| &pod.owners);
+        owners.iter().filter(is_service).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::inventory::{ObjectKind, Workload};
+    use super::*;
+
+    #[test]
+    fn pods_are_named_by_what_made_them() {
+        let kinds = [
+            ("deployments.apps", "web"),
+            ("replicasets.apps", "web-7c9f8d6b5"),
+            ("statefulsets.apps", "db"),
+            ("jobs.batch", "train"),
+        ];
+        let workload = |(resource, name): (&str, &str)| Workload {
+            kind: ObjectKind::new(resource, "", "", true),
+            namespace: "n".into(),
+            name: name.into(),
+            labels: Default::default(),
+            created: None,
+        };
+        let inventory = Inventory {
+            workloads: kinds.into_iter().map(workload).collect(),
+            ..Inventory::default()
+        };
+        let workloads = Workloads::of(&inventory);
+        let of = |pod| workloads.of_pod("n", pod);
+        assert_eq!(of("web-7c9f8d6b5-x2x4q"), [1, 0]);
+        assert_eq!(of("db-0"), [2]);
+        assert_eq!(of("train-k2vx7"), [3]);
+        assert_eq!(of("train-3-k2vx7"), [3]);
+        assert_eq!(of("web"), [] as [u32; 0]);
+        assert_eq!(of("other-7c9f8d6b5-x2x4q"), [] as [u32; 0]);
+        assert_eq!(workloads.of_pod("m", "db-0"), [] as [u32; 0]);
+    }
+}

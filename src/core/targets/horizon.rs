@@ -1,0 +1,170 @@
+//! How far each source has come, and how late and how far apart its targets
+//! usually are.
+
+use super::super::time::Timestamp;
+use super::{Source, Targets};
+
+/// Lags and distances beyond two minutes are no habit to wait for.
+const USUAL_MAX_MS: i64 = 120_000;
+
+/// The largest of the last four values, zero before the first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usual {
+    last: [i32; 4],
+    pub(super) seen: u8,
+}
+
+impl Usual {
+    pub(super) fn note(&mut self, ms: i64) {
+        self.last.rotate_right(1);
+        self.last[0] = i32::try_from(ms.clamp(0, USUAL_MAX_MS)).unwrap_or_default();
+        self.seen = (self.seen + 1).min(4);
+    }
+
+    pub(super) fn ms(self) -> i64 {
+        i64::from(self.last.into_iter().max().unwrap_or_default())
+    }
+}
+
+impl Targets {
+    /// Advances the horizons to what was read in the round that ended at `now`,
+    /// and measures lags and distances. `poll_ms` is the time between polls.
+    pub fn advance(&mut self, now: Timestamp, poll_ms: i64) {
+        // After polls that nobody answered, what is read late says nothing of
+        // the store's lag.
+        let last = self.answered.replace(now);
+        let usual = last.is_none_or(|last| now.millis() - last.millis() <= 2 * poll_ms);
+        let mut heard: Vec<Vec<Reached>> = vec![Vec::new(); self.sources.len()];
+        for index in 0..self.targets.len() {
+            let Some(target) = self.targets[index].as_ref() else {
+                continue;
+            };
+            let (timing, newest) = (self.timing(target), target.times.newest());
+            if newest == Timestamp::MIN {
+                continue;
+            }
+            let news = newest > target.measured;
+            let read = if news { now } else { target.read };
+            let overdue_ms = now.millis() - read.millis() - timing.scrape_ms - poll_ms;
+            heard[usize::from(target.source)].push(Reached {
+                newest,
+                fresh_ms: self.overrides.fresh_ms(timing),
+                scrape_ms: timing.scrape_ms,
+                news,
+                overdue: overdue_ms > 0,
+            });
+            if let Some(target) = self.targets[index].as_mut() {
+                target.read = read;
+            }
+        }
+        for (source, heard) in self.sources.iter_mut().zip(&heard) {
+            source.advance(heard, now, poll_ms, usual);
+        }
+        for target in self.targets.iter_mut().flatten() {
+            let at = target.times.newest();
+            if at <= target.measured {
+                continue;
+            }
+            let first = target.measured == Timestamp::MIN;
+            target.measured = at;
+            let horizon = self.sources[usize::from(target.source)].horizon;
+            if !first && usual {
+                target.distance.note(horizon.millis() - at.millis());
+            }
+        }
+    }
+
+    /// Whether every source has advanced at least so often.
+    #[must_use]
+    pub fn have_advanced(&self, times: u8) -> bool {
+        let live = self.sources.iter().filter(|source| source.targets > 0);
+        live.into_iter().all(|source| source.lag.seen >= times)
+    }
+
+    /// The horizon that is furthest behind, of sources that are heard.
+    #[must_use]
+    pub fn earliest_horizon(&self, now: Timestamp, within_ms: i64) -> Option<Timestamp> {
+        let heard = |source: &&Source| {
+            source.targets > 0 && source.horizon.millis() >= now.millis() - within_ms
+        };
+        let sources = self.sources.iter().filter(heard);
+        sources.map(|source| source.horizon).min()
+    }
+
+    /// Where samples not read yet may begin: the newest sample of the target
+    /// furthest behind, of those that may still come.
+    #[must_use]
+    pub fn read_until(&self, now: Timestamp, within_ms: i64) -> Option<Timestamp> {
+        let since = now.millis() - within_ms;
+        let mut earliest = None;
+        for target in self.targets.iter().flatten() {
+            let source = &self.sources[usize::from(target.source)];
+            let newest = target.times.newest();
+            let waited_ms = self.overrides.fresh_ms(self.timing(target)) + USUAL_MAX_MS;
+            let behind_ms = source.horizon.millis() - newest.millis();
+            if behind_ms <= waited_ms && newest.millis() >= since {
+                earliest = Some(earliest.map_or(newest, |known: Timestamp| known.min(newest)));
+            }
+        }
+        earliest
+    }
+
+    /// Where a tenth of the targets heard within `within_ms` stand at most.
+    #[must_use]
+    pub fn stragglers(&self, now: Timestamp, within_ms: i64) -> Option<Timestamp> {
+        let since = now.millis() - within_ms;
+        let newest = self.targets.iter().flatten().map(|t| t.times.newest());
+        let mut heard: Vec<Timestamp> = newest.filter(|at| at.millis() >= since).collect();
+        let rank = heard.len().div_ceil(10).checked_sub(1)?;
+        Some(*heard.select_nth_unstable(rank).1)
+    }
+}
+
+/// Where a target of a source stands.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    newest: Timestamp,
+    /// F.
+    fresh_ms: i64,
+    /// S.
+    scrape_ms: i64,
+    /// Whether it was read in this round.
+    news: bool,
+    /// Whether its next scrape should have been read by now.
+    overdue: bool,
+}
+
+impl Source {
+    fn advance(&mut self, heard: &[Reached], now: Timestamp, poll_ms: i64, usual: bool) {
+        if !heard.iter().any(|target| target.news) {
+            return;
+        }
+        let late_ms = self.lag.ms() + poll_ms;
+        // Who left must hold back nobody until values end: F less one scrape.
+        // As long as the lag is not known, all may be late.
+        let is_known = self.lag.seen >= 2;
+        let is_heard = |target: &&Reached| {
+            let less_ms = if is_known { target.scrape_ms } else { 0 };
+            now.millis() - target.newest.millis() <= target.fresh_ms - less_ms + late_ms
+        };
+        let mut reached: Vec<&Reached> = heard.iter().filter(is_heard).collect();
+        if reached.is_empty() {
+            reached.extend(heard);
+        }
+        let enough = reached.len().div_ceil(10);
+        let two = reached.len().div_ceil(2).min(2);
+        reached.sort_unstable_by_key(|target| std::cmp::Reverse(target.newest));
+        let Some(target) = reached.get(enough.max(two) - 1) else {
+            return;
+        };
+        let horizon = target.newest.min(now);
+        if horizon > self.horizon {
+            // Where it is first seen says nothing of how it moves, nor does a
+            // target that has stopped.
+            if usual && self.horizon > Timestamp::MIN && !target.overdue {
+                self.lag.note(now.millis() - horizon.millis());
+            }
+            self.horizon = horizon;
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Sources and targets: how often each is heard, how far each is behind, and
+//! who has fallen silent.
+//!
+//! A *source* is a scrape job with its external labels; a *target* is one of its
+//! instances. The *horizon* of a source is the newest time that a tenth of the
+//! targets heard lately have reached (at least two of them where there are
+//! three): one bad clock moves nothing, and nobody who left holds the others
+//! back. It never goes back, and only newly read samples advance it. What
+//! follows (lag, distance, silence) is measured against the horizon, not
+//! against our clock alone: a store that is late delays values, an exporter
+//! that stops ends them.
+
+mod horizon;
+mod movement;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::batch::Sample;
+use super::cadence::ScrapeTimes;
+use super::renewal::Renewals;
+use super::signal::SignalId;
+use super::time::Timestamp;
+use super::timing::{ASSUMED, Overrides, Timing};
+
+use horizon::Usual;
+pub use movement::{FROZEN_MS, Movement};
+pub use view::{SourceView, TargetView, View};
+
+/// Cadences of one job; a target beyond them joins the nearest.
+const MOST_CADENCES: usize = 8;
+
+/// Index of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetId(pub u32);
+
+/// Index of a scrape job.
+pub type JobId = u16;
+
+#[derive(Clone, Debug)]
+struct Target {
+    source: u16,
+    instance: Arc<str>,
+    times: ScrapeTimes,
+    /// Its place among the cadences of its job.
+    cadence: u8,
+    recurring_ms: i64,
+    distance: Usual,
+    /// Its newest scrape when its distance was last measured.
+    measured: Timestamp,
+    /// When that scrape was read.
+    read: Timestamp,
+    /// Its newest utilisation of memory and of whole GPUs, in percent: devices
+    /// without it are shown by their profiling fields.
+    percents: [Timestamp; 2],
+    movement: Movement,
+    /// How many series it has; without any it is forgotten.
+    series: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    job: JobId,
+    external: Arc<str>,
+    horizon: Timestamp,
+    lag: Usual,
+    targets: u32,
+}
+
+/// All sources and targets.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    overrides: Overrides,
+    sources: Vec<Source>,
+    targets: Vec<Option<Target>>,
+    free: Vec<TargetId>,
+    ids: HashMap<(u16, Arc<str>), TargetId>,
+    /// The cadences of each job's targets.
+    cadences: Vec<Vec<Renewals>>,
+    /// When the last round ended that was answered.
+    answered: Option<Timestamp>,
+}
+
+impl Targets {
+    /// None yet.
+    #[must_use]
+    pub fn new(overrides: Overrides) -> Self {
+        Self {
+            overrides,
+            ..Self::default()
+        }
+    }
+
+    /// The target of a new series; made if need be.
+    pub fn register(&mut self, job: JobId, external: &Arc<str>, instance: &Arc<str>) -> TargetId {
+        let source = self.source(job, external);
+        let key = (source, Arc::clone(instance));
+        if let Some(id) = self.ids.get(&key) {
+            let id = *id;
+            if let Some(target) = self.target_mut(id) {
+                target.series += 1;
+            }
+            return id;
+        }
+        let target = Target {
+            source,
+            instance: Arc::clone(instance),
+            times: ScrapeTimes::default(),
+            cadence: self.commonest_cadence(job),
+            recurring_ms: 0,
+            distance: Usual::default(),
+            measured: Timestamp::MIN,
+            read: Timestamp::MIN,
+            percents: [Timestamp::MIN; 2],
+            movement: Movement::default(),
+            series: 1,
+        };
+        let id = if let Some(id) = self.free.pop() {
+            self.targets[id.0 as usize] = Some(target);
+            id
+        } else {
+            self.targets.push(Some(target));
+            TargetId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
+        };
+        self.sources[usize::from(source)].targets += 1;
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// A series of the target is gone.
+    pub fn release(&mut self, id: TargetId) {
+        let Some(target) = self.target_mut(id) else {
+            return;
+        };
+        target.series -= 1;
+        if target.series == 0 {
+            let key = (target.source, Arc::clone(&target.instance));
+            self.sources[usize::from(key.0)].targets -= 1;
+            self.ids.remove(&key);
+            self.targets[id.0 as usize] = None;
+            self.free.push(id);
+        }
+    }
+
+    fn source(&mut self, job: JobId, external: &Arc<str>) -> u16 {
+        let known = |source: &Source| source.job == job && source.external == *external;
+        let fresh = Source {
+            job,
+            external: Arc::clone(external),
+            horizon: Timestamp::MIN,
+            lag: Usual::default(),
+            targets: 0,
+        };
+        let index = self.sources.iter().position(known).unwrap_or_else(|| {
+            let vacant = self.sources.iter().position(|source| source.targets == 0);
+            let full = self.sources.len() >= usize::from(u16::MAX);
+            match vacant {
+                Some(index) => {
+                    self.sources[index] = fresh;
+                    index
+                }
+                None if full => self.sources.len() - 1,
+                None => {
+                    self.sources.push(fresh);
+                    self.sources.len() - 1
+                }
+            }
+        });
+        let wanted = usize::from(job) + 1;
+        if self.cadences.len() < wanted {
+            self.cadences.resize(wanted, Vec::new());
+        }
+        u16::try_from(index).unwrap_or(u16::MAX)
+    }
+
+    /// The clock went back: times and habits are learned again.
+    pub fn clear(&mut self) {
+        for target in self.targets.iter_mut().flatten() {
+            target.times = ScrapeTimes::default();
+            target.distance = Usual::default();
+            target.measured = Timestamp::MIN;
+            target.percents = [Timestamp::MIN; 2];
+            target.movement = Movement::default();
+        }
+        for source in &mut self.sources {
+            source.horizon = Timestamp::MIN;
+            source.lag = Usual::default();
+        }
+    }
+
+    /// A job's name was given to another: what was learned of it is forgotten.
+    pub fn forget_job(&mut self, job: JobId) {
+        if let Some(cadences) = self.cadences.get_mut(usize::from(job)) {
+            cadences.clear();
+        }
+    }
+
+    fn target(&self, id: TargetId) -> Option<&Target> {
+        self.targets.get(id.0 as usize)?.as_ref()
+    }
+
+    fn target_mut(&mut self, id: TargetId) -> Option<&mut Target> {
+        self.targets.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Takes the samples of one series of a target, oldest first.
+    #[inline]
+    pub fn take(&mut self, id: TargetId, samples: &[Sample]) {
+        if let Some(target) = self.target_mut(id) {
+            let news = |last: &Sample| last.at > target.times.newest();
+            let further = samples.len() > 2 && target.times.knows_little();
+            if further || samples.last().is_some_and(news) {
+                target.times.take(samples);
+            }
+        }
+    }
+
+    /// A target reported a utilisation of whole GPUs.
+    #[inline]
+    pub fn report(&mut self, id: TargetId, signal: SignalId, at: Timestamp) {
+        if let Some(place) = place_of(signal)
+            && let Some(target) = self.target_mut(id)
+        {
+            target.percents[place] = target.percents[place].max(at);
+        }
+    }
+
+    /// A GPU of a target was busy.
+    #[inline]
+    pub fn busy(&mut self, id: TargetId, at: Timestamp) {
+        if let Some(target) = self.target_mut(id) {
+            target.movement.busy = target.movement.busy.max(at);
+        }
+    }
+
+    /// Whether a target has reported a utilisation of whole GPUs since then.
+    #[must_use]
+    pub fn reports(
+        &self,
+        job: JobId,
+        external: &str,
+        instance: &Arc<str>,
+        signal: SignalId,
+        since: Timestamp,
+    ) -> bool {
+        let source = |source: &Source| source.job == job && &*source.external == external;
+        let target = self.sources.iter().position(source).and_then(|source| {
+            let key = (u16::try_from(source).ok()?, Arc::clone(instance));
+            self.target(*self.ids.get(&key)?)
+        });
+        target
+            .zip(place_of(signal))
+            .is_some_and(|(target, place)| target.percents[place] >= since)
+    }
+
+    /// Where the movements of a target's readings are noted.
+    #[inline]
+    pub fn movement(&mut self, id: TargetId) -> Option<&mut Movement> {
+        self.target_mut(id).map(|target| &mut target.movement)
+    }
+
+    /// Targets that are heard and report no utilisation of whole GPUs.
+    #[must_use]
+    pub fn without_percents(&self, since: Timestamp) -> usize {
+        let lacks = |target: &&Target| {
+            target.times.newest() >= since && target.percents.iter().any(|at| *at < since)
+        };
+        self.targets.iter().flatten().filter(lacks).count()
+    }
+
+    /// Where evidence of a target's exporter interval goes.
+    #[inline]
+    pub fn renewals(&mut self, id: TargetId) -> Option<&mut Renewals> {
+        let target = self.targets.get(id.0 as usize)?.as_ref()?;
+        let job = self.sources[usize::from(target.source)].job;
+        self.cadences
+            .get_mut(usize::from(job))?
+            .get_mut(usize::from(target.cadence))
+    }
+
+    /// The series that follow are of another signal.
+    pub fn turn(&mut self) {
+        self.cadences.iter_mut().flatten().for_each(Renewals::turn);
+    }
+
+    /// The cadence most targets of a job have.
+    fn commonest_cadence(&self, job: JobId) -> u8 {
+        let mut counts = [0_u32; MOST_CADENCES];
+        for target in self.targets.iter().flatten() {
+            let of_job = self.sources[usize::from(target.source)].job == job;
+            counts[usize::from(target.cadence)] += u32::from(of_job);
+        }
+        let most = (0..MOST_CADENCES).rev().max_by_key(|index| counts[*index]);
+        u8::try_from(most.unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Reads scrape intervals anew, puts each target to the cadence it shows,
+    /// and weighs evidence for exporter intervals; whether anything changed.
+    pub fn learn(&mut self, exporters: Weigh) -> bool {
+        let mut changed = false;
+        for target in self.targets.iter_mut().flatten() {
+            let Some(seen) = target.times.cadence() else {
+                continue;
+            };
+            target.recurring_ms = seen.recurring_ms;
+            let job = self.sources[usize::from(target.source)].job;
+            let cadences = &mut self.cadences[usize::from(job)];
+            let (known, before) = (cadences.len(), target.cadence);
+            target.cadence = join(cadences, before, seen.scrape_ms);
+            changed |= cadences.len() != known || target.cadence != before;
+        }
+        for renewals in self.cadences.iter_mut().flatten() {
+            let before = renewals.exporter_ms();
+            match exporters {
+                Weigh::All => renewals.judge(),
+                Weigh::Unknown if !renewals.is_known() => renewals.judge(),
+                Weigh::Unknown | Weigh::None => {}
+            }
+            changed |= renewals.exporter_ms() != before;
+        }
+        changed
+    }
+
+    fn timing(&self, target: &Target) -> Timing {
+        let job = self.sources[usize::from(target.source)].job;
+        let cadences = self.cadences.get(usize::from(job));
+        let renewals = cadences.and_then(|known| known.get(usize::from(target.cadence)));
+        let detected = renewals.map_or(ASSUMED, |renewals| Timing {
+            scrape_ms: renewals.scrape_ms(),
+            exporter_ms: renewals.exporter_ms(),
+            recurring_ms: target.recurring_ms.max(renewals.scrape_ms()),
+        });
+        self.overrides.apply(detected)
+    }
+
+    /// The intervals of a target.
+    #[must_use]
+    pub fn timing_of(&self, id: TargetId) -> Timing {
+        self.target(id)
+            .map_or(self.overrides.apply(ASSUMED), |target| self.timing(target))
+    }
+
+    /// F of a target, milliseconds.
+    #[must_use]
+    pub fn fresh_ms(&self, id: TargetId) -> i64 {
+        self.overrides.fresh_ms(self.timing_of(id))
+    }
+
+    /// Whether the scrape interval of a target was seen.
+    #[must_use]
+    pub fn is_known(&self, id: TargetId) -> bool {
+        let known = |target: &Target| target.times.cadence().is_some();
+        self.target(id).is_some_and(known)
+    }
+
+    /// The largest F of targets that are there, milliseconds.
+    #[must_use]
+    pub fn longest_fresh_ms(&self) -> i64 {
+        let targets = self.targets.iter().flatten();
+        let fresh = targets.map(|target| self.overrides.fresh_ms(self.timing(target)));
+        fresh
+            .max()
+            .unwrap_or_else(|| self.overrides.fresh_ms(self.overrides.apply(ASSUMED)))
+    }
+
+    /// The targets in use, with their intervals.
+    pub fn iter(&self) -> impl Iterator<Item = (TargetId, JobId, Timing)> {
+        (0..)
+            .map(TargetId)
+            .zip(&self.targets)
+            .filter_map(|(id, target)| {
+                let target = target.as_ref()?;
+                let job = self.sources[usize::from(target.source)].job;
+                Some((id, job, self.timing(target)))
+            })
+    }
+
+    /// How often targets of a job are scraped and renewed, each once.
+    #[must_use]
+    pub fn cadences(&self, job: JobId) -> Vec<Timing> {
+        let of_job = self.iter().filter(|(_, of, _)| *of == job);
+        let mut timings: Vec<Timing> = of_job.map(|(_, _, timing)| timing).collect();
+        timings.sort_by_key(|timing| (timing.scrape_ms, timing.exporter_ms, -timing.recurring_ms));
+        timings.dedup_by_key(|timing| (timing.scrape_ms, timing.exporter_ms));
+        timings
+    }
+}
+
+/// Which exporter intervals are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weigh {
+    /// None: not all signals were seen yet.
+    None,
+    /// Those not known yet.
+    Unknown,
+    /// All.
+    All,
+}
+
+/// The place of a utilisation of whole GPUs among [`Target::percents`].
+const fn place_of(signal: SignalId) -> Option<usize> {
+    match signal {
+        SignalId::MEM_COPY_UTIL => Some(0),
+        SignalId::GPU_UTIL => Some(1),
+        _ => None,
+    }
+}
+
+/// The place of the cadence that a scrape interval belongs to: its own, one
+/// like it, a new one, or where there is no room the nearest.
+fn join(cadences: &mut Vec<Renewals>, own: u8, scrape_ms: i64) -> u8 {
+    let is_like = |known: &Renewals| known.scrape_ms() == scrape_ms;
+    if cadences.get(usize::from(own)).is_some_and(is_like) {
+        return own;
+    }
+    let index = cadences.iter().position(is_like).unwrap_or_else(|| {
+        if cadences.len() < MOST_CADENCES {
+            cadences.push(Renewals::new(scrape_ms));
+            return cadences.len() - 1;
+        }
+        let distance = |index: &usize| cadences[*index].scrape_ms().abs_diff(scrape_ms);
+        (0..cadences.len()).min_by_key(distance).unwrap_or_default()
+    });
+    u8::try_from(index).unwrap_or_default()
+}

@@ -1,0 +1,176 @@
+//! Horizons, lags, distances, silence.
+
+use super::super::batch::Sample;
+use super::super::signal::SignalId;
+use super::super::time::Timestamp;
+use super::super::timing::{ASSUMED, Overrides};
+use super::{MOST_CADENCES, TargetId, Targets, View, Weigh};
+
+const POLL: i64 = 15_000;
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(1_000_000 + secs)
+}
+
+/// Targets of one source that are scraped every 15 s from time zero on.
+struct Fleet {
+    targets: Targets,
+    ids: Vec<TargetId>,
+}
+
+impl Fleet {
+    fn new(count: usize) -> Self {
+        let mut targets = Targets::new(Overrides {
+            scrape_interval: Some(std::time::Duration::from_secs(15)),
+            exporter_interval: Some(std::time::Duration::from_secs(15)),
+            freshness: None,
+        });
+        let register = |index| targets.register(0, &"".into(), &format!("t{index}").into());
+        let ids = (0..count).map(register).collect();
+        Self { targets, ids }
+    }
+
+    /// The newest scrape of each target is as given, read at `now`.
+    fn read(&mut self, newest: &[i64], now: i64) {
+        for (id, secs) in self.ids.iter().zip(newest) {
+            let sample = Sample {
+                at: at(*secs),
+                value: 1.0,
+            };
+            self.targets.take(*id, &[sample]);
+        }
+        self.targets.advance(at(now), POLL);
+    }
+
+    fn view(&self, now: i64) -> View {
+        self.targets.view(at(now), POLL, Timestamp::MIN)
+    }
+
+    fn horizon(&self) -> i64 {
+        self.view(0).sources[0].horizon.secs() - 1_000_000
+    }
+}
+
+#[test]
+fn one_clock_that_is_ahead_moves_no_horizon_and_it_never_goes_back() {
+    let mut fleet = Fleet::new(4);
+    fleet.read(&[10, 11, 12, 50], 50);
+    assert_eq!(fleet.horizon(), 12);
+    fleet.read(&[25, 26, 27, 65], 65);
+    assert_eq!(fleet.horizon(), 27);
+    fleet.read(&[25, 26, 27, 80], 80);
+    assert_eq!(fleet.horizon(), 27);
+}
+
+#[test]
+fn targets_that_left_hold_back_nobody() {
+    let mut fleet = Fleet::new(30);
+    let mut newest = vec![0; 30];
+    for now in (0..=90).step_by(15) {
+        newest[0] = now;
+        fleet.read(&newest, now);
+    }
+    assert_eq!(fleet.horizon(), 90);
+    assert_eq!(fleet.view(90).sources[0].lag_ms, 0);
+}
+
+#[test]
+fn a_store_that_is_late_is_usual_and_silences_nobody() {
+    let mut fleet = Fleet::new(2);
+    for now in (60..=150).step_by(15) {
+        fleet.read(&[now - 60, now - 60], now);
+    }
+    let view = fleet.view(150);
+    assert_eq!(view.sources[0].lag_ms, 60_000);
+    // F + lag + poll after the horizon of second 90.
+    assert!(!fleet.view(209).targets[0].silent);
+    assert!(fleet.view(211).targets[0].silent);
+}
+
+#[test]
+fn a_target_is_silent_once_it_is_f_and_its_usual_distance_behind() {
+    let mut fleet = Fleet::new(3);
+    for now in (20..=80).step_by(15) {
+        fleet.read(&[now, now, now - 20], now);
+    }
+    assert_eq!(fleet.view(80).targets[2].distance_ms, 20_000);
+    assert_eq!(fleet.view(80).targets[2].hold_ms(), 65_000);
+    for now in (95..=125).step_by(15) {
+        fleet.read(&[now, now, 60], now);
+    }
+    assert!(!fleet.view(125).targets[2].silent);
+    fleet.read(&[140, 140, 60], 140);
+    assert!(fleet.view(140).targets[2].silent);
+    assert!(!fleet.view(140).targets[0].silent);
+}
+
+#[test]
+fn what_was_first_seen_says_nothing_of_lag() {
+    let mut fleet = Fleet::new(1);
+    fleet.read(&[0], 100);
+    assert_eq!(fleet.view(100).sources[0].lag_ms, 0);
+    assert!(!fleet.targets.have_advanced(1));
+    fleet.read(&[15], 101);
+    assert_eq!(fleet.view(101).sources[0].lag_ms, 86_000);
+    assert!(fleet.targets.have_advanced(1));
+}
+
+#[test]
+fn a_new_target_has_the_commonest_cadence_of_its_job() {
+    let mut targets = Targets::new(Overrides::default());
+    for (index, scrape) in [60, 60, 15].into_iter().enumerate() {
+        let id = targets.register(0, &"".into(), &format!("t{index}").into());
+        let sample = |scrapes: i64| Sample {
+            at: at(scrapes * scrape),
+            value: 1.0,
+        };
+        targets.take(id, &(0..5).map(sample).collect::<Vec<_>>());
+    }
+    assert!(targets.learn(Weigh::None));
+    let id = targets.register(0, &"".into(), &"new".into());
+    assert_eq!(targets.timing_of(id).scrape_ms, 60_000);
+    assert!(!targets.is_known(id));
+    let other = targets.register(1, &"".into(), &"new".into());
+    assert_eq!(targets.timing_of(other), ASSUMED);
+}
+
+#[test]
+fn a_job_has_at_most_eight_cadences() {
+    let mut targets = Targets::new(Overrides::default());
+    for scrape in 1..=20 {
+        let id = targets.register(0, &"".into(), &format!("t{scrape}").into());
+        let sample = |scrapes: i64| Sample {
+            at: at(scrapes * scrape * 10),
+            value: 1.0,
+        };
+        targets.take(id, &(0..5).map(sample).collect::<Vec<_>>());
+    }
+    targets.learn(Weigh::All);
+    assert_eq!(targets.cadences(0).len(), MOST_CADENCES);
+}
+
+#[test]
+fn readings_that_stand_still_while_a_gpu_is_busy_are_unknown() {
+    let mut fleet = Fleet::new(1);
+    let id = fleet.ids[0];
+    fleet.read(&[0], 0);
+    let frozen = |fleet: &Fleet, now| fleet.view(now).targets[0].frozen_since;
+    fleet
+        .targets
+        .movement(id)
+        .unwrap()
+        .moved(SignalId::POWER_USAGE, at(0));
+    fleet.targets.busy(id, at(590));
+    fleet.read(&[590], 590);
+    assert_eq!(frozen(&fleet, 590), None);
+    fleet.read(&[605], 605);
+    assert_eq!(frozen(&fleet, 605), Some(at(0)));
+    assert!(fleet.view(605).targets[0].silent);
+    fleet
+        .targets
+        .movement(id)
+        .unwrap()
+        .moved(SignalId::FB_USED, at(620));
+    fleet.read(&[620], 620);
+    assert_eq!(frozen(&fleet, 620), None);
+}

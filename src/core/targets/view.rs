@@ -1,0 +1,118 @@
+//! All targets and sources at one moment, for a snapshot.
+
+use super::super::time::Timestamp;
+use super::super::timing::{ASSUMED, Timing};
+use super::{Target, Targets};
+
+/// A target as a snapshot sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetView {
+    /// Its source, an index into [`View::sources`].
+    pub source: u16,
+    /// Its intervals.
+    pub timing: Timing,
+    /// F, milliseconds.
+    pub fresh_ms: i64,
+    /// Its usual distance behind the horizon, milliseconds.
+    pub distance_ms: i64,
+    /// Its newest scrape.
+    pub newest: Timestamp,
+    /// Whether it has fallen silent.
+    pub silent: bool,
+    /// Since when all its readings stand still, where they should not: from then
+    /// on they are unknown.
+    pub frozen_since: Option<Timestamp>,
+    /// Whether it lately reported the utilisation of memory and of GPUs, for
+    /// whole GPUs, in percent.
+    pub percents: [bool; 2],
+}
+
+impl TargetView {
+    /// How long an instant holds a reading: F and the usual distance.
+    #[must_use]
+    pub const fn hold_ms(&self) -> i64 {
+        self.fresh_ms + self.distance_ms
+    }
+}
+
+/// A source as a snapshot sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceView {
+    /// Its horizon.
+    pub horizon: Timestamp,
+    /// How far its horizon usually is behind our clock when it advances,
+    /// milliseconds.
+    pub lag_ms: i64,
+}
+
+/// All targets and sources at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// By number; those of forgotten ones are silent.
+    pub targets: Vec<TargetView>,
+    /// By number.
+    pub sources: Vec<SourceView>,
+}
+
+impl Targets {
+    /// All of them as they stand at `now`, polled every `poll_ms`; what was
+    /// reported before `since` is long ago.
+    #[must_use]
+    pub fn view(&self, now: Timestamp, poll_ms: i64, since: Timestamp) -> View {
+        let sources: Vec<SourceView> = self
+            .sources
+            .iter()
+            .map(|source| SourceView {
+                horizon: source.horizon,
+                lag_ms: source.lag.ms(),
+            })
+            .collect();
+        let view = |target: &Option<Target>| match target {
+            Some(target) => self.view_of(target, &sources, (now, poll_ms, since)),
+            None => TargetView::FORGOTTEN,
+        };
+        let targets = self.targets.iter().map(view).collect();
+        View { targets, sources }
+    }
+
+    fn view_of(
+        &self,
+        target: &Target,
+        sources: &[SourceView],
+        (now, poll_ms, since): (Timestamp, i64, Timestamp),
+    ) -> TargetView {
+        let timing = self.timing(target);
+        let fresh_ms = self.overrides.fresh_ms(timing);
+        let distance_ms = target.distance.ms();
+        let newest = target.times.newest();
+        let source = &sources[usize::from(target.source)];
+        let behind = source.horizon.millis() - newest.millis() > fresh_ms + distance_ms;
+        // One ahead of its horizon is its own evidence that the source is heard.
+        let heard = source.horizon.max(newest).millis();
+        let frozen_since = target.movement.frozen_since(newest, timing);
+        let unheard = now.millis() - heard > fresh_ms + source.lag_ms + poll_ms;
+        TargetView {
+            source: target.source,
+            timing,
+            fresh_ms,
+            distance_ms,
+            newest,
+            silent: behind || unheard || frozen_since.is_some(),
+            frozen_since,
+            percents: target.percents.map(|at| at >= since),
+        }
+    }
+}
+
+impl TargetView {
+    const FORGOTTEN: Self = Self {
+        source: 0,
+        timing: ASSUMED,
+        fresh_ms: 0,
+        distance_ms: 0,
+        newest: Timestamp::MIN,
+        silent: true,
+        frozen_since: None,
+        percents: [true; 2],
+    };
+}

@@ -1,0 +1,101 @@
+//! How far back the next queries must reach.
+
+use std::time::Duration;
+
+use crate::core::signal::SignalId;
+use crate::core::targets::Targets;
+use crate::core::time::Timestamp;
+
+/// How often it is looked whether a signal that nobody needed is there.
+const LOOK_AGAIN_MS: i64 = 600_000;
+
+/// What is known of a signal's past.
+#[derive(Clone, Copy, Debug, Default)]
+struct Coverage {
+    /// Until when it was asked for; `None`: the whole window is wanted.
+    until: Option<Timestamp>,
+    /// How often in a row the whole window was refused.
+    refusals: u32,
+}
+
+/// How far each signal is known, and where late samples may still be.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    coverage: Vec<Coverage>,
+    /// Where samples not read yet may begin.
+    from: Timestamp,
+    /// When stragglers were last waited for.
+    reached_back: Timestamp,
+}
+
+impl Reach {
+    pub(super) fn new(signals: usize) -> Self {
+        Self {
+            coverage: vec![Coverage::default(); signals],
+            from: Timestamp::MAX,
+            reached_back: Timestamp::MIN,
+        }
+    }
+
+    pub(super) fn range(
+        &self,
+        signal: SignalId,
+        now: Timestamp,
+        fresh_ms: i64,
+        all_ms: i64,
+    ) -> Duration {
+        let coverage = self.coverage.get(signal.index());
+        let coverage = coverage.copied().unwrap_or_default();
+        let wanted = match coverage.until {
+            Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
+            None => all_ms >> coverage.refusals.min(16),
+        };
+        // A clock that went back must not shrink the range to nothing.
+        let wanted = wanted.clamp(fresh_ms.min(all_ms), all_ms);
+        Duration::from_millis(u64::try_from(wanted).unwrap_or(0))
+    }
+
+    /// Whether a signal was not asked for lately.
+    pub(super) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
+        let until = self.coverage.get(signal.index()).and_then(|of| of.until);
+        until.is_none_or(|until| now.millis() - until.millis() >= LOOK_AGAIN_MS)
+    }
+
+    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp) {
+        if let Some(coverage) = self.coverage.get_mut(signal.index()) {
+            *coverage = Coverage {
+                until: Some(now),
+                refusals: 0,
+            };
+        }
+    }
+
+    pub(super) fn refused(&mut self, signal: SignalId) {
+        if let Some(coverage) = self.coverage.get_mut(signal.index())
+            && coverage.until.is_none()
+        {
+            coverage.refusals = coverage.refusals.saturating_add(1);
+        }
+    }
+
+    /// The whole window is wanted again.
+    pub(super) fn start_over(&mut self) {
+        self.coverage.fill(Coverage::default());
+    }
+
+    /// After a round: the next one begins where the target furthest behind
+    /// stands that is not given up; once per F where a tenth of all stand, whose
+    /// samples may come late.
+    pub(super) fn end_round(&mut self, targets: &Targets, now: Timestamp, window_ms: i64) {
+        let read = targets.read_until(now, window_ms);
+        self.from = read.unwrap_or(Timestamp::MAX);
+        let fresh_ms = targets.longest_fresh_ms().max(1);
+        let stragglers = targets.stragglers(now, window_ms);
+        if let Some(stragglers) = stragglers.filter(|at| *at < self.from)
+            && now.millis().div_euclid(fresh_ms) != self.reached_back.millis().div_euclid(fresh_ms)
+        {
+            self.from = stragglers;
+            self.reached_back = now;
+        }
+    }
+}
