@@ -32,7 +32,7 @@ mod load;
 mod orchestrator;
 mod overrides;
 mod presets;
-mod random;
+pub(crate) mod random;
 mod sampler;
 mod scenario;
 mod scrape;

@@ -13,48 +13,48 @@ const fn mix(value: u64) -> u64 {
 
 /// A point in the space of noise; deeper points are reached with [`Noise::at`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Noise(u64);
+pub(crate) struct Noise(u64);
 
 impl Noise {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
     }
 
     /// The point below this one that belongs to `part`.
-    pub(super) const fn at(self, part: u64) -> Self {
+    pub(crate) const fn at(self, part: u64) -> Self {
         Self(mix(self
             .0
             .wrapping_add(part.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
     }
 
     /// The point below this one that belongs to a bucket of time.
-    pub(super) const fn at_bucket(self, bucket: i64) -> Self {
+    pub(crate) const fn at_bucket(self, bucket: i64) -> Self {
         self.at(bucket.cast_unsigned())
     }
 
     /// Uniform in [0, 1).
-    pub(super) const fn unit(self) -> f64 {
+    pub(crate) const fn unit(self) -> f64 {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Uniform in [low, high).
-    pub(super) const fn between(self, low: f64, high: f64) -> f64 {
+    pub(crate) const fn between(self, low: f64, high: f64) -> f64 {
         low + self.unit() * (high - low)
     }
 
     /// Uniform in 0..bound; 0 for an empty range.
-    pub(super) const fn below(self, bound: u64) -> u64 {
+    pub(crate) const fn below(self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.0 % bound }
     }
 
     /// True with the given probability.
-    pub(super) const fn chance(self, probability: f64) -> bool {
+    pub(crate) const fn chance(self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
 
     /// About normal with mean 0 and deviation 1: the sum of four uniform
     /// numbers of 16 bits (Irwin–Hall), cheap and bounded by ±3.5.
-    pub(super) const fn gauss(self) -> f64 {
+    pub(crate) const fn gauss(self) -> f64 {
         let sum = (self.0 & 0xffff)
             + ((self.0 >> 16) & 0xffff)
             + ((self.0 >> 32) & 0xffff)
@@ -64,7 +64,7 @@ impl Noise {
 
     /// `len` characters as Kubernetes makes them for generated names: no
     /// vowels, nothing that is mistaken for another.
-    pub(super) fn suffix(self, len: usize) -> String {
+    pub(crate) fn suffix(self, len: usize) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..len as u64)
             .map(|place| {
@@ -75,7 +75,7 @@ impl Noise {
     }
 
     /// A UUID in its `8-4-4-4-12` form.
-    pub(super) fn uuid(self) -> String {
+    pub(crate) fn uuid(self) -> String {
         let (high, low) = (self.at(1).0, self.at(2).0);
         format!(
             "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",

@@ -3,7 +3,10 @@
 mod averages;
 mod intervals;
 mod lasting;
+mod membership;
 mod properties;
 mod rows;
 mod scene;
 mod shared;
+mod silence;
+mod weather;

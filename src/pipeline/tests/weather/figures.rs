@@ -1,0 +1,123 @@
+//! What is counted while a world runs.
+
+use std::fmt;
+
+/// How often something was the case, of how many times.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    pub(super) is: u64,
+    pub(super) of: u64,
+}
+
+impl Share {
+    pub(super) fn count(&mut self, is: bool) {
+        self.is += u64::from(is);
+        self.of += 1;
+    }
+
+    fn percent(self) -> Option<f64> {
+        (self.of > 0).then(|| 100.0 * self.is as f64 / self.of as f64)
+    }
+}
+
+/// The least and the greatest of served ÷ bound.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratio {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Default for Ratio {
+    fn default() -> Self {
+        Self {
+            low: f64::INFINITY,
+            high: 0.0,
+        }
+    }
+}
+
+impl Ratio {
+    pub(super) fn take(&mut self, low: f64, high: f64) {
+        self.low = self.low.min(low);
+        self.high = self.high.max(high);
+    }
+}
+
+/// The figures of one world.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) name: &'static str,
+    /// Pods whose mean is there, of those whose data allow one.
+    pub(super) pods: Share,
+    /// The same for sums of Deployments.
+    pub(super) sums: Share,
+    /// The same for means and counts of Deployments, and all three of
+    /// Services, of the namespace and of the cluster.
+    pub(super) others: Share,
+    /// Sums against the least and the greatest that they may be.
+    pub(super) sum: Ratio,
+    pub(super) count: Ratio,
+    pub(super) mean: Ratio,
+    /// Seconds from the event to the end of the last value before the first
+    /// that was missing.
+    pub(super) pods_absent: Option<f64>,
+    pub(super) sums_absent: Option<f64>,
+    /// By how many seconds a value outlived what is promised.
+    pub(super) overdue: f64,
+    /// Comparisons in which one replica alone had a value, and where both had
+    /// another.
+    pub(super) lonely: Share,
+    pub(super) apart: Share,
+    pub(super) farthest: f64,
+    /// What broke a promise, each with its time.
+    pub(super) broken: Vec<String>,
+}
+
+impl Figures {
+    /// Notes a broken promise; the first ones tell enough.
+    pub(super) fn breaks(&mut self, what: impl FnOnce() -> String) {
+        if self.broken.len() < 20 {
+            self.broken.push(what());
+        }
+    }
+}
+
+/// The head of the table.
+pub(super) const HEAD: &str = "| world | pods % | sums % | others % | sum low | sum high \
+    | count low | count high | mean low | mean high | pods absent s | sums absent s | overdue s \
+    | replicas: presence % | value % | by |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+
+impl fmt::Display for Figures {
+    /// A line of the table.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "| {} |", self.name)?;
+        for share in [self.pods, self.sums, self.others] {
+            match share.percent() {
+                Some(percent) => write!(f, " {percent:.2} |")?,
+                None => write!(f, " – |")?,
+            }
+        }
+        for ratio in [self.sum, self.count, self.mean] {
+            if ratio.low.is_finite() {
+                write!(f, " {:.3} | {:.3} |", ratio.low, ratio.high)?;
+            } else {
+                write!(f, " – | – |")?;
+            }
+        }
+        for secs in [self.pods_absent, self.sums_absent] {
+            match secs {
+                Some(secs) => write!(f, " {secs:.0} |")?,
+                None => write!(f, " – |")?,
+            }
+        }
+        let percent = |share: Share| share.percent().unwrap_or(0.0);
+        write!(
+            f,
+            " {:.0} | {:.2} | {:.2} | {:.1} % |",
+            self.overdue,
+            percent(self.lonely),
+            percent(self.apart),
+            100.0 * self.farthest
+        )
+    }
+}

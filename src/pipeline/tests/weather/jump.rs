@@ -1,0 +1,62 @@
+//! How soon a change of load is seen.
+
+use super::build::{Built, Dice};
+use super::content::Store;
+use super::replica::{METRICS, Replica};
+use super::world::{Fleet, Weather, World};
+
+/// Seeds, each with other phases and another moment of the jump.
+const TRIES: u64 = 301;
+
+/// Seconds until a tenth of a jump from 40 to 80 percent is seen.
+fn delay(targets: usize, seed: u64) -> Option<f64> {
+    let at = 600.0 + Dice::new(seed).between(0.0, 60.0);
+    let fleet = Fleet {
+        targets,
+        ..Fleet::default()
+    };
+    let calm = Weather::Load {
+        devices: 0..targets,
+        percent: 40.0,
+    };
+    let jump = Weather::Jump { at, percent: 80.0 };
+    let world = World {
+        seed,
+        secs: 900.0,
+        ..World::new("jump", vec![fleet], vec![calm, jump])
+    };
+    let built = Built::new(&world);
+    let store = Store::new(&world, &built);
+    let mut replica = Replica::new(&world, &built, 0.0);
+    let mut now = 0.0;
+    while now < world.secs {
+        replica.poll(&world, &built, &store, now);
+        let value = replica.value("deployments.apps", "w", METRICS[0], now);
+        if now >= at && value.is_some_and(|value| value >= 44.0) {
+            return Some(now - at);
+        }
+        now += world.poll();
+    }
+    None
+}
+
+#[test]
+fn a_tenth_of_a_jump_is_seen_soon() {
+    println!("| targets | median s | worst s | seen |\n|---|---|---|---|");
+    // The next scrape of a single target takes half an interval by itself, and
+    // the next poll half of its own: 10 s. With more targets a tenth of the jump
+    // is seen before all of them were scraped.
+    for targets in [1, 4, 20] {
+        let mut delays: Vec<f64> = (1..=TRIES)
+            .filter_map(|seed| delay(targets, seed))
+            .collect();
+        delays.sort_by(f64::total_cmp);
+        let median = delays.get(delays.len() / 2).copied().unwrap_or(f64::NAN);
+        let worst = delays.last().copied().unwrap_or(f64::NAN);
+        println!(
+            "| {targets} | {median:.1} | {worst:.1} | {} of {TRIES} |",
+            delays.len()
+        );
+        assert!(median <= 10.0, "{targets} targets: {median} s");
+    }
+}

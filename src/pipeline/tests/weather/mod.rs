@@ -1,0 +1,43 @@
+//! The weather of real clusters: late, doubled, mixed and half-silent data.
+//!
+//! ```text
+//!  World (a description: fleets, weather)      named, or drawn from a seed
+//!      │
+//!      ▼
+//!  Built (targets, devices, pods) ──► cluster: the inventory at a time
+//!      │
+//!      ▼
+//!  Store (every sample, when it was taken and when it arrived)
+//!      │                  │
+//!      ▼                  ▼
+//!  replica: Pipeline    oracle: must a value be there, may it, is it right
+//!      └───────┬──────────┘
+//!              ▼
+//!  drive ──► Figures ──► table
+//! ```
+//!
+//! Time is virtual, in seconds from [`ZERO`](super::scene::ZERO). The oracle
+//! sees the store's whole content and shares no code with the pipeline.
+//!
+//! `WEATHER=steady15 cargo test --lib weather::table -- --nocapture` prints the
+//! figures of worlds whose names contain that text (all without it),
+//! `WEATHER_TABLE=file` writes them as Markdown, `WORLDS=100000` makes the
+//! random run longer and `SEED=…` begins it elsewhere.
+
+mod build;
+mod cluster;
+mod content;
+mod drive;
+mod figures;
+mod jump;
+mod named;
+mod oracle;
+mod random;
+mod reference;
+mod replica;
+mod shrink;
+mod table;
+mod world;
+
+/// A time after every world.
+const FOREVER: f64 = 1e9;

@@ -1,0 +1,371 @@
+//! What can be known of a world at a time, from the store's whole content:
+//! whether a value must be there, and until when it may.
+
+use super::build::{Built, Target};
+use super::content::{Point, Series, Store, ms};
+use super::world::{Weather, World};
+
+/// No lag or distance counts for more, seconds.
+const MOST_USUAL: f64 = 120.0;
+
+/// How old a pod without samples is before it is missed in the table.
+const UNSEEN: f64 = 15.0;
+
+/// For so long before and after its start a replica learns, seconds.
+const LEARNING: f64 = 75.0;
+
+/// For so long it may take another renewal interval for its own, seconds.
+const RENEWALS: f64 = 600.0;
+
+/// Whose value it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Pod(usize),
+    Workload(&'static str),
+    /// All pods: they are of one namespace.
+    Namespace,
+    /// All GPUs, held or not.
+    Cluster,
+}
+
+/// How much is asked of a value's presence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rigour {
+    /// As the table counts it: what the data of the moment allow.
+    Table,
+    /// What must be there by the rules: no benefit of lags that just changed.
+    Promise,
+}
+
+/// Sees everything.
+#[derive(Debug)]
+pub(super) struct Oracle<'a> {
+    pub(super) world: &'a World,
+    pub(super) built: &'a Built,
+    pub(super) store: &'a Store,
+    /// The series of each device.
+    pub(super) of_device: Vec<Vec<usize>>,
+}
+
+impl<'a> Oracle<'a> {
+    pub(super) fn new(world: &'a World, built: &'a Built, store: &'a Store) -> Self {
+        let mut of_device = vec![Vec::new(); built.devices.len()];
+        for (place, series) in store.series.iter().enumerate() {
+            of_device[series.device].push(place);
+        }
+        Self {
+            world,
+            built,
+            store,
+            of_device,
+        }
+    }
+
+    /// Whether a reading that names this pod is the group's.
+    pub(super) fn has(&self, group: Group, pod: Option<usize>) -> bool {
+        match (group, pod) {
+            (Group::Cluster, _) => true,
+            (_, None) => false,
+            (Group::Pod(one), Some(pod)) => one == pod,
+            (Group::Workload(name), Some(pod)) => self.built.pods[pod].workload == name,
+            (Group::Namespace, Some(_)) => true,
+        }
+    }
+
+    /// The window when it is longest, seconds.
+    pub(super) fn longest_window(&self) -> f64 {
+        let set = self.world.window.map_or(60.0, |secs| secs as f64);
+        set.max(4.0 * self.world.slowest()) + MOST_USUAL.min(self.latest_clock())
+    }
+
+    /// The window when it is shortest, seconds.
+    pub(super) fn shortest_window(&self) -> f64 {
+        self.world.window.map_or(60.0, |secs| secs as f64)
+    }
+
+    /// The most that data are late, as far as it counts, seconds.
+    pub(super) fn longest_lag(&self) -> f64 {
+        MOST_USUAL.min(self.world.longest_lag() + self.latest_clock()) + self.world.poll()
+    }
+
+    fn latest_clock(&self) -> f64 {
+        let late = self.built.targets.iter().map(Target::late);
+        late.fold(0.0, f64::max) + self.world.lag_jitter()
+    }
+
+    /// How long an instant can hold a reading, seconds.
+    pub(super) fn longest_hold(&self) -> f64 {
+        let fresh = self.built.targets.iter().map(Target::fresh);
+        2.0 * fresh.fold(0.0, f64::max) + self.usual_distance()
+    }
+
+    /// The most that a target usually is behind the horizon, seconds.
+    fn usual_distance(&self) -> f64 {
+        MOST_USUAL.min(self.latest_clock() + self.world.slowest() + self.world.poll())
+    }
+
+    /// Whether a value of a group must be there.
+    pub(super) fn must(&self, group: Group, now: f64, read: f64, rigour: Rigour) -> bool {
+        let (mut expected, mut answering) = (0, 0);
+        let pods = self.built.pods.iter().enumerate();
+        for (number, pod) in pods.filter(|(_, pod)| pod.lives.contains(&now)) {
+            if !self.has(group, Some(number)) {
+                continue;
+            }
+            for device in &pod.devices {
+                let seen = self
+                    .lines(*device, number)
+                    .any(|series| !series.arrived(ms(read)).is_empty());
+                let awaited = rigour == Rigour::Promise || now - pod.lives.start > UNSEEN;
+                expected += usize::from(seen || awaited);
+                answering +=
+                    usize::from(seen && self.is_fresh((*device, number), now, read, rigour));
+            }
+        }
+        let enough = match (group, rigour) {
+            (Group::Pod(_), _) | (_, Rigour::Promise) => answering == expected,
+            (_, Rigour::Table) => {
+                answering as f64 >= 0.95 * f64::from(u32::try_from(expected).unwrap())
+            }
+        };
+        expected > 0 && enough
+    }
+
+    /// What all jobs say of a device in the hands of a pod.
+    pub(super) fn lines(&self, device: usize, pod: usize) -> impl Iterator<Item = &Series> {
+        self.of_device[device]
+            .iter()
+            .map(|place| &self.store.series[*place])
+            .filter(move |series| series.pod == Some(pod))
+    }
+
+    /// Whether a device has been read twice, and just now.
+    fn is_fresh(&self, (device, pod): (usize, usize), now: f64, read: f64, rigour: Rigour) -> bool {
+        self.lines(device, pod).any(|series| {
+            let target = &self.built.targets[series.target];
+            let points = series.arrived(ms(read));
+            let [before @ .., earlier, newest] = points else {
+                return false;
+            };
+            if is_unknown(target, newest.at) {
+                return false;
+            }
+            let another = before.last().is_some_and(|point| point.read != newest.read);
+            let handed_over = |other: &Series| {
+                other.target == series.target
+                    && other.pod != series.pod
+                    && !self.built.devices[device].shared
+                    && other
+                        .arrived(ms(read))
+                        .last()
+                        .is_some_and(|point| point.at > newest.at)
+            };
+            let others = self.of_device[device]
+                .iter()
+                .map(|place| &self.store.series[*place]);
+            !newest.value.is_nan()
+                && !earlier.value.is_nan()
+                && (earlier.read != newest.read || another)
+                && newest.at - earlier.at <= ms(2.5 * target.scrape)
+                && ms(now) - newest.at <= ms(target.fresh() + self.allowance(target, now, rigour))
+                && !others.into_iter().any(handed_over)
+                && (rigour == Rigour::Table
+                    || (is_steady(target, now)
+                        && self.is_led(target, now)
+                        && self.has_two(target, points, now)))
+        })
+    }
+
+    /// Whether two replicas must have the same value of a group: from the start
+    /// on, except where their habits decide and the later one has not learned
+    /// them. It has measured the distances of targets after four scrapes: that
+    /// matters where clocks are wrong or samples late. And one that starts
+    /// while the store is away learns nothing before it is back. How often an
+    /// exporter reads its GPUs, where that is not with every scrape, takes it
+    /// until the second multiple of the longest window.
+    pub(super) fn must_agree(&self, group: Group, now: f64, read: f64) -> bool {
+        let away = |weather: &Weather| match weather {
+            Weather::Down { during }
+            | Weather::Stall { during, .. }
+            | Weather::Refused { during, .. } => {
+                during.start < self.world.restart + LEARNING
+                    && during.end > self.world.restart - LEARNING
+            }
+            _ => false,
+        };
+        let unsteady = self.latest_clock() > 0.0
+            || self.world.weather.iter().any(away)
+            || self
+                .built
+                .targets
+                .iter()
+                .any(|target| !target.clocks.is_empty());
+        let slow = |target: &Target| target.renew > target.scrape || target.second.is_some();
+        let learning = match self.built.targets.iter().any(slow) {
+            true => RENEWALS,
+            false if unsteady => LEARNING + self.world.lag_jitter(),
+            false => return true,
+        };
+        now > self.world.restart + learning && self.has_learned(group, read)
+    }
+
+    /// Whether every target of a group was read five times by a replica that
+    /// started with the restart. One that has not been heard since ends for it
+    /// without its usual lag and distance: a little sooner than for others.
+    pub(super) fn has_learned(&self, group: Group, read: f64) -> bool {
+        self.store
+            .series
+            .iter()
+            .filter(|series| self.has(group, series.pod))
+            .all(|series| {
+                let points = series.arrived(ms(read));
+                let since = |point: &&Point| point.arrived > ms(self.world.restart);
+                points.iter().rev().take(5).filter(since).count() == 5
+            })
+    }
+
+    /// Whether somebody else's samples still move the horizon of a target's
+    /// source: of three heard lately it takes two, so that the only one left
+    /// waits for the others to be given up.
+    fn is_led(&self, target: &Target, now: f64) -> bool {
+        let of_source = |other: &&Target| other.source == target.source && other.job == target.job;
+        let count = |at: f64| {
+            let answers = |other: &&Target| other.lives.contains(&at) && !other.is_silent(at);
+            self.built
+                .targets
+                .iter()
+                .filter(of_source)
+                .filter(answers)
+                .count()
+        };
+        count(now) >= 2 || count(now - 3.0 * target.fresh()) < 3
+    }
+
+    /// Whether two readings certainly lie in the window: they are a step apart,
+    /// or else may share an instant, and the window ends up to a step later
+    /// than now.
+    fn has_two(&self, target: &Target, points: &[Point], now: f64) -> bool {
+        let late = self.allowance(target, now, Rigour::Promise);
+        let own = self
+            .shortest_window()
+            .max(4.0 * target.scrape.max(target.renew));
+        self.world.cadences().map(|step| step.max(5.0)).all(|step| {
+            let since = ms(now - late + step - own.max(4.0 * step));
+            let oldest = points.iter().find(|point| point.at > since);
+            let apart = |(oldest, newest): (&Point, &Point)| newest.at - oldest.at >= ms(step);
+            oldest.zip(points.last()).is_some_and(apart)
+        })
+    }
+
+    /// By how much a sample may be older than fresh.
+    fn allowance(&self, target: &Target, now: f64, rigour: Rigour) -> f64 {
+        let late = (-target.clock(now)).max(0.0);
+        match rigour {
+            Rigour::Table => late + self.world.lag(target.source, now) + self.world.lag_jitter(),
+            Rigour::Promise => {
+                let lags = (0..60).map(|i| self.world.lag(target.source, now - 5.0 * f64::from(i)));
+                late.min(MOST_USUAL) + lags.fold(MOST_USUAL, f64::min)
+            }
+        }
+    }
+
+    /// Until when a value of a group may be served: `share` of its devices
+    /// (and, for a sum, of its value) may be missing.
+    pub(super) fn may_until(&self, group: Group, now: f64, read: f64, share: f64) -> f64 {
+        let mut last: Vec<(i64, f64)> = Vec::new();
+        let (mut newest, mut longest, mut lag) = (i64::MIN / 4, 0_i64, 0_i64);
+        for (number, device) in self.built.devices.iter().enumerate() {
+            let mut of_device: Option<(i64, f64)> = None;
+            let mut live = false;
+            for place in &self.of_device[number] {
+                let series = &self.store.series[*place];
+                let points = series.arrived(ms(read));
+                let Some(point) = points.iter().rfind(|point| !point.value.is_nan()) else {
+                    continue;
+                };
+                if !self.has(group, series.pod) {
+                    continue;
+                }
+                let at = point
+                    .at
+                    .min(known_until(&self.built.targets[series.target], point.at));
+                let fresh = ms(self.built.targets[series.target].fresh()).max(recurring(points));
+                longest = longest.max(fresh);
+                newest = newest.max(at);
+                let recent = points.iter().rev().take(40);
+                let delay = recent.map(|point| point.arrived - point.at).max();
+                lag = lag.max(delay.unwrap_or(0));
+                live |= series
+                    .pod
+                    .is_some_and(|pod| self.built.pods[pod].lives.contains(&now));
+                let deadline = at + fresh + ms(self.usual_distance());
+                if of_device.is_none_or(|(known, _)| known < deadline) {
+                    of_device = Some((deadline, point.value));
+                }
+            }
+            if live && device.lost.is_empty() {
+                last.extend(of_device);
+            }
+        }
+        let served = longest.max(ms(3.0 * self.world.slowest())) as f64 / 1000.0;
+        let lag =
+            MOST_USUAL.min(lag as f64 / 1000.0 + self.world.poll() + 2.0 * self.world.slowest());
+        let until = newest.min(defined_until(&mut last, share)) as f64 / 1000.0;
+        until + served + self.usual_distance() + lag + self.world.poll()
+    }
+}
+
+/// Until when no more than a share of devices, by number and by value, is
+/// silent, where each is until its deadline not.
+fn defined_until(last: &mut [(i64, f64)], share: f64) -> i64 {
+    last.sort_by_key(|(deadline, _)| *deadline);
+    let total: f64 = last.iter().map(|(_, value)| value).sum();
+    let mut missing = 0.0;
+    for (place, (deadline, value)) in last.iter().enumerate() {
+        missing += value;
+        let too_many = (place + 1) as f64 > share * last.len() as f64;
+        if too_many || (share < 0.5 && missing > share * total) {
+            return *deadline;
+        }
+    }
+    i64::MAX
+}
+
+/// The largest gap that may count as recurring: the second largest of the last
+/// twenty, and a fifth.
+fn recurring(points: &[Point]) -> i64 {
+    let recent = &points[points.len().saturating_sub(25)..];
+    let mut gaps: Vec<i64> = recent
+        .windows(2)
+        .map(|pair| pair[1].at - pair[0].at)
+        .collect();
+    gaps.sort_unstable();
+    gaps.iter().rev().nth(1).map_or(0, |gap| gap * 6 / 5)
+}
+
+/// Readings that stand still for so long are no readings, seconds.
+const FROZEN: f64 = 600.0;
+
+/// Whether what a target says at a time may have stood still for too long.
+fn is_unknown(target: &Target, at: i64) -> bool {
+    let since = |during: &std::ops::Range<f64>| during.start + FROZEN - 2.0 * target.fresh();
+    let mut frozen = target.frozen.iter();
+    frozen.any(|during| (ms(since(during))..ms(during.end)).contains(&at))
+}
+
+/// Until when the readings of a target are served that is frozen at a time:
+/// until it is noticed, a few scrapes after they have stood still for too long.
+fn known_until(target: &Target, at: i64) -> i64 {
+    let frozen = target.frozen.iter();
+    let frozen = frozen.filter(|during| (ms(during.start)..ms(during.end)).contains(&at));
+    let until = frozen.map(|during| ms(during.start + FROZEN + target.fresh()));
+    until.min().unwrap_or(i64::MAX)
+}
+
+/// Whether neither its clock nor its readings did anything odd of late.
+fn is_steady(target: &Target, now: f64) -> bool {
+    let stepped = |at: f64| (now - 600.0..=now).contains(&at);
+    let clock =
+        |(during, _): &(std::ops::Range<f64>, f64)| stepped(during.start) || stepped(during.end);
+    !target.clocks.iter().any(clock) && !target.frozen.iter().any(|during| during.start < now)
+}

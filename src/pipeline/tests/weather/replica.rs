@@ -1,0 +1,168 @@
+//! One replica of the server in virtual time: the only place of the weather
+//! that calls the pipeline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::build::Built;
+use super::cluster::{Cluster, NAMESPACE};
+use super::content::{Store, ms};
+use super::world::World;
+use crate::core::inventory::Inventory;
+use crate::core::policy::Policy;
+use crate::core::selector::Selector;
+use crate::core::signal::{SignalId, SignalSpec};
+use crate::dcgm::schemes::ExporterIdentity;
+use crate::dcgm::{fields, metrics};
+use crate::pipeline::tests::scene::at;
+use crate::pipeline::{Pipeline, Settings, Shown};
+use crate::provider::gpu::GpuProvider;
+use crate::provider::{CustomQuery, Effort, ExternalQuery, Objects, Provider};
+
+/// The metrics that are looked at: the mean, the sum, the count.
+pub(super) const METRICS: [&str; 3] = [
+    "gpu_memory_utilization",
+    "gpu_memory_utilization_sum",
+    "gpu_held_count",
+];
+
+/// How often the engine polls when there are more than 10,000 series scraped
+/// every 2 s, seconds.
+pub(super) const LARGE_FLEET_POLL: f64 = 2.0;
+
+/// How often the grid may change within one round, as in the engine.
+const REFILLS: usize = 4;
+
+/// A replica.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pipeline: Pipeline,
+    provider: GpuProvider,
+    signals: Vec<SignalId>,
+    cluster: Cluster,
+    inventory: Arc<Inventory>,
+    everything: Selector,
+    /// When the memory copy utilisation was last read; before: nothing.
+    pub(super) read: Option<f64>,
+    /// Whether it says that it is ready.
+    pub(super) ready: bool,
+}
+
+impl Replica {
+    /// A replica that starts at `now`.
+    pub(super) fn new(world: &World, built: &Built, now: f64) -> Self {
+        let mut polled = vec![SignalId::MEM_COPY_UTIL, SignalId::FB_USED];
+        if world.has_frozen() {
+            polled.extend([SignalId::GPU_UTIL, SignalId::POWER_USAGE]);
+        }
+        let is_polled = |spec: &SignalSpec| polled.contains(&spec.id);
+        let metrics: Vec<_> = metrics::built_in()
+            .into_iter()
+            .filter(|metric| METRICS.contains(&metric.name.as_str()))
+            .collect();
+        let provider = GpuProvider::new(&metrics);
+        let policy = Policy {
+            window: world.window.map(Duration::from_secs),
+            ..Policy::default()
+        };
+        Self {
+            pipeline: Pipeline::new(Settings {
+                policy,
+                signals: fields::built_in().into_iter().filter(is_polled).collect(),
+                metrics,
+                exporter: ExporterIdentity::default(),
+            }),
+            provider,
+            signals: polled,
+            cluster: Cluster::new(built, now),
+            inventory: Arc::default(),
+            everything: Selector::everything(),
+            read: None,
+            ready: false,
+        }
+    }
+
+    /// Polls once and publishes, as the engine does.
+    pub(super) fn poll(&mut self, world: &World, built: &Built, store: &Store, now: f64) {
+        let time = at(now);
+        self.pipeline
+            .pace(Duration::from_secs_f64(world.poll()), Duration::ZERO);
+        for _ in 0..REFILLS {
+            if !self.round(world, store, now) {
+                break;
+            }
+        }
+        if self.read == Some(now)
+            && let Some(range) = self.pipeline.history_wanted()
+        {
+            let range = i64::try_from(range.as_millis()).unwrap();
+            let power = self.signals.contains(&SignalId::POWER_USAGE);
+            let shown = match power {
+                true => SignalId::POWER_USAGE,
+                false => SignalId::MEM_COPY_UTIL,
+            };
+            let batch = store.answer(shown, ms(now), range);
+            self.pipeline.take_history(&batch);
+            self.pipeline.settle(time, Shown::All);
+        }
+        self.inventory = self.cluster.at(built, now);
+        let snapshot = self.pipeline.publish(&self.inventory, time);
+        self.provider.publish(Arc::new(snapshot));
+        self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
+    }
+
+    /// Asks for every signal once; whether the windows must be filled again.
+    fn round(&mut self, world: &World, store: &Store, now: f64) -> bool {
+        let time = at(now);
+        let count = self.signals.len();
+        for (place, signal) in self.signals.clone().into_iter().enumerate() {
+            if !world.refuses(place, now) {
+                let range = self.pipeline.range(signal, time);
+                let range = i64::try_from(range.as_millis()).unwrap();
+                let batch = store.answer(signal, ms(now), range);
+                self.pipeline.take(&batch, time);
+                if signal == SignalId::MEM_COPY_UTIL {
+                    self.read = Some(now);
+                }
+            }
+            let shown = match place {
+                _ if place + 1 == count => Shown::All,
+                0 => Shown::Some,
+                _ => continue,
+            };
+            if self.pipeline.settle(time, shown).refill {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The value of a metric of an object of the namespace; `namespaces` asks
+    /// for the namespace itself, `cluster` for everything.
+    pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
+        let now = at(now);
+        let mut found = None;
+        if resource == "cluster" {
+            let asked = ExternalQuery {
+                namespace: NAMESPACE,
+                metric: &format!("cluster_{metric}"),
+                selector: &self.everything,
+                now,
+                effort: Effort::Full,
+            };
+            let mut sink = |item: crate::provider::ExternalItem<'_>| found = Some(item.value.value);
+            return self.provider.external(&asked, &mut sink).ok().and(found);
+        }
+        let asked = CustomQuery {
+            resource,
+            namespace: (resource != "namespaces").then_some(NAMESPACE),
+            objects: Objects::Named(name),
+            metric,
+            metric_selector: &self.everything,
+            now,
+            effort: Effort::Full,
+        };
+        let mut sink = |item: crate::provider::CustomItem<'_>| found = Some(item.value.value);
+        self.provider.custom(&asked, &mut sink).ok().and(found)
+    }
+}
