@@ -10,11 +10,14 @@
 //! 2. A *view* keeps what counts for a kind of object and adds the labels
 //!    that name it ([`Dialect::placed`]). Who is alive since when is not in
 //!    DCGM's series: `pod_started` stands for the pod watch, as
-//!    kube-state-metrics would have it, with a label for each owner.
+//!    kube-state-metrics would have it, with a label for each owner. Groups
+//!    count a reading for the pod that its labels name, also when that has
+//!    gone, until a newer line of the same target names another holder.
 //! 3. One reading per device and object: the newest, of equally new ones the
 //!    larger ([`newest`]); a card's own only while none of its MIG instances
 //!    has one.
-//! 4. The formula over the instants of a subquery ([`Dialect::expression`]).
+//! 4. The formula over the instants of a subquery ([`Dialect::expression`]),
+//!    asked at the last instant of the window.
 //!
 //! Prometheus 2 closes the window on the left, the product leaves it open: the
 //! window is a millisecond shorter here.
@@ -60,10 +63,11 @@ impl Readings {
 pub(crate) struct Dialect {
     pub(crate) step_ms: i64,
     pub(crate) fresh_ms: i64,
-    /// The label of [`POD_STARTED`] that picks the inventory in force.
-    pub(crate) moment: String,
     /// Whether percent fields arrive as 0–1.
     pub(crate) percent_as_ratio: bool,
+    /// Whether there are readings of pods that have gone: only then must
+    /// expressions tell what was handed over, which makes them heavy.
+    pub(crate) some_went: bool,
 }
 
 /// The names of a field; regular expressions are anchored.
@@ -92,7 +96,7 @@ fn relabelled(vector: &str, to: &str, from: &[&str]) -> String {
     })
 }
 
-/// Canonical labels (`dcgm.md` §2.6): each label that says more overrides the
+/// Canonical labels: each label that says more overrides the
 /// ones before it, which is the union of the schemes in one pass. The
 /// exporter's own pod may remain as `po`: it is no GPU pod in [`POD_STARTED`].
 fn canonical(vector: &str) -> String {
@@ -162,45 +166,74 @@ impl Dialect {
         }
     }
 
-    /// Readings of GPU pods' devices since each pod's start, with labels of
-    /// the pod's.
-    fn held(&self, readings: &Readings, taken: &str) -> Readings {
-        let some = if taken.is_empty() {
-            String::new()
-        } else {
-            format!(", {taken}!=\"\"")
-        };
-        let pods = format!(
-            "{POD_STARTED}{{moment=\"{}\", gpu=\"true\"{some}}}",
-            self.moment
-        );
+    /// Readings of live GPU pods' devices since each pod's start.
+    fn of_pods(readings: &Readings) -> Readings {
+        let pods = format!("{POD_STARTED}{{gpu=\"true\", live=\"true\"}}");
         let Readings { values, times } = readings;
         Readings {
-            values: format!("({values} * on (ns, po) group_left ({taken}) ({pods} * 0 + 1))"),
-            times: format!("({times} >= on (ns, po) group_left ({taken}) {pods})"),
+            values: format!("({values} * on (ns, po) group_left () ({pods} * 0 + 1))"),
+            times: format!("({times} >= on (ns, po) group_left () {pods})"),
+        }
+    }
+
+    /// Readings of GPU pods' devices, also of those that went, with a label of
+    /// the pod's.
+    fn labelled(readings: &Readings, taken: &str) -> Readings {
+        let pods = format!("({POD_STARTED}{{gpu=\"true\", {taken}!=\"\"}} * 0");
+        Readings {
+            values: format!(
+                "({} * on (ns, po) group_left ({taken}) {pods} + 1))",
+                readings.values
+            ),
+            times: format!(
+                "({} + on (ns, po) group_left ({taken}) {pods}))",
+                readings.times
+            ),
+        }
+    }
+
+    /// Readings without those of pods that went, once a newer line of the same
+    /// target names another holder, or none.
+    fn not_handed_over(&self, readings: &Readings) -> Readings {
+        if !self.some_went {
+            return Readings {
+                values: readings.values.clone(),
+                times: readings.times.clone(),
+            };
+        }
+        let target = format!("{DEVICE}, job, instance");
+        let present = readings.present();
+        let times = format!(
+            "({} or ({present} >= on (ns, po) group_left () {POD_STARTED}{{live=\"true\"}}) \
+             or ({present} == on ({target}) group_left () max by ({target}) {present}))",
+            without(&readings.times, "po"),
+        );
+        Readings {
+            values: readings.values.clone(),
+            times,
         }
     }
 
     /// What counts for a kind of object.
     fn placed(&self, readings: &Readings, view: &View) -> Readings {
+        if *view == View::Pods {
+            return Self::of_pods(readings);
+        }
+        let readings = self.not_handed_over(readings);
         match view {
-            View::Pods | View::Namespaces => self.held(readings, ""),
-            View::Workloads(label) => self.held(readings, label),
+            View::Pods | View::Cluster => readings,
+            View::Namespaces => readings.map(|vector| {
+                format!(
+                    "({} unless on (ns, po) {POD_STARTED}{{gpu=\"false\"}})",
+                    with(vector, "po")
+                )
+            }),
+            View::Workloads(label) => Self::labelled(&readings, label),
             View::Nodes => {
-                let others = format!("{POD_STARTED}{{moment=\"{}\", gpu=\"false\"}}", self.moment);
-                let nobody = readings.map(|vector| {
-                    format!(
-                        "({} or ({vector} and on (ns, po) {others}))",
-                        without(vector, "po")
-                    )
+                let others = readings.map(|vector| {
+                    format!("({vector} unless on (ns, po) {POD_STARTED}{{gpu=\"true\"}})")
                 });
-                self.held(readings, "pn").or(&nobody).map(with_node)
-            }
-            View::Cluster => {
-                let unheld = readings.map(|vector| {
-                    format!("({vector} unless on (ns, po) {POD_STARTED}{{moment=\"{}\", gpu=\"true\"}})", self.moment)
-                });
-                self.held(readings, "").or(&unheld)
+                Self::labelled(&readings, "pn").or(&others).map(with_node)
             }
         }
     }
@@ -233,16 +266,16 @@ impl Dialect {
         self.readings(names, |field| amount(field, "1e8"))
     }
 
-    /// The expression of a metric for all objects of a kind. `window_ms` is
-    /// the product's window.
+    /// The expression of a metric for all objects of a kind, over so many
+    /// instants.
     pub(crate) fn expression(
         &self,
         metric: &str,
         formula: Formula,
         view: &View,
-        window_ms: i64,
+        instants: i64,
     ) -> String {
-        let over = format!("[{}ms:{}ms]", window_ms - 1, self.step_ms);
+        let over = format!("[{}ms:{}ms]", instants * self.step_ms - 1, self.step_ms);
         let key = view.key();
         let mean = |vector: &str| format!("avg_over_time(({vector}){over})");
         let memory = || self.utilization(MEM_COPY, DRAM);
@@ -264,12 +297,12 @@ impl Dialect {
             "gpu_held_count" => mean(&self.held_count(view)),
             "gpu_active_count" => mean(&self.count_by_use(view, "> 0")),
             "gpu_idle_count" => mean(&self.count_by_use(view, "== 0")),
-            "avg_GPU_utilization" => self.original(window_ms),
+            "avg_GPU_utilization" => self.original(instants),
             other => panic!("{other} has no expression"),
         }
     }
 
-    /// The formulas over active devices (`dcgm.md` §4.3). An object whose
+    /// The formulas over active devices. An object whose
     /// devices answer and are never active gets 0.
     fn average(&self, readings: &Readings, formula: Formula, view: &View, over: &str) -> String {
         let key = view.key();
@@ -318,15 +351,15 @@ impl Dialect {
         format!("100 * sum by ({key}) {used} / sum by ({key}) {whole}")
     }
 
-    /// Devices of which one of the newest lines names a live pod. Where only
-    /// pods' lines count, all do.
+    /// Devices of which one of the newest lines names a pod. Where only pods'
+    /// lines count, all do.
     fn claims(&self, readings: &Readings, view: &View) -> String {
         if !matches!(view, View::Nodes | View::Cluster) {
             return self.devices(readings, view);
         }
         let placed = self.placed(readings, view);
         let (key, present) = (view.device_key(), placed.present());
-        let pods = format!("{POD_STARTED}{{moment=\"{}\", gpu=\"true\"}}", self.moment);
+        let pods = format!("{POD_STARTED}{{gpu=\"true\"}}");
         format!(
             "group by ({key}) (({present} == on ({key}) group_left () max by ({key}) {present}) \
              and on (ns, po) {pods})"
@@ -363,15 +396,15 @@ impl Dialect {
         )
     }
 
-    /// The original exporter's number (`dcgm.md` §4.1), with validity and
+    /// The original exporter's number, with validity and
     /// freshness: no deduplication, no owners, a grid of 5 s.
-    fn original(&self, window_ms: i64) -> String {
+    fn original(&self, instants: i64) -> String {
         let field = format!("{{__name__=~\"{MEM_COPY}\"}}");
         let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
         let valid = self.percent(&field);
         format!(
             "avg_over_time((avg(({valid} and {fresh}) != 0) or vector(0))[{}ms:5s])",
-            window_ms - 1
+            instants * 5_000 - 1
         )
     }
 }

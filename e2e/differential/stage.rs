@@ -1,5 +1,6 @@
 //! A fleet in a real Prometheus, and the product reading it over HTTP.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,13 +9,12 @@ use gpu_metrics_apiserver::config::PrometheusSettings;
 use gpu_metrics_apiserver::core::batch::Batch;
 use gpu_metrics_apiserver::core::inventory::Inventory;
 use gpu_metrics_apiserver::core::policy::Policy;
-use gpu_metrics_apiserver::core::rhythm::Shown;
 use gpu_metrics_apiserver::core::signal::SignalId;
 use gpu_metrics_apiserver::core::snapshot::Snapshot;
 use gpu_metrics_apiserver::core::time::{Timestamp, millis};
 use gpu_metrics_apiserver::dcgm::schemes::ExporterIdentity;
 use gpu_metrics_apiserver::dcgm::{fields, metrics};
-use gpu_metrics_apiserver::pipeline::{Pipeline, Settings};
+use gpu_metrics_apiserver::pipeline::{Pipeline, Settings, Shown};
 use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
 use gpu_metrics_apiserver::source::{KeyHasher, Prometheus};
 
@@ -33,21 +33,22 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Samples for windows of up to `longest` at each of `moments`, which are
-    /// in order.
-    pub(crate) async fn new(scenario: Scenario, moments: &[Timestamp], longest: Duration) -> Self {
+    /// Samples from a time on until a moment and none after it: a window may
+    /// end later than the newest sample.
+    pub(crate) async fn new(
+        scenario: Scenario,
+        (from, at): (Timestamp, Timestamp),
+        longest: Duration,
+        hasher: KeyHasher,
+    ) -> Self {
         let fleet = Fleet::new(scenario);
-        let slack = Duration::from_secs(120);
-        let (from, to) = (moments[0] - longest - slack, moments[moments.len() - 1]);
         let storage = Storage::new();
-        let inventories = inventories(&fleet, moments, from);
-        blocks(&storage, &inventories, |out| {
-            fleet.openmetrics(from, to, out)
-        });
+        let inventory = inventory(&fleet, from, at);
+        blocks(&storage, &inventory, |out| fleet.openmetrics(from, at, out));
         let engine = Engine::start(storage, "").await;
         let mut settings = PrometheusSettings::new(engine.url().parse().unwrap());
         settings.timeout = Duration::from_secs(60);
-        let source = Prometheus::new(settings, KeyHasher::new()).unwrap();
+        let source = Prometheus::new(settings, hasher).unwrap();
         Self {
             fleet,
             engine,
@@ -112,42 +113,39 @@ fn wall_clock() -> Timestamp {
     Timestamp::from_millis(millis(since))
 }
 
-/// The value of the label `moment`.
-pub(crate) fn moment_label(at: Timestamp) -> String {
-    at.millis().to_string()
-}
-
-/// The pod watch's word at each moment as series, so that expressions can
-/// join with it: start times in seconds, owners as labels.
-fn inventories(fleet: &Fleet, moments: &[Timestamp], from: Timestamp) -> String {
+/// The pod watch's word at a moment as series, so that expressions can join
+/// with it: start times in seconds, owners as labels. Pods that went are there
+/// as last seen.
+fn inventory(fleet: &Fleet, from: Timestamp, at: Timestamp) -> String {
     let mut text = format!("# TYPE {POD_STARTED} gauge\n");
-    for at in moments {
-        let inventory = fleet.inventory(*at);
-        for pod in inventory.pods.iter().filter(|pod| pod.is_live()) {
-            let mut labels = format!(
-                "moment=\"{}\",gpu=\"{}\",ns=\"{}\",po=\"{}\",pn=\"{}\"",
-                moment_label(*at),
-                pod.requests_gpu(),
-                pod.namespace,
-                pod.name,
-                pod.node.as_deref().unwrap_or_default(),
+    let inventory = fleet.inventory(at);
+    let mut named = HashSet::new();
+    let pods = inventory.pods.iter().chain(&inventory.departed);
+    for pod in pods.filter(|pod| named.insert((&pod.namespace, &pod.name))) {
+        let is_listed = inventory.pod(&pod.namespace, &pod.name).is_some();
+        let mut labels = format!(
+            "live=\"{}\",gpu=\"{}\",ns=\"{}\",po=\"{}\",pn=\"{}\"",
+            is_listed && pod.is_live(),
+            pod.requests_gpu(),
+            pod.namespace,
+            pod.name,
+            pod.node.as_deref().unwrap_or_default(),
+        );
+        for owner in &pod.owners {
+            let workload = &inventory.workloads[*owner as usize];
+            let _ = write!(
+                labels,
+                ",{}=\"{}\"",
+                owner_label(&workload.kind.resource),
+                workload.name
             );
-            for owner in &pod.owners {
-                let workload = &inventory.workloads[*owner as usize];
-                let _ = write!(
-                    labels,
-                    ",{}=\"{}\"",
-                    owner_label(&workload.kind.resource),
-                    workload.name
-                );
-            }
-            let started = pod.started.unwrap_or(Timestamp::MIN);
-            // Instants look back no further than five minutes.
-            let mut when = from - Duration::from_secs(120);
-            while when <= *at {
-                let _ = writeln!(text, "{POD_STARTED}{{{labels}}} {started} {when}");
-                when = when + Duration::from_secs(120);
-            }
+        }
+        let started = pod.started.unwrap_or(Timestamp::MIN);
+        // Instants look back no further than five minutes.
+        let mut when = from - Duration::from_secs(120);
+        while when <= at {
+            let _ = writeln!(text, "{POD_STARTED}{{{labels}}} {started} {when}");
+            when = when + Duration::from_secs(120);
         }
     }
     text

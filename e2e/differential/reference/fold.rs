@@ -11,6 +11,8 @@ pub(super) struct Answer {
     pub(super) used: f64,
     pub(super) whole: f64,
     pub(super) held: bool,
+    /// The row that says so.
+    pub(super) row: usize,
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_metrics_apiserver::core::inventory::Inventory;
-use gpu_metrics_apiserver::core::time::Timestamp;
+use gpu_metrics_apiserver::core::inventory::{Inventory, Pod};
 use gpu_metrics_apiserver::simulator::ScrapedSeries;
 
 /// UUID, MIG instance, MIG profile.
-pub(super) type Device = (String, Option<String>, Option<String>);
+pub(crate) type Device = (String, Option<String>, Option<String>);
 
 /// Namespace, pod, container.
-pub(super) type Owner = (String, String, Option<String>);
+pub(crate) type Owner = (String, String, Option<String>);
 
 /// What a series reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +41,12 @@ impl Field {
         found.unwrap_or_else(|| panic!("{name} is no field")).1
     }
 
-    /// The reading a raw value stands for (`dcgm.md` §3.3).
+    /// Whether it is read of MIG instances only.
+    pub(super) fn is_for_instances(self) -> bool {
+        matches!(self, Self::Dram | Self::Engine)
+    }
+
+    /// The reading a raw value stands for.
     pub(super) fn reading(self, raw: f64, percent_as_ratio: bool) -> Option<f64> {
         let ratio = |raw: f64| {
             if (0.0..=1.2).contains(&raw) {
@@ -84,6 +88,10 @@ pub(super) struct Line {
     pub(super) bare: bool,
     /// Labels of sharing or of a resource claim prove that a pod holds it.
     pub(super) proven: bool,
+    /// The value may be one process' share of the device.
+    pub(super) share: bool,
+    /// Job, replica and instance: who scraped whom.
+    pub(super) target: [String; 3],
     /// Names the node may have, best first.
     pub(super) nodes: Vec<String>,
     /// Times in milliseconds.
@@ -116,8 +124,10 @@ impl Line {
             .into_iter()
             .filter_map(text)
             .chain(host);
+        let field = Field::of(&text("__name__").unwrap());
+        let split = matches!(field, Field::GpuUtil | Field::Used);
         Self {
-            field: Field::of(&text("__name__").unwrap()),
+            field,
             device: (
                 text("uuid").unwrap(),
                 text("gpu_i_id"),
@@ -126,6 +136,9 @@ impl Line {
             owner,
             bare,
             proven: text("vgpu").is_some(),
+            share: split && text("vgpu").is_some() && text("pod_uid").is_some(),
+            target: ["job", "prometheus_replica", "instance"]
+                .map(|name| text(name).unwrap_or_default()),
             nodes: nodes.collect(),
             samples: series
                 .samples
@@ -135,71 +148,67 @@ impl Line {
         }
     }
 
-    /// The newest sample at or before `instant`, if it is younger than F and
-    /// valid.
-    pub(super) fn reading(
-        &self,
-        instant: i64,
-        fresh_ms: i64,
-        percent_as_ratio: bool,
-    ) -> Option<(f64, i64)> {
-        let mut newest = None;
-        for &(at, raw) in &self.samples {
-            if at <= instant {
-                newest = Some((at, raw));
-            }
-        }
-        let (at, raw) = newest?;
-        if at <= instant - fresh_ms {
-            return None;
-        }
-        Some((self.field.reading(raw, percent_as_ratio)?, at))
+    /// The newest sample at or before `instant`, if it is younger than `hold_ms`.
+    pub(super) fn newest(&self, instant: i64, hold_ms: i64) -> Option<(i64, f64)> {
+        let until = self.samples.partition_point(|(at, _)| *at <= instant);
+        let newest = *self.samples[..until].last()?;
+        (newest.0 > instant - hold_ms).then_some(newest)
     }
 }
 
-/// What became of a claim to an owner (`dcgm.md` §2.6).
+/// What became of a claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// By the pod of that index, which started then.
-    Held {
-        pod: usize,
-        started: i64,
-    },
+    Held,
     Nobody,
     Gone,
     Elsewhere,
 }
 
-/// Judges a claim against the cluster's word.
-pub(super) fn standing(line: &Line, nodes: &[String], inventory: &Inventory) -> Standing {
+/// Judges a claim, last made at `newest`, against the cluster's word; with the
+/// pod that is meant.
+pub(super) fn standing<'a>(
+    line: &Line,
+    nodes: &[String],
+    newest: i64,
+    inventory: &'a Inventory,
+) -> (Standing, Option<&'a Pod>) {
     let Some((namespace, name, _)) = &line.owner else {
-        return Standing::Nobody;
+        return (Standing::Nobody, None);
     };
-    let mut pods = inventory.pods.iter().enumerate();
-    let pod = pods.find(|(_, pod)| *pod.namespace == **namespace && *pod.name == **name);
-    let exporter = line.bare && name.contains("dcgm-exporter");
-    let Some((index, pod)) = pod else {
-        return if exporter {
+    let meant = |pod: &&Pod| *pod.namespace == **namespace && *pod.name == **name;
+    let listed = inventory.pods.iter().find(meant);
+    let Some(pod) = listed.or_else(|| inventory.departed.iter().find(meant)) else {
+        let exporter = line.bare && name.contains("dcgm-exporter");
+        let standing = if exporter {
             Standing::Nobody
         } else {
             Standing::Gone
         };
+        return (standing, None);
     };
     if line.bare && !pod.requests_gpu() && !line.proven {
-        return Standing::Nobody;
+        return (Standing::Nobody, None);
     }
-    if !pod.is_live() {
-        return Standing::Gone;
+    let named = named_node(nodes, inventory);
+    let elsewhere = |pod: &Pod| named.is_some_and(|node| pod.node.as_deref() != Some(node));
+    if elsewhere(pod) && !line.proven {
+        let before = inventory.departed.iter().filter(meant);
+        if let Some(before) = before.into_iter().find(|pod| !elsewhere(pod)) {
+            return (Standing::Gone, Some(before));
+        }
+        let earlier = pod.started.is_some_and(|started| newest < started.millis());
+        let standing = if earlier {
+            Standing::Gone
+        } else {
+            Standing::Elsewhere
+        };
+        return (standing, None);
     }
-    let elsewhere =
-        named_node(nodes, inventory).is_some_and(|node| pod.node.as_deref() != Some(node));
-    if elsewhere && !line.proven {
-        return Standing::Elsewhere;
+    if listed.is_none() || !pod.is_live() {
+        return (Standing::Gone, Some(pod));
     }
-    Standing::Held {
-        pod: index,
-        started: pod.started.map_or(i64::MIN, Timestamp::millis),
-    }
+    (Standing::Held, Some(pod))
 }
 
 /// The first name that is a node's.
