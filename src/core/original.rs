@@ -24,8 +24,6 @@ struct Cell {
     answered: u32,
     /// The newest sample among them.
     newest: Timestamp,
-    /// Until when the last of them is fresh.
-    fresh_until: Timestamp,
 }
 
 impl Default for Cell {
@@ -35,7 +33,6 @@ impl Default for Cell {
             count: 0,
             answered: 0,
             newest: Timestamp::MIN,
-            fresh_until: Timestamp::MIN,
         }
     }
 }
@@ -71,8 +68,6 @@ pub struct Mean {
     pub instants: i64,
     /// The newest sample used.
     pub at: Timestamp,
-    /// Until when the last of them is fresh.
-    pub fresh_until: Timestamp,
 }
 
 /// One series' reading at an instant.
@@ -82,8 +77,6 @@ pub struct Contribution {
     pub value: f64,
     /// The sample's time.
     pub at: Timestamp,
-    /// Until when it is fresh.
-    pub fresh_until: Timestamp,
 }
 
 impl Original {
@@ -95,7 +88,6 @@ impl Original {
             sum.count += cell.count;
             sum.answered += cell.answered;
             sum.newest = sum.newest.max(cell.newest);
-            sum.fresh_until = sum.fresh_until.max(cell.fresh_until);
         }
     }
 
@@ -139,7 +131,6 @@ impl Original {
         }
         if let Some(after) = after {
             cell.newest = cell.newest.max(after.at);
-            cell.fresh_until = cell.fresh_until.max(after.fresh_until);
         }
     }
 
@@ -171,14 +162,11 @@ impl Original {
         let sum: f64 = means.sum();
         let instants = last - first + 1;
         let used = (first..=last).filter_map(cell);
-        let (at, fresh_until) = used
-            .map(|cell| (cell.newest, cell.fresh_until))
-            .reduce(|one, other| (one.0.max(other.0), one.1.max(other.1)))?;
+        let at = used.map(|cell| cell.newest).max()?;
         Some(Mean {
             value: sum / instants as f64,
             instants,
             at,
-            fresh_until,
         })
     }
 }

@@ -187,7 +187,8 @@ impl<'a> Evaluator<'a> {
         let mean = self.frame.original().mean(window)?;
         let enough = mean.instants >= i64::from(self.policy.min_samples.max(1));
         let covered_ms = (mean.instants * original::STEP_MS).min(span.window_ms);
-        let until = mean.fresh_until.millis().saturating_add(span.extra_ms);
+        let lasting_ms = span.original_lasting_ms + span.extra_ms;
+        let until = mean.at.millis().saturating_add(lasting_ms);
         let fresh_until = Timestamp::from_millis(until);
         (enough && fresh_until > self.frame.now()).then(|| Value {
             value: mean.value,

@@ -32,6 +32,9 @@ pub struct Span {
     pub horizon: Timestamp,
     /// The length of the window, milliseconds.
     pub window_ms: i64,
+    /// How long after its newest sample the original's number is served, whose
+    /// grid may be coarser, milliseconds.
+    pub original_lasting_ms: i64,
     /// How much longer a value is served because sources are late and polls
     /// take their time, milliseconds.
     pub extra_ms: i64,
@@ -48,6 +51,7 @@ struct Heard {
     cadence_ms: i64,
     distance_ms: i64,
     fresh_ms: i64,
+    original_lasting_ms: i64,
     /// The sources, and whether a target of each is heard.
     sources: Vec<(u16, bool)>,
 }
@@ -57,6 +61,8 @@ impl Heard {
         self.cadence_ms = self.cadence_ms.max(target.timing.cadence_ms());
         self.distance_ms = self.distance_ms.max(target.distance_ms);
         self.fresh_ms = self.fresh_ms.max(target.fresh_ms);
+        let lasting_ms = target.timing.lasting_ms(target.fresh_ms, original::STEP_MS);
+        self.original_lasting_ms = self.original_lasting_ms.max(lasting_ms);
         match self
             .sources
             .iter_mut()
@@ -102,6 +108,7 @@ impl Evaluator<'_> {
             last,
             horizon,
             window_ms,
+            original_lasting_ms: heard.original_lasting_ms,
             extra_ms: lag_ms + pace.poll_ms + pace.round_ms,
             grace_ms: heard.fresh_ms + lag_ms,
             silent,

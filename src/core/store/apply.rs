@@ -201,10 +201,8 @@ impl Store {
         if series.signal != SignalId::MEM_COPY_UTIL {
             return;
         }
-        let timing = self.targets.timing_of(series.target);
         let fresh_ms = self.targets.fresh_ms(series.target);
         let job = &mut self.jobs[usize::from(series.job)];
-        let lasting_ms = timing.lasting_ms(fresh_ms, ORIGINAL_STEP_MS);
         let limit = if job.percent_as_ratio { 1.0 } else { 100.0 };
         let unit = series.unit;
         let contribution = |sample: Sample| {
@@ -212,7 +210,6 @@ impl Store {
             Some(Contribution {
                 value: value.min(limit),
                 at: sample.at,
-                fresh_until: Timestamp::from_millis(sample.at.millis() + lasting_ms),
             })
         };
         let (before, before_fresh_ms) = (series.newest, series.fresh_ms);
