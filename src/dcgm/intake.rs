@@ -1,14 +1,13 @@
 //! From batches to the store: labels are read once a series, then only samples
 //! pass.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::origin;
 use super::schemes::{self, ExporterIdentity};
-use crate::core::batch::{Batch, SeriesKey};
+use crate::core::batch::{Batch, BatchSeries, SeriesKey};
 use crate::core::labels::Labels;
 use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
@@ -121,27 +120,42 @@ impl Intake {
     pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
         let mut report = Report::default();
         self.poll += 1;
+        let learn =
+            |series: BatchSeries<'_>| self.series_of(&series, batch.signal, store, &mut report);
+        let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
         // How often new targets are scraped decides how their samples count.
-        for series in batch.iter() {
-            let key = of_signal(series.key, batch.signal);
-            if let Entry::Vacant(_) = self.known.entry(key)
-                && let Some(id) = self.learn(key, series.labels, batch.signal, store, &mut report)
-            {
-                store.learn_times(id, series.samples);
-            }
-        }
         if report.new_series > 0 {
             store.targets_mut().learn(Weigh::None);
         }
-        for series in batch.iter() {
-            let key = of_signal(series.key, batch.signal);
-            match self.known.get_mut(&key) {
-                Some(Known::Stored(id)) => report.applied += store.apply(*id, series.samples, now),
-                Some(Known::Ignored { seen }) => *seen = self.poll,
-                None => {}
+        for (id, series) in ids.into_iter().zip(batch.iter()) {
+            if let Some(id) = id {
+                report.applied += store.apply(id, series.samples, now);
             }
         }
         report
+    }
+
+    /// The series in the store; one that is new is made, if anybody needs it.
+    fn series_of(
+        &mut self,
+        series: &BatchSeries<'_>,
+        signal: SignalId,
+        store: &mut Store,
+        report: &mut Report,
+    ) -> Option<SeriesId> {
+        let key = of_signal(series.key, signal);
+        match self.known.get_mut(&key) {
+            Some(Known::Stored(id)) => Some(*id),
+            Some(Known::Ignored { seen }) => {
+                *seen = self.poll;
+                None
+            }
+            None => {
+                let id = self.learn(key, series.labels, signal, store, report)?;
+                store.learn_times(id, series.samples);
+                Some(id)
+            }
+        }
     }
 
     /// Takes from a batch only when targets were scraped.

@@ -97,7 +97,7 @@ impl Evaluator<'_> {
     }
 
     fn devices<'g>(&self, rows: impl Iterator<Item = &'g RowId>) -> usize {
-        let devices: BTreeSet<u32> = rows.map(|row| self.layout.device_of(*row)).collect();
+        let devices: BTreeSet<u32> = rows.map(|row| self.layout.rank(*row).device).collect();
         devices.len()
     }
 

@@ -10,8 +10,8 @@ use super::super::policy::{DeviceValue, Measure};
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
 use super::super::time::Timestamp;
-use super::fold::Tally;
 use super::moment::Moment;
+use super::tally::Tallies;
 use super::{Ask, Evaluator, Group, Lens, RowId, Span};
 
 /// A percent that is not known is taken for all of it.
@@ -35,14 +35,14 @@ impl Evaluator<'_> {
         rows: &[RowId],
         span: &Span,
         asks: &[Ask],
-        tallies: &mut [(Tally, Vec<f64>)],
+        tallies: &mut Tallies,
     ) {
         let Some(first) = asks.first() else { return };
         let Silent::Missed(last) = self.silent(now, rows, span, first) else {
             return;
         };
-        for ((tally, _), ask) in tallies.iter_mut().zip(asks) {
-            tally.missing += 1;
+        tallies.answers.missing += 1;
+        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
             tally.missing_sum += match last {
                 Some(last) => carried(&ask.measure, last),
                 None => self.unknown(now, &ask.measure),
@@ -57,14 +57,14 @@ impl Evaluator<'_> {
         group: &Group<'_>,
         span: &Span,
         asks: &[Ask],
-        tallies: &mut [(Tally, Vec<f64>)],
+        tallies: &mut Tallies,
     ) {
         for unseen in group.unseen {
             if unseen.since.millis() + span.grace_ms >= now.time().millis() {
                 continue;
             }
-            for ((tally, _), ask) in tallies.iter_mut().zip(asks) {
-                tally.missing += unseen.count;
+            tallies.answers.missing += unseen.count;
+            for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
                 tally.missing_sum += f64::from(unseen.count) * self.unknown(now, &ask.measure);
             }
         }

@@ -11,20 +11,22 @@ mod fold;
 mod missing;
 mod moment;
 mod span;
+mod tally;
 
 use super::frame::Frame;
 use super::grid::RowId;
 use super::layout::{Layout, Unseen};
 use super::metric::Value;
 use super::original;
-use super::policy::{DeviceValue, Formula, Measure, MigWeight, Over, Policy, Reducer, Shared};
+use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
 use super::targets::TargetId;
 use super::time::{Timestamp, millis};
 
 pub use absence::Absence;
-use fold::{Fold, Tally, pick};
+use fold::Fold;
 use moment::Moment;
 pub use span::{Span, window_ms};
+use tally::Tallies;
 
 /// Devices that are evaluated together.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +98,7 @@ impl<'a> Evaluator<'a> {
         let whole = !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
         let mut folds = vec![Fold::default(); groups.len() * asks.len()];
-        let mut tallies = vec![(Tally::default(), Vec::new()); asks.len()];
+        let mut tallies = Tallies::of(asks);
         let spans = || groups.iter().filter_map(|(_, span)| *span);
         let (Some(begin), Some(end)) = (
             spans().map(|span| span.first).min(),
@@ -210,11 +212,11 @@ impl<'a> Evaluator<'a> {
         for rows in self.by_device(group.rows, &ask.measure) {
             let (mut device_sum, mut instants) = (0.0, 0_u32);
             for moment in &moments {
-                if let Some((reading, facts)) = moment.best(rows, value, ask)
-                    && reading.at >= group.created
-                    && !(group.one_pod && reading.at < facts.started)
+                if let Some(shown) = moment.best(rows, value, ask)
+                    && shown.reading.at >= group.created
+                    && !(group.one_pod && shown.reading.at < shown.facts.started)
                 {
-                    device_sum += reading.value;
+                    device_sum += shown.reading.value;
                     instants += 1;
                 }
             }
@@ -245,87 +247,9 @@ impl<'a> Evaluator<'a> {
             }
         );
         members.chunk_by(move |a, b| match of_board {
-            true => layout.board_of(*a) == layout.board_of(*b),
-            false => layout.device_of(*a) == layout.device_of(*b),
+            true => layout.rank(*a).board == layout.rank(*b).board,
+            false => layout.rank(*a).device == layout.rank(*b).device,
         })
-    }
-
-    /// Adds the group's readings at one instant to its folds, one for each
-    /// ask. `seen` holds the rows' readings, if they were read beforehand.
-    fn tally(
-        &self,
-        (moments, seen): (&[Moment<'_>], &[Seen]),
-        (group, span): (&Group<'_>, &Span),
-        asks: &[Ask],
-        tallies: &mut [(Tally, Vec<f64>)],
-        folds: &mut [Fold],
-    ) {
-        let (Some(now), Some(first)) = (moments.first(), asks.first()) else {
-            return;
-        };
-        for (tally, values) in tallies.iter_mut() {
-            *tally = Tally::default();
-            values.clear();
-        }
-        for rows in self.by_device(group.rows, &first.measure) {
-            let known = match rows {
-                [row] => seen.get(row.0 as usize).copied(),
-                _ => None,
-            };
-            let seen = known.or_else(|| moment::see_device(moments, rows, first));
-            let counts = |seen: &Seen| {
-                !seen.value.is_nan()
-                    && seen.at >= group.created
-                    && !(group.one_pod && seen.of_predecessor)
-            };
-            let Some(seen) = seen.filter(counts) else {
-                self.miss(now, rows, span, asks, tallies);
-                continue;
-            };
-            for ((tally, values), ask) in tallies.iter_mut().zip(asks) {
-                tally.saw(&seen);
-                if seen.counts(&ask.measure) {
-                    tally.counted += 1;
-                    self.add(now, tally, ask, &seen);
-                    if fold::needs_all(&ask.measure) {
-                        values.push(seen.value);
-                    }
-                }
-            }
-        }
-        self.miss_unseen(now, group, span, asks, tallies);
-        for ((fold, (tally, values)), ask) in folds.iter_mut().zip(tallies).zip(asks) {
-            if let Measure::Devices { reducer, over, .. } = ask.measure {
-                tally.picked = pick(reducer, values);
-                // Nobody holds a device: there is nothing to speak of.
-                if over == Over::Held && tally.counted == 0 {
-                    continue;
-                }
-            }
-            let defined = tally.is_defined(&ask.measure, self.policy.min_devices);
-            fold.add(now.instant(), tally, &ask.measure, defined);
-        }
-    }
-
-    fn add(&self, now: &Moment<'_>, tally: &mut Tally, ask: &Ask, seen: &Seen) {
-        let Measure::Devices { value, .. } = ask.measure else {
-            tally.sum += 1.0;
-            return;
-        };
-        let facts = || self.layout.fact(seen.row);
-        if value == DeviceValue::MemoryUsedPercent {
-            if let Some((_, whole)) = facts().and_then(|facts| now.framebuffer(facts)) {
-                tally.sum += seen.value * whole;
-                tally.whole += whole;
-            }
-            return;
-        }
-        let weight = match self.policy.mig_weight {
-            MigWeight::Equal => 1.0,
-            MigWeight::Slices => facts().map_or(1.0, |facts| facts.weight),
-        };
-        tally.sum += weight * seen.value;
-        tally.weight += weight;
     }
 }
 
@@ -335,9 +259,9 @@ struct Seen {
     /// NaN where there is none.
     value: f64,
     at: Timestamp,
+    /// Its weight in a mean; of a share in percent what it is a share of.
+    weight: f64,
     lasting_ms: u32,
-    /// The row that gave the reading.
-    row: RowId,
     active: bool,
     held: bool,
     /// Whether the sample is from before its pod started: that of a pod which
@@ -349,8 +273,8 @@ impl Seen {
     const NOTHING: Self = Self {
         value: f64::NAN,
         at: Timestamp::MIN,
+        weight: 0.0,
         lasting_ms: 0,
-        row: RowId(u32::MAX),
         active: false,
         held: false,
         of_predecessor: false,
@@ -373,7 +297,7 @@ impl Seen {
     }
 }
 
-/// All rows' readings of a measure, instant by instant.
+/// All rows' readings of a measure, instant by instant, in the order of devices.
 #[derive(Clone, Debug)]
 pub struct Sight {
     first: i64,

@@ -7,6 +7,16 @@ use super::super::signal::SignalId;
 use super::super::time::Timestamp;
 use super::{Ask, Evaluator, Lens, Seen};
 
+/// What shows a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    pub(super) reading: Reading,
+    /// Its weight in a mean; of a share in percent what it is a share of.
+    weight: f64,
+    /// The row that gave it.
+    pub(super) facts: &'a RowFacts,
+}
+
 /// One instant of the grid.
 #[derive(Debug)]
 pub(super) struct Moment<'a> {
@@ -34,39 +44,33 @@ impl<'a> Moment<'a> {
         self.time
     }
 
-    /// The reading that counts for one device of a group: of its rows the
-    /// newest, of equally new ones the larger. Shares of processes are added up.
-    pub(super) fn best(
-        &self,
-        rows: &[RowId],
-        value: DeviceValue,
-        ask: &Ask,
-    ) -> Option<(Reading, &'a RowFacts)> {
-        let mut best: Option<(Reading, &RowFacts)> = None;
+    /// What counts for one device of a group: of its rows the newest reading, of
+    /// equally new ones the larger. Shares of processes are added up.
+    pub(super) fn best(&self, rows: &[RowId], value: DeviceValue, ask: &Ask) -> Option<Shown<'a>> {
+        let mut best: Option<Shown<'_>> = None;
         for row in rows {
-            let Some(facts) = self.of.layout.fact(*row) else {
-                continue;
-            };
-            let Some(mut reading) = self.reading(facts, value) else {
+            let facts = self.of.layout.fact(*row);
+            let Some(mut shown) = facts.and_then(|facts| self.shown(facts, value)) else {
                 continue;
             };
             if ask.one_pod && self.of.policy.shared == Shared::Split {
-                reading.value /= f64::from(self.holders(facts.device, value).max(1));
+                let holders = self.holders(shown.facts.device, value).max(1);
+                shown.reading.value /= f64::from(holders);
             }
             best = Some(match best {
-                Some((held, holder)) if held.better(reading) == held => (held, holder),
-                _ => (reading, facts),
+                Some(held) if held.reading.better(shown.reading) == held.reading => held,
+                _ => shown,
             });
         }
-        let (mut reading, facts) = best?;
+        let mut best = best?;
         let is_split = matches!(
             value,
             DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
         );
-        if is_split && rows.len() > 1 && facts.row.per_process {
-            reading.value = self.sum_of_processes(rows, value, reading);
+        if is_split && rows.len() > 1 && best.facts.row.per_process {
+            best.reading.value = self.sum_of_processes(rows, value, best.reading);
         }
-        (!self.is_shadowed(facts, value)).then_some((reading, facts))
+        (!self.is_shadowed(best.facts, value)).then_some(best)
     }
 
     /// The shares of all processes among the rows, as new as `reading`; the
@@ -97,13 +101,24 @@ impl<'a> Moment<'a> {
             .layout
             .instances_of(facts.device)
             .iter()
-            .any(|device| self.device_reading(*device, value).is_some())
+            .any(|device| {
+                let rows = self.of.layout.device_rows(*device);
+                self.reading_among(rows, value).is_some()
+            })
     }
 
-    /// The device's reading, whoever holds it or held it.
-    fn device_reading(&self, device: u32, value: DeviceValue) -> Option<Reading> {
-        let rows = self.of.layout.device_rows(device).iter();
-        rows.filter_map(|row| self.row_reading(self.of.layout.fact(*row)?, value))
+    /// The reading of a row's device, whoever holds it or held it.
+    fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+        let rows = self.of.layout.device_rows(facts.device);
+        if rows.len() == 1 {
+            return self.row_reading(facts, value);
+        }
+        self.reading_among(rows, value)
+    }
+
+    fn reading_among(&self, rows: &[RowId], value: DeviceValue) -> Option<Reading> {
+        let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        rows.filter_map(|facts| self.row_reading(facts, value))
             .reduce(Reading::better)
     }
 
@@ -146,14 +161,23 @@ impl<'a> Moment<'a> {
         (!frozen).then_some(reading)
     }
 
-    /// A row's reading of a device value that counts for its group. Once the pod
-    /// has gone, a newer sample of the same target that names another holder, or
-    /// none, ends it at once; while the pod lives that is a label that was lost.
-    fn reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
-        let reading = self.row_reading(facts, value)?;
+    /// A row's reading of a device value that counts for its group.
+    fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
+        self.shown(facts, value).map(|shown| shown.reading)
+    }
+
+    /// What a row shows of a device value for its group. Once the pod has gone, a
+    /// newer sample of the same target that names another holder, or none, ends
+    /// it at once; while the pod lives that is a label that was lost.
+    fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Shown<'a>> {
+        let (reading, weight) = self.weighed(facts, value)?;
         let gone = facts.standing == Standing::Gone || reading.at < facts.started;
         let handed_over = gone && self.is_handed_over(facts, value, reading.at);
-        (!handed_over).then_some(reading)
+        (!handed_over).then_some(Shown {
+            reading,
+            weight,
+            facts,
+        })
     }
 
     fn is_handed_over(&self, facts: &RowFacts, value: DeviceValue, at: Timestamp) -> bool {
@@ -206,20 +230,27 @@ impl<'a> Moment<'a> {
 
     /// A row's reading of a device value, whoever holds the device now.
     pub(super) fn row_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+        self.weighed(facts, value).map(|(reading, _)| reading)
+    }
+
+    /// That reading and its weight in a mean: equal, by slices, or the whole that
+    /// it is a share of.
+    fn weighed(&self, facts: &RowFacts, value: DeviceValue) -> Option<(Reading, f64)> {
         let Some(signal) = self.signal_of(facts, value) else {
             let (used, whole) = self.framebuffer(facts)?;
-            return Some(Reading {
+            let percent = Reading {
                 value: 100.0 * used.value / whole,
                 at: used.at,
-            });
+            };
+            return Some((percent, whole));
         };
-        self.signal(signal, facts)
+        Some((self.signal(signal, facts)?, facts.weight))
     }
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
     /// does not report the reserved part is taken to have none. The whole is the
     /// device's, also where what is used is one process' share.
-    pub(super) fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
+    fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
         let used = self.signal(SignalId::FB_USED, facts)?;
         let of_device = |signal| {
             let rows = self.of.layout.device_rows(facts.device).iter();
@@ -252,7 +283,7 @@ impl<'a> Moment<'a> {
         let holds = |condition: &Condition| match condition {
             Condition::Allocated => was_held(facts.standing),
             Condition::Above(value, threshold) => self
-                .device_reading(facts.device, *value)
+                .device_reading(facts, *value)
                 .is_some_and(|reading| reading.value > threshold * ratio_scale(*value)),
         };
         match &self.of.policy.activity {
@@ -264,7 +295,7 @@ impl<'a> Moment<'a> {
                 DeviceValue::MemoryUsed
                 | DeviceValue::MemoryUsedPercent
                 | DeviceValue::PowerUsage => self
-                    .device_reading(facts.device, DeviceValue::MemoryUtilization)
+                    .device_reading(facts, DeviceValue::MemoryUtilization)
                     .is_some_and(|reading| reading.value > 0.0),
             },
             Activity::Any(conditions) => conditions.iter().any(holds),
@@ -275,25 +306,34 @@ impl<'a> Moment<'a> {
 
 /// What one row shows for a measure at the first of the moments.
 pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask) -> Seen {
-    see_device(moments, &[facts.id], ask).unwrap_or(Seen::NOTHING)
+    see_device(moments, &[facts.id], ask)
 }
 
 /// What the rows of one device show for a measure at the first of the moments.
-pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> Option<Seen> {
-    let now = moments.first()?;
+pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> Seen {
+    let Some(now) = moments.first() else {
+        return Seen::NOTHING;
+    };
     let Lens(shown_by) = Lens::of(&ask.measure);
     let mut shown_by = shown_by.iter().flatten();
-    let (value, (reading, facts)) =
-        shown_by.find_map(|value| Some((*value, now.best(rows, *value, ask)?)))?;
-    Some(Seen {
+    let found = shown_by.find_map(|value| Some((*value, now.best(rows, *value, ask)?)));
+    let Some((value, shown)) = found else {
+        return Seen::NOTHING;
+    };
+    let Shown {
+        reading,
+        weight,
+        facts,
+    } = shown;
+    Seen {
         value: reading.value,
         at: reading.at,
+        weight,
         lasting_ms: now.lasting_ms(facts),
-        row: facts.id,
         active: is_active(moments, rows, value, reading, facts),
         held: was_held(facts.standing) || now.is_held(rows, value, reading.at),
         of_predecessor: reading.at < facts.started,
-    })
+    }
 }
 
 /// Whether a pod held the device when it was read, be it gone by now.

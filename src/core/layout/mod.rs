@@ -63,6 +63,26 @@ pub struct RowFacts {
     pub weight: f64,
 }
 
+/// Where a row stands in the order of devices: read far more often than the
+/// other facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// Among all rows; rows of one device follow each other.
+    pub row: u32,
+    /// The rank of its device.
+    pub device: u32,
+    /// The rank of its board: a GPU and its MIG instances are one.
+    pub board: u32,
+}
+
+impl Rank {
+    const NONE: Self = Self {
+        row: u32::MAX,
+        device: u32::MAX,
+        board: u32::MAX,
+    };
+}
+
 /// An object with the rows it holds.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -136,10 +156,8 @@ pub struct Layout {
     cluster_unseen: Vec<Unseen>,
     several_clusters: Vec<Arc<str>>,
     facts: Vec<Option<RowFacts>>,
-    /// Rank of each row's device: read far more often than the other facts.
-    device_of: Vec<u32>,
-    /// The same for boards: a GPU and its MIG instances are one.
-    board_of: Vec<u32>,
+    /// Where each row stands in the order of devices.
+    ranks: Vec<Rank>,
     boards: u32,
     /// Rows of each device, by rank.
     devices: Vec<Vec<RowId>>,
@@ -161,8 +179,8 @@ impl Layout {
         let claims = Claims::of(&sorted, &inventory);
         let mut building = Building::new(&inventory);
         let mut layout = Self::default();
-        for (id, row) in sorted {
-            let device = layout.rank(row);
+        for (rank, (id, row)) in (0..).zip(sorted) {
+            let device = layout.device_rank(row);
             let (standing, pod) = claims.standing(row, newest(id));
             let facts = RowFacts {
                 id,
@@ -178,7 +196,7 @@ impl Layout {
                 },
             };
             building.place(id, &facts, pod, &claims.exporters);
-            layout.keep(id, facts);
+            layout.keep(id, rank, facts);
         }
         layout.tables = building.finish();
         layout.several_clusters = claims.several_clusters();
@@ -188,7 +206,7 @@ impl Layout {
         layout
     }
 
-    fn rank(&mut self, row: &Row) -> u32 {
+    fn device_rank(&mut self, row: &Row) -> u32 {
         let last = self.devices.last().and_then(|rows| rows.last());
         let last = last
             .and_then(|last| self.fact(*last))
@@ -202,7 +220,7 @@ impl Layout {
         u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn keep(&mut self, id: RowId, facts: RowFacts) {
+    fn keep(&mut self, id: RowId, row: u32, facts: RowFacts) {
         if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
             self.cluster.push(id);
         }
@@ -212,11 +230,13 @@ impl Layout {
         let index = id.0 as usize;
         if index >= self.facts.len() {
             self.facts.resize(index + 1, None);
-            self.device_of.resize(index + 1, u32::MAX);
-            self.board_of.resize(index + 1, u32::MAX);
+            self.ranks.resize(index + 1, Rank::NONE);
         }
-        self.device_of[index] = facts.device;
-        self.board_of[index] = self.boards;
+        self.ranks[index] = Rank {
+            row,
+            device: facts.device,
+            board: self.boards,
+        };
         self.facts[index] = Some(facts);
     }
 
@@ -248,26 +268,16 @@ impl Layout {
     }
 
     /// All facts, by row number.
-    pub fn facts(&self) -> impl Iterator<Item = Option<&RowFacts>> {
+    pub fn facts(&self) -> impl ExactSizeIterator<Item = Option<&RowFacts>> {
         self.facts.iter().map(Option::as_ref)
     }
 
-    /// The rank of a row's device.
+    /// Where a row stands in the order of devices.
+    #[inline]
     #[must_use]
-    pub fn device_of(&self, row: RowId) -> u32 {
-        self.device_of
-            .get(row.0 as usize)
-            .copied()
-            .unwrap_or(u32::MAX)
-    }
-
-    /// The number of a row's board.
-    #[must_use]
-    pub fn board_of(&self, row: RowId) -> u32 {
-        self.board_of
-            .get(row.0 as usize)
-            .copied()
-            .unwrap_or(u32::MAX)
+    pub fn rank(&self, row: RowId) -> Rank {
+        let rank = self.ranks.get(row.0 as usize);
+        rank.copied().unwrap_or(Rank::NONE)
     }
 
     /// The table of a kind, by the resource of the path.

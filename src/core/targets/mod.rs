@@ -288,6 +288,10 @@ impl Targets {
 
     /// The cadence most targets of a job have.
     fn commonest_cadence(&self, job: JobId) -> u8 {
+        let known = self.cadences.get(usize::from(job)).map_or(0, Vec::len);
+        if known < 2 {
+            return 0;
+        }
         let mut counts = [0_u32; MOST_CADENCES];
         for target in self.targets.iter().flatten() {
             let of_job = self.sources[usize::from(target.source)].job == job;

@@ -1,0 +1,218 @@
+//! A group's readings at one instant, boiled down.
+
+use super::super::policy::{Measure, Over, Reducer};
+use super::super::time::Timestamp;
+use super::fold::Fold;
+use super::moment::{self, Moment};
+use super::{Ask, Evaluator, Group, Seen, Span};
+
+/// Of a mean, a maximum or a quantile half of the devices may be missing.
+const SHARE_OF_MEANS: f64 = 0.5;
+
+/// Rounding must not decide between nine of ten and less.
+const ROUNDING: f64 = 1e-9;
+
+/// Who answered at an instant, whatever is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answers {
+    /// Devices with a valid reading.
+    pub(super) valid: u32,
+    /// Devices that were expected and did not answer.
+    pub(super) missing: u32,
+    /// The newest sample.
+    pub(super) newest: Timestamp,
+    /// Until when the last of the samples is fresh.
+    pub(super) fresh_until: Timestamp,
+}
+
+impl Answers {
+    const NONE: Self = Self {
+        valid: 0,
+        missing: 0,
+        newest: Timestamp::MIN,
+        fresh_until: Timestamp::MIN,
+    };
+
+    /// A device has a reading.
+    fn saw(&mut self, seen: &Seen) {
+        self.valid += 1;
+        self.newest = self.newest.max(seen.at);
+        let until = seen.at.millis().saturating_add(i64::from(seen.lasting_ms));
+        self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
+    }
+}
+
+/// What was asked of them, added up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Devices that count for the metric.
+    pub(super) counted: u32,
+    /// Their weights.
+    pub(super) weight: f64,
+    /// Their values by weight.
+    pub(super) sum: f64,
+    /// What the missing devices would add by their last readings.
+    pub(super) missing_sum: f64,
+    /// All values, for the reducers that need them at once.
+    values: Vec<f64>,
+}
+
+/// An instant of a group: who answered, and a tally for each ask.
+#[derive(Debug)]
+pub(super) struct Tallies {
+    pub(super) answers: Answers,
+    pub(super) of_asks: Vec<Tally>,
+}
+
+impl Tallies {
+    pub(super) fn of(asks: &[Ask]) -> Self {
+        Self {
+            answers: Answers::NONE,
+            of_asks: vec![Tally::default(); asks.len()],
+        }
+    }
+
+    fn clear(&mut self) {
+        self.answers = Answers::NONE;
+        for tally in &mut self.of_asks {
+            let mut values = std::mem::take(&mut tally.values);
+            values.clear();
+            *tally = Tally {
+                values,
+                ..Tally::default()
+            };
+        }
+    }
+}
+
+impl Tally {
+    /// Adds what a device that counts shows.
+    #[inline]
+    fn add(&mut self, measure: &Measure, seen: &Seen) {
+        self.counted += 1;
+        let Measure::Devices { reducer, .. } = measure else {
+            self.sum += 1.0;
+            return;
+        };
+        self.sum += seen.weight * seen.value;
+        self.weight += seen.weight;
+        if !matches!(reducer, Reducer::Sum | Reducer::Mean) {
+            self.values.push(seen.value);
+        }
+    }
+
+    /// Whether so many devices answered that the instant may count: half an
+    /// answer is no answer.
+    fn is_defined(&self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
+        let is_sum = match measure {
+            // What is held is known without an answer.
+            Measure::HeldCount => return true,
+            Measure::ActiveCount | Measure::IdleCount => true,
+            Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
+            Measure::OriginalAverage => false,
+        };
+        let share = if is_sum {
+            1.0 - min_devices
+        } else {
+            SHARE_OF_MEANS
+        };
+        let missing = f64::from(answers.missing);
+        let few = missing <= share * (f64::from(answers.valid) + missing) + ROUNDING;
+        let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
+        few && (little || !is_sum)
+    }
+
+    /// The group's number at the instant.
+    fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
+        let Measure::Devices { reducer, .. } = measure else {
+            let held = *measure == Measure::HeldCount;
+            return self.sum + f64::from(answers.missing) * f64::from(held);
+        };
+        match reducer {
+            _ if self.counted == 0 => 0.0,
+            Reducer::Mean if self.weight > 0.0 => self.sum / self.weight,
+            Reducer::Mean => 0.0,
+            Reducer::Sum => self.sum,
+            Reducer::Max => self
+                .values
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, f64::max),
+            Reducer::Min => self.values.iter().copied().fold(f64::INFINITY, f64::min),
+            Reducer::Quantile(q) => quantile(*q, &mut self.values),
+        }
+    }
+}
+
+impl Evaluator<'_> {
+    /// Adds the group's readings at one instant to its folds, one for each
+    /// ask. `seen` holds the rows' readings, if they were read beforehand.
+    pub(super) fn tally(
+        &self,
+        (moments, seen): (&[Moment<'_>], &[Seen]),
+        (group, span): (&Group<'_>, &Span),
+        asks: &[Ask],
+        tallies: &mut Tallies,
+        folds: &mut [Fold],
+    ) {
+        let (Some(now), Some(first)) = (moments.first(), asks.first()) else {
+            return;
+        };
+        tallies.clear();
+        for rows in self.by_device(group.rows, &first.measure) {
+            let known = match rows {
+                [row] => seen.get(row.0 as usize),
+                _ => None,
+            };
+            let found;
+            let seen = if let Some(known) = known {
+                known
+            } else {
+                found = moment::see_device(moments, rows, first);
+                &found
+            };
+            let of_another = seen.at < group.created || (group.one_pod && seen.of_predecessor);
+            if seen.value.is_nan() || of_another {
+                self.miss(now, rows, span, asks, tallies);
+                continue;
+            }
+            tallies.answers.saw(seen);
+            for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
+                if seen.counts(&ask.measure) {
+                    tally.add(&ask.measure, seen);
+                }
+            }
+        }
+        self.miss_unseen(now, group, span, asks, tallies);
+        self.fold(now, asks, tallies, folds);
+    }
+
+    fn fold(&self, now: &Moment<'_>, asks: &[Ask], tallies: &mut Tallies, folds: &mut [Fold]) {
+        let answers = &tallies.answers;
+        for ((fold, tally), ask) in folds.iter_mut().zip(&mut tallies.of_asks).zip(asks) {
+            // Nobody holds a device: there is nothing to speak of.
+            if let Measure::Devices { over, .. } = ask.measure
+                && over == Over::Held
+                && tally.counted == 0
+            {
+                continue;
+            }
+            let defined = tally.is_defined(answers, &ask.measure, self.policy.min_devices);
+            let value = defined.then(|| tally.value(answers, &ask.measure));
+            fold.add(now.instant(), answers, tally, value);
+        }
+    }
+}
+
+/// PromQL's `quantile`: linear between the two nearest ranks
+/// (`prometheus/promql/quantile.go`).
+fn quantile(q: f64, values: &mut [f64]) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = q.clamp(0.0, 1.0) * (values.len() - 1) as f64;
+    let (low, high) = (rank.floor() as usize, rank.ceil() as usize);
+    let weight = rank - rank.floor();
+    values[low] * (1.0 - weight) + values[high] * weight
+}
