@@ -16,7 +16,7 @@ use gpu_metrics_apiserver::dcgm::schemes::ExporterIdentity;
 use gpu_metrics_apiserver::dcgm::{fields, metrics};
 use gpu_metrics_apiserver::pipeline::{Pipeline, Settings, Shown};
 use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
-use gpu_metrics_apiserver::source::{KeyHasher, Prometheus};
+use gpu_metrics_apiserver::source::{Devices, KeyHasher, Prometheus, Query};
 
 use super::promql::{POD_STARTED, owner_label};
 use crate::prometheus::{Engine, Storage, blocks};
@@ -84,12 +84,18 @@ impl Stage {
             signals.rotate_left(turn % count);
             for spec in signals {
                 let range = pipeline.range(spec.id, at);
-                let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
-                self.source
-                    .fetch(&spec, at, range, wall_clock(), &mut batch)
-                    .await
-                    .unwrap();
-                pipeline.take(&batch, at);
+                let query = Query {
+                    spec: &spec,
+                    devices: Devices::All,
+                    at,
+                    range,
+                };
+                let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
+                let answers = self.source.fetch(&[query], wall_clock(), &mut batch).await;
+                for (answer, batch) in answers.into_iter().zip(&batch) {
+                    answer.outcome.unwrap();
+                    pipeline.take(batch, at);
+                }
             }
             if !pipeline.settle(at, Shown::All).refill {
                 return;

@@ -4,6 +4,8 @@
 //! autoscalers ask. A snapshot is published after every round, also after one
 //! that failed: what is known then ages by its own timestamps.
 
+mod round;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +17,13 @@ use super::findings::Findings;
 use super::{clock, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
-use crate::core::signal::{SignalId, SignalSpec, Unit};
+use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::time::Timestamp;
-use crate::dcgm::intake::Report;
 use crate::pipeline::{Pipeline, Settings, Shown};
 use crate::provider::gpu::GpuProvider;
-use crate::source::health::{Event, Journal};
+use crate::source::Source;
+use crate::source::health::Journal;
 use crate::source::pace::Pace;
-use crate::source::{Error, ErrorKind, Source};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, State, Weight};
 use crate::telemetry::metrics::Polls;
@@ -41,21 +42,9 @@ const POLL_MIN: Duration = Duration::from_secs(1);
 /// (`dcgm.md` §5.2): up to here the poll follows the scrape interval.
 const SMALL_FLEET_SERIES: usize = 10_000;
 
-/// In a large fleet framebuffer fields, which hardly change, are asked for at
-/// every so-manieth poll.
-const FRAMEBUFFER_EVERY: u64 = 4;
-
-/// Differences of clocks below this are the resolution of the header that shows
-/// them.
-const SKEW_MIN_MS: i64 = 2_000;
-
 /// No round takes longer: every query has a time limit. A loop that does not
 /// come back is stuck or dead, and values would age until none is left.
 const LONGEST_ROUND: Duration = Duration::from_secs(1800);
-
-/// How often the grid may change within one round: the scrape interval shows
-/// first, then the exporter's.
-const REFILLS: usize = 4;
 
 /// Gives the inventory in force at a time.
 pub type InventoryAt = Box<dyn Fn(Timestamp) -> Arc<Inventory> + Send>;
@@ -99,7 +88,8 @@ pub struct Engine {
     findings: Findings,
     heartbeat: Heartbeat,
     journal: Journal,
-    batch: Batch,
+    /// One for each query that is asked side by side.
+    batches: Vec<Batch>,
     said_empty: bool,
     /// The clock that waits are measured by, which nobody sets.
     started: Instant,
@@ -119,7 +109,7 @@ impl std::fmt::Debug for Engine {
 }
 
 /// How a round ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Round {
     /// Every signal was answered.
     Complete,
@@ -153,7 +143,7 @@ impl Engine {
             findings: Findings::default(),
             heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
             journal: Journal::default(),
-            batch: Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new()),
+            batches: Vec::new(),
             said_empty: false,
             started: Instant::now(),
             retries: HashMap::new(),
@@ -227,142 +217,6 @@ impl Engine {
         (scrape / 3).clamp(POLL_MIN, POLL_MAX)
     }
 
-    /// Asks for every signal once, all as of one time; again, and further back,
-    /// when the answers showed that the grid must change.
-    async fn round(&mut self) -> Round {
-        let at = self.now();
-        let mut round = Round::Complete;
-        for _ in 0..REFILLS {
-            let mut refill = false;
-            for index in 0..self.signals.len() {
-                let spec = self.signals[index].clone();
-                if self.is_due(&spec, at) {
-                    match self.ask(&spec, at).await {
-                        Ok(()) => {}
-                        Err(fatal) if fatal => return Round::Aborted,
-                        Err(_) => round = Round::Partial,
-                    }
-                }
-                // The first signal shows the intervals; the last, what changed.
-                let shown = match index {
-                    _ if index + 1 == self.signals.len() => Some(Shown::All),
-                    0 => Some(Shown::Some),
-                    _ => None,
-                };
-                if shown.is_some_and(|shown| self.settle(shown, at)) {
-                    refill = true;
-                    break;
-                }
-            }
-            if !refill {
-                break;
-            }
-        }
-        self.rounds += 1;
-        self.learn_history(at).await;
-        self.say_if_empty(round);
-        round
-    }
-
-    /// Whether a signal is asked for in this round: not while it is left alone
-    /// after a failure, profiling fields where devices need them, and in a large
-    /// fleet framebuffer fields now and then.
-    fn is_due(&self, spec: &SignalSpec, at: Timestamp) -> bool {
-        let retry = self.retries.get(&spec.id);
-        if retry.is_some_and(|retry| retry.due() > self.started.elapsed()) {
-            return false;
-        }
-        let large = self.pipeline.store().series_len() > SMALL_FLEET_SERIES;
-        let slow = large && spec.unit == Unit::Mebibytes;
-        self.pipeline.is_wanted(spec.id, at)
-            && (!slow || self.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
-    }
-
-    /// Asks for one signal. The error says whether the others need not be
-    /// asked either.
-    async fn ask(&mut self, spec: &SignalSpec, at: Timestamp) -> Result<(), bool> {
-        let range = self.pipeline.range(spec.id, at);
-        let asked = Instant::now();
-        let now = clock::now();
-        let fetched = self
-            .source
-            .fetch(spec, at, range, now, &mut self.batch)
-            .await;
-        match fetched {
-            Ok(fetched) => {
-                let took = asked.elapsed();
-                let report = self.pipeline.take(&self.batch, at);
-                let intake = measure::intake(&report);
-                self.polls
-                    .answered(&spec.name, took, measure::secs(at), intake);
-                self.log_report(spec, &report);
-                self.retries.remove(&spec.id);
-                self.set_skew(fetched.clock_skew);
-                for event in self.journal.succeeded(spec.id, now) {
-                    self.log(&event);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                if error.may_fit_shorter_range() {
-                    self.pipeline.refused(spec.id);
-                }
-                self.leave_alone(spec.id);
-                let kind = error.kind().label();
-                self.polls.failed(&spec.name, kind, asked.elapsed());
-                if let Some(event) = self.journal.failed(spec.id, &error, now) {
-                    self.log(&event);
-                }
-                Err(is_fatal(&error))
-            }
-        }
-    }
-
-    /// One signal that fails backs off alone.
-    fn leave_alone(&mut self, signal: SignalId) {
-        let (now, interval) = (self.started.elapsed(), self.interval());
-        let retry = self.retries.entry(signal);
-        retry
-            .or_insert_with(|| Pace::new(interval, now, 0.0))
-            .failed(now, clock::jitter());
-    }
-
-    fn set_skew(&mut self, skew_ms: Option<i64>) {
-        let skew_ms = skew_ms.unwrap_or(0);
-        if (skew_ms - self.skew_ms).abs() >= SKEW_MIN_MS {
-            self.skew_ms = if skew_ms.abs() < SKEW_MIN_MS {
-                0
-            } else {
-                skew_ms
-            };
-        }
-    }
-
-    /// Once after the start: how often slow targets were scraped before the
-    /// window began.
-    async fn learn_history(&mut self, at: Timestamp) {
-        let Some(range) = self.pipeline.history_wanted() else {
-            return;
-        };
-        // The power moves with every reading.
-        let power = |spec: &&SignalSpec| spec.id == SignalId::POWER_USAGE;
-        let Some(spec) = self.signals.iter().find(power).cloned() else {
-            return;
-        };
-        let fetched = self
-            .source
-            .fetch_sample(&spec, at, range, clock::now(), &mut self.batch)
-            .await;
-        // Without it the cadences are learned as scrapes come.
-        match fetched {
-            Ok(_) => {
-                self.pipeline.take_history(&self.batch);
-                self.settle(Shown::All, at);
-            }
-            Err(error) => tracing::debug!(%error, "the times of earlier scrapes were not answered"),
-        }
-    }
-
     fn settle(&mut self, shown: Shown, at: Timestamp) -> bool {
         let settled = self.pipeline.settle(at, shown);
         for notice in settled.notices {
@@ -413,42 +267,4 @@ impl Engine {
         }
         self.said_empty = empty;
     }
-
-    fn log_report(&self, spec: &SignalSpec, report: &Report) {
-        tracing::debug!(
-            signal = spec.name,
-            accepted = report.applied.accepted,
-            repeated = report.applied.repeated,
-            invalid = report.applied.invalid,
-            too_old = report.applied.too_old,
-            future = report.applied.future,
-            new_series = report.new_series,
-            unidentified = report.unidentified,
-            "polled"
-        );
-        if report.refused > 0 {
-            tracing::error!(
-                signal = spec.name,
-                refused = report.refused,
-                "too many series: new ones are turned away; narrow the query with prometheus.matchers"
-            );
-        }
-    }
-
-    fn log(&self, event: &Event) {
-        let source = self.source.address();
-        match event {
-            Event::Began { .. } => tracing::warn!(source, "{event}"),
-            Event::Healed { .. } => tracing::info!(source, "{event}"),
-        }
-    }
-}
-
-/// Whether a failure concerns the source as a whole: asking for the other
-/// signals would only wait as long again.
-fn is_fatal(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew
-    )
 }

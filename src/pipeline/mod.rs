@@ -177,6 +177,17 @@ impl Pipeline {
             || self.reach.is_long_ago(signal, now)
     }
 
+    /// Whether MIG instances alone are to be asked for: no whole GPU needs the
+    /// signal, as far as a look at all of them now and then has shown.
+    #[must_use]
+    pub fn is_of_mig_alone(&self, signal: SignalId, now: Timestamp) -> bool {
+        let profiling = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
+        profiling.contains(&signal)
+            && self.store.is_of_mig_alone(signal)
+            && !self.intake.needs_of_whole_gpus(signal)
+            && !self.reach.is_long_ago(signal, now)
+    }
+
     /// Tells how often the source is asked and how long a round took.
     pub fn pace(&mut self, poll: Duration, round: Duration) {
         self.pace = Pace {
@@ -197,8 +208,9 @@ impl Pipeline {
         self.began.get_or_insert(now);
         self.store.advance(now);
         self.store.targets_mut().turn();
+        let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.intake.take(batch, &mut self.store, now);
-        self.reach.answered(batch.signal, now);
+        self.reach.answered(batch.signal, now, of_all);
         report
     }
 

@@ -14,6 +14,8 @@ const LOOK_AGAIN_MS: i64 = 600_000;
 struct Coverage {
     /// Until when it was asked for; `None`: the whole window is wanted.
     until: Option<Timestamp>,
+    /// When it was last asked for of all devices.
+    of_all: Option<Timestamp>,
     /// How often in a row the whole window was refused.
     refusals: u32,
 }
@@ -55,16 +57,17 @@ impl Reach {
         Duration::from_millis(u64::try_from(wanted).unwrap_or(0))
     }
 
-    /// Whether a signal was not asked for lately.
+    /// Whether a signal was not asked for of all devices lately.
     pub(super) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
-        let until = self.coverage.get(signal.index()).and_then(|of| of.until);
-        until.is_none_or(|until| now.millis() - until.millis() >= LOOK_AGAIN_MS)
+        let of_all = self.coverage.get(signal.index()).and_then(|of| of.of_all);
+        of_all.is_none_or(|of_all| now.millis() - of_all.millis() >= LOOK_AGAIN_MS)
     }
 
-    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp) {
+    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp, of_all: bool) {
         if let Some(coverage) = self.coverage.get_mut(signal.index()) {
             *coverage = Coverage {
                 until: Some(now),
+                of_all: of_all.then_some(now).or(coverage.of_all),
                 refusals: 0,
             };
         }

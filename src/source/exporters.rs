@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
 
-use super::Fetched;
 use super::decode::KeyHasher;
-use super::error::Error;
 use super::exposition;
-use super::query::{Devices, FIRST_GPU, GPU_NUMBER};
+use super::query::{Devices, FIRST_GPU, GPU_NUMBER, Query};
+use super::{Answered, Fetched};
 use crate::core::batch::{Batch, Sample};
-use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 
 /// An exporter is a neighbour: one that takes longer has hung.
@@ -82,22 +81,27 @@ impl Exporters {
         self.silent
     }
 
-    /// The samples of one signal of these devices in the scrape of time `at`:
-    /// the first call with a new time scrapes.
-    ///
-    /// # Errors
-    /// None today; a target that does not answer has no samples.
-    pub async fn fetch(
-        &mut self,
-        spec: &SignalSpec,
-        devices: Devices,
-        at: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
-        if self.scraped_at != Some(at) {
-            self.scrape(at).await;
-            self.scraped_at = Some(at);
+    /// Answers queries from the scrape of their time: the first with a new one
+    /// scrapes. A target that does not answer has no samples.
+    pub async fn fetch(&mut self, queries: &[Query<'_>], batches: &mut [Batch]) -> Vec<Answered> {
+        let mut answers = Vec::with_capacity(queries.len());
+        for (query, batch) in queries.iter().zip(batches) {
+            let asked = Instant::now();
+            if self.scraped_at != Some(query.at) {
+                self.scrape(query.at).await;
+                self.scraped_at = Some(query.at);
+            }
+            answers.push(Answered {
+                took: asked.elapsed(),
+                outcome: Ok(self.answer(query, batch)),
+            });
         }
+        answers
+    }
+
+    /// The samples of one signal in the last scrape.
+    fn answer(&self, query: &Query<'_>, batch: &mut Batch) -> Fetched {
+        let Query { spec, devices, .. } = query;
         let wanted = |name: &str| {
             spec.wire_names
                 .iter()
@@ -107,7 +111,7 @@ impl Exporters {
             .scraped
             .iter()
             .filter(|series| wanted(&series.name))
-            .filter(|series| devices == Devices::All || series.first)
+            .filter(|series| *devices != Devices::First || series.first)
             .collect();
         let mut text = BytesMut::new();
         let mut ranges = Vec::with_capacity(chosen.len());
@@ -123,12 +127,12 @@ impl Exporters {
             batch.begin_series(self.hasher.key(&series.labels), range);
             batch.push(series.sample);
         }
-        Ok(Fetched {
+        Fetched {
             series: batch.series_len(),
             samples: batch.samples_len(),
             bytes,
             ..Fetched::default()
-        })
+        }
     }
 
     async fn scrape(&mut self, at: Timestamp) {

@@ -1,6 +1,6 @@
 //! Where samples come from: Prometheus over HTTP, or exporters directly.
 //!
-//! A [`Source`] fetches the raw samples of one signal. When it is asked is for
+//! A [`Source`] fetches the raw samples of signals. When it is asked is for
 //! [`pace`] to say, and what is logged when it fails for [`health`].
 
 mod credentials;
@@ -16,14 +16,13 @@ pub mod query;
 use std::time::Duration;
 
 use crate::core::batch::Batch;
-use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 
 pub use decode::KeyHasher;
 pub use error::{Error, ErrorKind};
 pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
-use query::Devices;
+pub use query::{Devices, Query};
 
 /// What one fetch brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +39,15 @@ pub struct Fetched {
     pub clock_skew: Option<i64>,
 }
 
+/// How one query ended.
+#[derive(Debug)]
+pub struct Answered {
+    /// How long the answer took to be received.
+    pub took: Duration,
+    /// What it brought.
+    pub outcome: Result<Fetched, Error>,
+}
+
 /// A place that samples come from.
 #[derive(Debug)]
 pub enum Source {
@@ -50,44 +58,21 @@ pub enum Source {
 }
 
 impl Source {
-    /// Fetches the samples of `spec` in the `range` before `at` into `batch`.
-    /// `now` is the time at which the call is made; `at` equals it except when
-    /// the past is read.
+    /// Asks queries side by side, each answered into a batch of its own. `now`
+    /// is the time at which the call is made; a query's `at` equals it except
+    /// when the past is read. A batch whose query fails holds no series.
     ///
-    /// # Errors
-    /// See [`Error`]; the batch then holds no series.
+    /// Exporters that number no devices are not in the answer to a query for
+    /// the first device of each target.
     pub async fn fetch(
         &mut self,
-        spec: &SignalSpec,
-        at: Timestamp,
-        range: Duration,
+        queries: &[Query<'_>],
         now: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
+        batches: &mut [Batch],
+    ) -> Vec<Answered> {
         match self {
-            Self::Prometheus(prometheus) => prometheus.fetch(spec, at, range, now, batch).await,
-            Self::Exporters(exporters) => exporters.fetch(spec, Devices::All, at, batch).await,
-        }
-    }
-
-    /// Fetches as [`Self::fetch`] does, of the first device of each target
-    /// alone: what its samples tell of a target's scrapes, they tell of all of
-    /// its devices, and what no first device has, hardly any other does.
-    /// Exporters that number no devices are not in the answer.
-    ///
-    /// # Errors
-    /// See [`Error`]; the batch then holds no series.
-    pub async fn fetch_sample(
-        &mut self,
-        spec: &SignalSpec,
-        at: Timestamp,
-        range: Duration,
-        now: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
-        match self {
-            Self::Prometheus(source) => source.fetch_sample(spec, at, range, now, batch).await,
-            Self::Exporters(source) => source.fetch(spec, Devices::First, at, batch).await,
+            Self::Prometheus(prometheus) => prometheus.fetch(queries, now, batches).await,
+            Self::Exporters(exporters) => exporters.fetch(queries, batches).await,
         }
     }
 

@@ -12,15 +12,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::Fetched;
 use super::decode::{self, DecodeError, Decoded, KeyHasher, Nan};
 use super::error::{Error, excerpt};
-use super::query::{self, Devices};
+use super::query::{self, Query};
+use super::{Answered, Fetched};
 use crate::config::PrometheusSettings;
 use crate::core::batch::Batch;
-use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 
 use endpoint::{ERROR_BODY_BYTES, Endpoint};
@@ -33,20 +33,15 @@ pub struct Prometheus {
     names: Names,
 }
 
-/// What is asked for.
-struct Question<'a> {
-    spec: &'a SignalSpec,
-    devices: Devices,
-    at: Timestamp,
-    range: Duration,
-}
-
 /// An answer to the query for one name, somewhere in the received text.
 struct Answer {
     name: Name,
     body: Range<usize>,
     nan: Nan,
 }
+
+/// All answers to a query, and the server's clock minus ours, milliseconds.
+type Received = (Vec<Answer>, Option<i64>);
 
 impl fmt::Debug for Prometheus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,63 +70,46 @@ impl Prometheus {
         &self.endpoint.address
     }
 
-    /// Asks for the samples of `spec` in the `range` before `at` and puts them
-    /// into `batch`. `now` is the time at which the call is made; the server's
-    /// clock is compared with it.
-    ///
-    /// # Errors
-    /// See [`Error`]; the batch then holds no series.
+    /// Asks queries side by side, each answered into a batch of its own. `now`
+    /// is the time at which the call is made; the server's clock is compared
+    /// with it.
     pub async fn fetch(
         &mut self,
-        spec: &SignalSpec,
-        at: Timestamp,
-        range: Duration,
+        queries: &[Query<'_>],
         now: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
-        let devices = Devices::All;
-        let question = Question {
-            spec,
-            devices,
-            at,
-            range,
-        };
-        self.ask(&question, now, batch).await
-    }
-
-    /// The same for the first device of each target alone.
-    ///
-    /// # Errors
-    /// As for [`Self::fetch`].
-    pub async fn fetch_sample(
-        &mut self,
-        spec: &SignalSpec,
-        at: Timestamp,
-        range: Duration,
-        now: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
-        let devices = Devices::First;
-        let question = Question {
-            spec,
-            devices,
-            at,
-            range,
-        };
-        self.ask(&question, now, batch).await
-    }
-
-    async fn ask(
-        &mut self,
-        question: &Question<'_>,
-        now: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
-        let signal = question.spec.id;
-        let mut text = batch.take_text().try_into_mut().unwrap_or_default();
-        batch.reset(signal, Bytes::new());
+        batches: &mut [Batch],
+    ) -> Vec<Answered> {
         self.endpoint.renew().await;
-        let mut received = self.receive(question, now, &mut text).await;
+        let asked = queries.iter().zip(batches.iter_mut());
+        let asked = asked.map(|(query, batch)| {
+            let mut text = batch.take_text().try_into_mut().unwrap_or_default();
+            let prometheus = &*self;
+            async move {
+                let received = prometheus.receive(query, now, &mut text).await;
+                (text, received)
+            }
+        });
+        let received = join_all(asked).await;
+        let mut answers = Vec::with_capacity(queries.len());
+        for ((query, batch), (text, received)) in queries.iter().zip(batches).zip(received) {
+            let (took, received) = received;
+            let outcome = self.understand(query, now, (text, received), batch).await;
+            answers.push(Answered { took, outcome });
+        }
+        answers
+    }
+
+    /// Decodes what was received; asks once more where the store turns out to
+    /// match names by equality only.
+    async fn understand(
+        &mut self,
+        query: &Query<'_>,
+        now: Timestamp,
+        (mut text, mut received): (BytesMut, Result<Received, Error>),
+        batch: &mut Batch,
+    ) -> Result<Fetched, Error> {
+        let signal = query.spec.id;
+        batch.reset(signal, Bytes::new());
         if received
             .as_ref()
             .is_err_and(|error| self.names.refused(error))
@@ -140,13 +118,13 @@ impl Prometheus {
                 source = self.endpoint.address,
                 "the store matches metric names by equality only: each spelling is asked for by itself"
             );
-            received = self.receive(question, now, &mut text).await;
+            (_, received) = self.receive(query, now, &mut text).await;
         }
         let (answers, clock_skew) = received?;
         let text = text.freeze();
         batch.reset(signal, text.clone());
         let skipped_histograms = self
-            .decode(question, now, (&text, &answers), batch)
+            .decode(query, now, (&text, &answers), batch)
             .inspect_err(|_| batch.reset(signal, text.clone()))?;
         Ok(Fetched {
             series: batch.series_len(),
@@ -157,15 +135,26 @@ impl Prometheus {
         })
     }
 
-    /// Asks for each name and receives the answers one behind the other.
+    /// Asks for each name and receives the answers one behind the other, and how
+    /// long that took.
     async fn receive(
         &self,
-        question: &Question<'_>,
+        query: &Query<'_>,
         now: Timestamp,
         text: &mut BytesMut,
-    ) -> Result<(Vec<Answer>, Option<i64>), Error> {
-        text.clear();
+    ) -> (Duration, Result<Received, Error>) {
         let begun = Instant::now();
+        let received = self.receive_all(query, (now, begun), text).await;
+        (begun.elapsed(), received)
+    }
+
+    async fn receive_all(
+        &self,
+        question: &Query<'_>,
+        (now, begun): (Timestamp, Instant),
+        text: &mut BytesMut,
+    ) -> Result<Received, Error> {
+        text.clear();
         let (mut answers, mut clock_skew) = (Vec::new(), None);
         for name in self.names.to_ask(question.spec, now) {
             let matchers = &self.endpoint.settings.matchers;
@@ -193,7 +182,7 @@ impl Prometheus {
     /// histograms skipped.
     fn decode(
         &mut self,
-        question: &Question<'_>,
+        question: &Query<'_>,
         now: Timestamp,
         (text, answers): (&Bytes, &[Answer]),
         batch: &mut Batch,

@@ -8,6 +8,7 @@ use url::Url;
 
 use crate::core::duration::format_duration;
 use crate::core::signal::SignalSpec;
+use crate::core::store::MIG_LABEL;
 use crate::core::time::Timestamp;
 
 /// The label by which exporters number the GPUs of their node.
@@ -24,6 +25,33 @@ pub enum Devices {
     /// The first alone: enough to learn when a target is scraped, at the cost
     /// of an eighth of the answer or less.
     First,
+    /// MIG instances alone: profiling fields of whole GPUs are many, and read
+    /// by nobody where these report percents.
+    Mig,
+}
+
+impl Devices {
+    /// The matcher that chooses them, behind others.
+    const fn matcher(self) -> Option<(&'static str, &'static str, &'static str)> {
+        match self {
+            Self::All => None,
+            Self::First => Some((GPU_NUMBER, "=", FIRST_GPU)),
+            Self::Mig => Some((MIG_LABEL, "!=", "")),
+        }
+    }
+}
+
+/// What a source is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The signal.
+    pub spec: &'a SignalSpec,
+    /// Of which devices.
+    pub devices: Devices,
+    /// The end of the time asked for.
+    pub at: Timestamp,
+    /// How far it reaches back.
+    pub range: Duration,
 }
 
 /// All spellings of a signal's name: also in lower case, as managed stores hand
@@ -61,11 +89,12 @@ pub fn range_selector(
     range: Duration,
 ) -> String {
     let mut query = format!("{{{name}");
-    let first = (devices == Devices::First).then_some((GPU_NUMBER, FIRST_GPU));
-    let matchers = matchers.iter().map(|(label, value)| (&**label, &**value));
-    for (label, value) in matchers.chain(first) {
+    let matchers = matchers
+        .iter()
+        .map(|(label, value)| (&**label, "=", &**value));
+    for (label, is, value) in matchers.chain(devices.matcher()) {
         // Writing to a String cannot fail.
-        let _ = write!(query, ",{label}=\"{}\"", string_literal(value));
+        let _ = write!(query, ",{label}{is}\"{}\"", string_literal(value));
     }
     let _ = write!(
         query,
@@ -172,6 +201,14 @@ mod tests {
         assert_eq!(
             range_selector(&name_is("a\"b"), &[], Devices::All, Duration::from_secs(9)),
             r#"{__name__="a\"b"}[9s]"#
+        );
+    }
+
+    #[test]
+    fn mig_instances_are_asked_for_by_their_label() {
+        assert_eq!(
+            range_selector(&name_is("a"), &[], Devices::Mig, Duration::from_secs(9)),
+            r#"{__name__="a",GPU_I_ID!=""}[9s]"#
         );
     }
 

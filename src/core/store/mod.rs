@@ -41,6 +41,10 @@ pub struct SeriesId(u32);
 /// and a cluster has a handful that scrape GPUs.
 const MOST_JOBS: usize = 256;
 
+/// The label that MIG instances alone have (NVIDIA/dcgm-exporter,
+/// `internal/pkg/rendermetrics`).
+pub const MIG_LABEL: &str = "GPU_I_ID";
+
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -97,6 +101,16 @@ struct Series {
     changed: Timestamp,
     /// F as it was when its newest sample was taken, milliseconds.
     fresh_ms: i64,
+    /// Whether its labels say that it is a MIG instance's.
+    labelled_mig: bool,
+}
+
+/// How many series a signal has.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeriesCount {
+    all: usize,
+    /// Those whose labels say that they are a MIG instance's.
+    labelled_mig: usize,
 }
 
 /// No sample yet.
@@ -172,7 +186,7 @@ pub struct Store {
     targets: Targets,
     signals: Vec<Columns>,
     /// How many series each signal has.
-    series_of: Vec<usize>,
+    series_of: Vec<SeriesCount>,
     /// Before this time nothing is kept.
     oldest: Timestamp,
     /// Counts changes of the set of rows.
@@ -209,7 +223,7 @@ impl Store {
             jobs: Vec::new(),
             targets: Targets::new(settings.overrides),
             signals: vec![Columns::default(); settings.signals],
-            series_of: vec![0; settings.signals],
+            series_of: vec![SeriesCount::default(); settings.signals],
             oldest: Timestamp::MIN,
             generation: 0,
         }
@@ -233,10 +247,12 @@ impl Store {
             newest: NO_SAMPLE,
             changed: Timestamp::MIN,
             fresh_ms: 0,
+            labelled_mig: info.device.is_mig() && info.labels.get(MIG_LABEL).is_some(),
         };
         self.jobs[usize::from(job)].series += 1;
         if let Some(count) = self.series_of.get_mut(info.signal.index()) {
-            *count += 1;
+            count.all += 1;
+            count.labelled_mig += usize::from(series.labelled_mig);
         }
         let id = if let Some(id) = self.free_series.pop() {
             self.series[id.0 as usize] = Some(series);

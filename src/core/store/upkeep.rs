@@ -43,7 +43,15 @@ impl Store {
     pub fn has_signal(&self, signal: SignalId) -> bool {
         self.series_of
             .get(signal.index())
-            .is_some_and(|count| *count > 0)
+            .is_some_and(|count| count.all > 0)
+    }
+
+    /// Whether all series of the signal that are kept say by their labels that
+    /// they are a MIG instance's.
+    #[must_use]
+    pub fn is_of_mig_alone(&self, signal: SignalId) -> bool {
+        let count = self.series_of.get(signal.index());
+        count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
     }
 
     /// The step of the grid, milliseconds.
@@ -106,7 +114,8 @@ impl Store {
             if let Some(series) = slot.take_if(|series| ended(series)) {
                 self.jobs[usize::from(series.job)].series -= 1;
                 if let Some(count) = self.series_of.get_mut(series.signal.index()) {
-                    *count -= 1;
+                    count.all -= 1;
+                    count.labelled_mig -= usize::from(series.labelled_mig);
                 }
                 self.targets.release(series.target);
                 gone.insert(SeriesId(index));

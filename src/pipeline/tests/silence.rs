@@ -139,3 +139,22 @@ fn a_store_that_brings_nothing_new_is_named() {
         "{reason}"
     );
 }
+
+#[test]
+fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them() {
+    let dram = SignalId::DRAM_ACTIVE;
+    let mig = "UUID=A GPU_I_ID=1 namespace=n pod=p";
+    let mut scene = Scene::new(policy(60)).mcu("UUID=B namespace=n pod=q", "40 40 40 40");
+    assert!(scene.pipeline.is_wanted(dram, at(60.0)));
+    assert!(
+        !scene.pipeline.is_of_mig_alone(dram, at(60.0)),
+        "never seen"
+    );
+    scene = scene.signal(dram, mig, "0.4 0.4 0.4 0.4");
+    assert!(scene.pipeline.is_of_mig_alone(dram, at(60.0)));
+    // Now and then it is looked whether a whole GPU has come to need them.
+    scene.feed_at(dram, mig, &[], at(600.0));
+    assert!(!scene.pipeline.is_of_mig_alone(dram, at(660.0)));
+    scene = scene.signal(dram, "UUID=C job=new namespace=n pod=r", "0.4 0.4 0.4 0.4");
+    assert!(!scene.pipeline.is_of_mig_alone(dram, at(60.0)));
+}

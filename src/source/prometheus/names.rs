@@ -89,11 +89,10 @@ impl Names {
                 ..
             }
         );
-        let switches = by_equality && self.matching == NameMatching::Auto;
-        if switches {
+        if by_equality {
             self.matching = NameMatching::Exact;
         }
-        switches
+        by_equality
     }
 
     /// Remembers whether a name had series.

@@ -7,9 +7,9 @@ mod names;
 use super::endpoint::skew;
 use super::*;
 use crate::config::{Verb, parse_url};
-use crate::core::signal::SignalId;
+use crate::core::signal::{SignalId, SignalSpec};
 use crate::dcgm::fields;
-use crate::source::{ErrorKind, Source};
+use crate::source::{Devices, ErrorKind, Source};
 use crate::testing::fake_prometheus::FakePrometheus;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"UUID":"GPU-1"},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]}]}}"#;
@@ -21,6 +21,15 @@ fn now() -> Timestamp {
 
 fn settings(url: &str) -> PrometheusSettings {
     PrometheusSettings::new(parse_url(url).unwrap())
+}
+
+fn query(spec: &SignalSpec, devices: Devices, at: Timestamp, range: Duration) -> Query<'_> {
+    Query {
+        spec,
+        devices,
+        at,
+        range,
+    }
 }
 
 struct Probe {
@@ -44,15 +53,22 @@ impl Probe {
     async fn fetch_at(&mut self, now: Timestamp) -> Result<Fetched, Error> {
         let spec = &fields::built_in()[0];
         let range = Duration::from_secs(60);
-        let fetched = self
-            .source
-            .fetch(spec, now, range, now, &mut self.batch)
-            .await;
+        let devices = Devices::All;
+        let fetched = self.ask(&query(spec, devices, now, range)).await;
         match &fetched {
             Ok(fetched) => assert_eq!(fetched.series, self.batch.series_len()),
             Err(_) => assert_eq!(self.batch.series_len(), 0, "nothing is invented"),
         }
         fetched
+    }
+
+    async fn ask(&mut self, query: &Query<'_>) -> Result<Fetched, Error> {
+        let (queries, batches) = (
+            std::slice::from_ref(query),
+            std::slice::from_mut(&mut self.batch),
+        );
+        let mut answers = self.source.fetch(queries, query.at, batches).await;
+        answers.pop().unwrap().outcome
     }
 
     async fn fails(&mut self, kind: ErrorKind) -> String {
@@ -114,8 +130,7 @@ async fn a_sample_asks_for_the_first_device_of_each_target() {
     let spec = &fields::built_in()[0];
     let (now, range) = (now(), Duration::from_secs(300));
     let fetched = probe
-        .source
-        .fetch_sample(spec, now, range, now, &mut probe.batch)
+        .ask(&query(spec, Devices::First, now, range))
         .await
         .unwrap();
     assert_eq!((fetched.series, probe.batch.series_len()), (1, 1));

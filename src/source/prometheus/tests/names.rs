@@ -67,3 +67,30 @@ async fn the_limit_is_on_all_spellings_together() {
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer(&"b".repeat(300)))]);
     probe.fails(ErrorKind::TooLarge).await;
 }
+
+#[tokio::test]
+async fn queries_asked_side_by_side_are_answered_each_for_itself() {
+    let (fake, mut probe) = probe().await;
+    let specs = fields::built_in();
+    fake.match_names_exactly(&[(NAME, &answer("a"))]);
+    let (now, range) = (now(), Duration::from_secs(60));
+    let queries = [0, 1].map(|index| query(&specs[index], Devices::All, now, range));
+    let mut batches = queries.map(|query| Batch::new(query.spec.id, Bytes::new()));
+    let answers = probe.source.fetch(&queries, now, &mut batches).await;
+    let series = answers
+        .iter()
+        .map(|answer| answer.outcome.as_ref().unwrap());
+    assert_eq!(
+        series.map(|fetched| fetched.series).collect::<Vec<_>>(),
+        [1, 0]
+    );
+    assert_eq!(
+        batches.map(|batch| batch.signal),
+        [specs[0].id, specs[1].id]
+    );
+    let patterns = fake.requests().into_iter().filter(|request| {
+        let query = request.param("query").unwrap();
+        query.contains("=~")
+    });
+    assert_eq!(patterns.count(), 2, "both were refused, and asked again");
+}

@@ -1,0 +1,245 @@
+//! One round of queries: every signal that is due, all as of one time.
+
+use super::super::{clock, measure};
+use super::{Engine, Round, SMALL_FLEET_SERIES};
+use crate::core::batch::Batch;
+use crate::core::signal::{SignalId, SignalSpec, Unit};
+use crate::core::time::Timestamp;
+use crate::dcgm::intake::Report;
+use crate::pipeline::Shown;
+use crate::source::health::Event;
+use crate::source::pace::Pace;
+use crate::source::{Answered, Devices, Error, ErrorKind, Query};
+
+/// In a large fleet framebuffer fields, which hardly change, are asked for at
+/// every so-manieth poll.
+const FRAMEBUFFER_EVERY: u64 = 4;
+
+/// In a large fleet so many queries are asked side by side: one is received
+/// while the store evaluates the other.
+const SIDE_BY_SIDE: usize = 2;
+
+/// Differences of clocks below this are the resolution of the header that shows
+/// them.
+const SKEW_MIN_MS: i64 = 2_000;
+
+/// How often the grid may change within one round: the scrape interval shows
+/// first, then the exporter's.
+const REFILLS: usize = 4;
+
+impl Engine {
+    /// Asks for every signal once, all as of one time; again, and further back,
+    /// when the answers showed that the grid must change.
+    pub(super) async fn round(&mut self) -> Round {
+        let at = self.now();
+        let mut round = Round::Complete;
+        for _ in 0..REFILLS {
+            let due = |spec: &&SignalSpec| self.is_due(spec, at);
+            let due: Vec<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
+            // The first shows the intervals; all of them, what changed.
+            let (first, others) = due.split_at(due.len().min(1));
+            round = round.max(self.ask(first, at).await);
+            if round < Round::Aborted && self.settle(Shown::Some, at) {
+                continue;
+            }
+            for specs in others.chunks(self.side_by_side()) {
+                if round < Round::Aborted {
+                    round = round.max(self.ask(specs, at).await);
+                }
+            }
+            if round == Round::Aborted {
+                return round;
+            }
+            if !self.settle(Shown::All, at) {
+                break;
+            }
+        }
+        self.rounds += 1;
+        self.learn_history(at).await;
+        self.say_if_empty(round);
+        round
+    }
+
+    fn is_large(&self) -> bool {
+        self.pipeline.store().series_len() > SMALL_FLEET_SERIES
+    }
+
+    fn side_by_side(&self) -> usize {
+        if self.is_large() { SIDE_BY_SIDE } else { 1 }
+    }
+
+    /// Whether a signal is asked for in this round: not while it is left alone
+    /// after a failure, profiling fields where devices need them, and in a large
+    /// fleet framebuffer fields now and then.
+    fn is_due(&self, spec: &SignalSpec, at: Timestamp) -> bool {
+        let retry = self.retries.get(&spec.id);
+        if retry.is_some_and(|retry| retry.due() > self.started.elapsed()) {
+            return false;
+        }
+        let slow = self.is_large() && spec.unit == Unit::Mebibytes;
+        self.pipeline.is_wanted(spec.id, at)
+            && (!slow || self.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
+    }
+
+    /// Asks for some signals side by side and takes what is answered.
+    async fn ask(&mut self, specs: &[SignalSpec], at: Timestamp) -> Round {
+        let queries: Vec<Query<'_>> = specs.iter().map(|spec| self.query(spec, at)).collect();
+        let mut batches = std::mem::take(&mut self.batches);
+        let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
+        batches.resize_with(batches.len().max(specs.len()), empty);
+        let now = clock::now();
+        let answers = self.source.fetch(&queries, now, &mut batches).await;
+        let mut round = Round::Complete;
+        for ((spec, answer), batch) in specs.iter().zip(answers).zip(&batches) {
+            round = round.max(self.take(spec, answer, (at, now), batch));
+        }
+        self.batches = batches;
+        round
+    }
+
+    /// Whole GPUs are left out of profiling fields where MIG instances alone
+    /// need them, but for the look every ten minutes whether others do.
+    fn query<'a>(&self, spec: &'a SignalSpec, at: Timestamp) -> Query<'a> {
+        let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
+            Devices::Mig
+        } else {
+            Devices::All
+        };
+        Query {
+            spec,
+            devices,
+            at,
+            range: self.pipeline.range(spec.id, at),
+        }
+    }
+
+    fn take(
+        &mut self,
+        spec: &SignalSpec,
+        Answered { took, outcome }: Answered,
+        (at, now): (Timestamp, Timestamp),
+        batch: &Batch,
+    ) -> Round {
+        match outcome {
+            Ok(fetched) => {
+                let report = self.pipeline.take(batch, at);
+                let intake = measure::intake(&report);
+                self.polls
+                    .answered(&spec.name, took, measure::secs(at), intake);
+                self.log_report(spec, &report);
+                self.retries.remove(&spec.id);
+                self.set_skew(fetched.clock_skew);
+                for event in self.journal.succeeded(spec.id, now) {
+                    self.log(&event);
+                }
+                Round::Complete
+            }
+            Err(error) => {
+                if error.may_fit_shorter_range() {
+                    self.pipeline.refused(spec.id);
+                }
+                self.leave_alone(spec.id);
+                let kind = error.kind().label();
+                self.polls.failed(&spec.name, kind, took);
+                if let Some(event) = self.journal.failed(spec.id, &error, now) {
+                    self.log(&event);
+                }
+                match is_fatal(&error) {
+                    true => Round::Aborted,
+                    false => Round::Partial,
+                }
+            }
+        }
+    }
+
+    /// One signal that fails backs off alone.
+    fn leave_alone(&mut self, signal: SignalId) {
+        let (now, interval) = (self.started.elapsed(), self.interval());
+        let retry = self.retries.entry(signal);
+        retry
+            .or_insert_with(|| Pace::new(interval, now, 0.0))
+            .failed(now, clock::jitter());
+    }
+
+    fn set_skew(&mut self, skew_ms: Option<i64>) {
+        let skew_ms = skew_ms.unwrap_or(0);
+        if (skew_ms - self.skew_ms).abs() >= SKEW_MIN_MS {
+            self.skew_ms = if skew_ms.abs() < SKEW_MIN_MS {
+                0
+            } else {
+                skew_ms
+            };
+        }
+    }
+
+    /// Once after the start: how often slow targets were scraped before the
+    /// window began.
+    async fn learn_history(&mut self, at: Timestamp) {
+        let Some(range) = self.pipeline.history_wanted() else {
+            return;
+        };
+        // The power moves with every reading.
+        let power = |spec: &&SignalSpec| spec.id == SignalId::POWER_USAGE;
+        let Some(spec) = self.signals.iter().find(power).cloned() else {
+            return;
+        };
+        let query = Query {
+            spec: &spec,
+            devices: Devices::First,
+            at,
+            range,
+        };
+        let mut batch = [Batch::new(spec.id, bytes::Bytes::new())];
+        let answers = self.source.fetch(&[query], clock::now(), &mut batch).await;
+        for (answer, batch) in answers.into_iter().zip(&batch) {
+            // Without it the cadences are learned as scrapes come.
+            match answer.outcome {
+                Ok(_) => {
+                    self.pipeline.take_history(batch);
+                    self.settle(Shown::All, at);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the times of earlier scrapes were not answered");
+                }
+            }
+        }
+    }
+
+    fn log_report(&self, spec: &SignalSpec, report: &Report) {
+        tracing::debug!(
+            signal = spec.name,
+            accepted = report.applied.accepted,
+            repeated = report.applied.repeated,
+            invalid = report.applied.invalid,
+            too_old = report.applied.too_old,
+            future = report.applied.future,
+            new_series = report.new_series,
+            unidentified = report.unidentified,
+            "polled"
+        );
+        if report.refused > 0 {
+            tracing::error!(
+                signal = spec.name,
+                refused = report.refused,
+                "too many series: new ones are turned away; narrow the query with prometheus.matchers"
+            );
+        }
+    }
+
+    fn log(&self, event: &Event) {
+        let source = self.source.address();
+        match event {
+            Event::Began { .. } => tracing::warn!(source, "{event}"),
+            Event::Healed { .. } => tracing::info!(source, "{event}"),
+        }
+    }
+}
+
+/// Whether a failure concerns the source as a whole: asking for the other
+/// signals would only wait as long again.
+fn is_fatal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew
+    )
+}
