@@ -21,6 +21,7 @@ impl Findings {
         let found = [
             several_clusters(snapshot),
             frozen(snapshot),
+            lost(snapshot),
             without_exporter(snapshot.layout().inventory()),
         ];
         let found: Vec<String> = found.into_iter().flatten().collect();
@@ -53,6 +54,22 @@ fn frozen(snapshot: &Snapshot) -> Option<String> {
         format!(
             "{count} exporters answer, but all their readings have stood still for ten minutes though a GPU is \
              busy: their devices are taken as unknown; restart dcgm-exporter there"
+        )
+    })
+}
+
+/// GPUs that pods hold and exporters report no more: sums and counts go on
+/// without them.
+fn lost(snapshot: &Snapshot) -> Option<String> {
+    let lost = snapshot.lost();
+    let mut uuids: Vec<&str> = lost.iter().map(|facts| &*facts.row.device.uuid).collect();
+    uuids.sort_unstable();
+    uuids.dedup();
+    (!uuids.is_empty()).then(|| {
+        format!(
+            "dcgm-exporter reports other GPUs of its node, but for longer than a window not {}, which pods hold: \
+             values go on without them; look for Xid errors there",
+            listed(uuids.into_iter())
         )
     })
 }

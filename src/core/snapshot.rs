@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::aggregate::{Absence, Ask, Evaluator, Group, Lens, Spanned};
 use super::frame::Frame;
-use super::layout::{KindTable, Layout, Object};
+use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::targets::TargetId;
@@ -228,6 +228,21 @@ impl Snapshot {
             .collect();
         self.evaluator()
             .values(&groups, std::slice::from_ref(&ask), None)
+    }
+
+    /// The GPUs of live pods that their exporters have not reported for longer
+    /// than a window, though they report others.
+    #[must_use]
+    pub fn lost(&self) -> Vec<&RowFacts> {
+        let window_ms = self.spanned(self.cluster_group(), None).1;
+        let Some(window_ms) = window_ms.map(|span| span.window_ms) else {
+            return Vec::new();
+        };
+        let evaluator = self.evaluator();
+        let held = self.layout.facts().flatten();
+        let held = held.filter(|facts| facts.standing == Standing::Held);
+        held.filter(|facts| evaluator.is_lost(facts.id, window_ms))
+            .collect()
     }
 
     /// Why a group has no value.

@@ -243,36 +243,12 @@ impl<'a> Lookup<'a> {
             return Error::NoValue { reason };
         }
         let absence = group.map(|group| self.snapshot.absence(&group));
-        let reason = match (absence, self.trouble) {
-            (Some(Absence::StoreBehind { horizon }), None) => format!(
-                "no value of {metric} for {of}: Prometheus has had no new samples since {}: check that it \
-                 scrapes dcgm-exporter, or the remote write before it",
-                date(horizon)
-            ),
-            (
-                Some(Absence::Silent {
-                    devices,
-                    of: all,
-                    since,
-                }),
-                None,
-            ) => format!(
-                "no value of {metric} for {of}: {devices} of {all} GPUs have been silent since {}: check \
-                 dcgm-exporter on their nodes",
-                date(since)
-            ),
-            (Some(Absence::Unseen { devices, of: all }), None) => format!(
-                "no value of {metric} for {of}: of {devices} of {all} GPUs that its pods request there are no \
-                 samples: check dcgm-exporter on their nodes"
-            ),
-            (Some(Absence::TooFewReadings), None) => format!(
-                "no value of {metric} for {of}: the window holds too few readings of it: values come with the \
-                 next scrapes, or the exporter does not report the field"
-            ),
+        let reason = match (absence.and_then(why), self.trouble) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
             }
-            (Some(Absence::NoDevice) | None, None) => format!(
+            (Some(why), None) => format!("no value of {metric} for {of}: {why}"),
+            (None, None) => format!(
                 "no GPU of {of} has enough fresh samples for {metric}: check that its pods hold GPUs, \
                  that dcgm-exporter is up and that its series reach Prometheus with pod labels"
             ),
@@ -301,6 +277,41 @@ impl<'a> Lookup<'a> {
         }
         self.no_value(of, group)
     }
+}
+
+/// What is wrong with a group that has GPUs, and what to look at.
+fn why(absence: Absence) -> Option<String> {
+    Some(match absence {
+        Absence::NoDevice => return None,
+        Absence::StoreBehind { horizon } => format!(
+            "Prometheus has had no new samples since {}: check that it scrapes dcgm-exporter, or the remote \
+             write before it",
+            date(horizon)
+        ),
+        Absence::Silent { devices, of, since } => format!(
+            "{devices} of {of} GPUs have been silent since {}: check dcgm-exporter on their nodes",
+            date(since)
+        ),
+        Absence::Unseen { devices, of } => format!(
+            "of {devices} of {of} GPUs that its pods request there are no samples: check dcgm-exporter on their \
+             nodes"
+        ),
+        Absence::Lost { devices, of, since } => format!(
+            "{devices} of {of} GPUs have not been reported since {} by exporters that report others: look for Xid \
+             errors on their nodes",
+            date(since)
+        ),
+        Absence::HandedOver { since } => format!(
+            "its GPUs have been reported for another pod, or for none, since {}: check the pod labels of \
+             dcgm-exporter's series",
+            date(since)
+        ),
+        Absence::TooFewReadings => {
+            "the window holds too few readings of it: values come with the next scrapes, \
+                                    or the exporter does not report the field"
+                .to_owned()
+        }
+    })
 }
 
 /// A time as people and events write it.

@@ -32,6 +32,20 @@ pub enum Absence {
         /// GPUs of the group, those included.
         of: usize,
     },
+    /// Exporters answer for other devices without these.
+    Lost {
+        /// Devices that are lost.
+        devices: usize,
+        /// Devices of the group.
+        of: usize,
+        /// The newest sample of the lost ones.
+        since: Timestamp,
+    },
+    /// Its devices are reported for somebody else, or for nobody.
+    HandedOver {
+        /// Its newest sample.
+        since: Timestamp,
+    },
     /// The window holds too few readings of the metric.
     TooFewReadings,
 }
@@ -84,7 +98,50 @@ impl Evaluator<'_> {
                 of: devices + unseen,
             };
         }
-        Absence::TooFewReadings
+        span.and_then(|span| self.left_behind(group, span))
+            .unwrap_or(Absence::TooFewReadings)
+    }
+
+    /// Whether the group's devices are not heard any more although their
+    /// targets are.
+    fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
+        let lost = || {
+            group
+                .rows
+                .iter()
+                .filter(|row| self.is_lost(**row, span.window_ms))
+        };
+        let heard = |row: &RowId| self.frame.heard(*row).map(|heard| heard.newest);
+        let devices = self.devices(lost());
+        if devices > 0 {
+            return Some(Absence::Lost {
+                devices,
+                of: self.devices(group.rows.iter()),
+                since: lost().filter_map(heard).max().unwrap_or(Timestamp::MIN),
+            });
+        }
+        let since = group.rows.iter().filter_map(heard).max()?;
+        let newest = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.newest);
+        let newest = group.rows.iter().filter_map(newest).max()?;
+        let left = newest.millis() - since.millis() > span.window_ms;
+        left.then_some(Absence::HandedOver { since })
+    }
+
+    /// Whether the target of a row's device answers for others, and has not for
+    /// it for longer than a window, whoever holds it.
+    #[must_use]
+    pub fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
+        let Some((facts, target)) = self
+            .layout
+            .fact(row)
+            .and_then(|facts| Some((facts, self.target(facts)?)))
+        else {
+            return false;
+        };
+        let of_device = self.layout.device_rows(facts.device).iter();
+        let heard = of_device.filter_map(|row| self.frame.heard(*row));
+        let newest = heard.map(|heard| heard.newest.millis()).max();
+        !target.silent && newest.is_some_and(|newest| target.newest.millis() - newest > window_ms)
     }
 
     /// The newest sample of a row that means something.

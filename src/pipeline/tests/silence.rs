@@ -158,3 +158,45 @@ fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them
     scene = scene.signal(dram, "UUID=C job=new namespace=n pod=r", "0.4 0.4 0.4 0.4");
     assert!(!scene.pipeline.is_of_mig_alone(dram, at(60.0)));
 }
+
+/// Two pods with a GPU each behind one exporter, which has not reported the
+/// first pod's for two minutes.
+fn without_the_first_gpu() -> Scene {
+    let labels = |gpu: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{gpu}");
+    Scene::new(policy(60))
+        .cluster(&[("n/pA", None), ("n/pB", None)])
+        .mcu(&labels('A'), "40 40 40 40 40")
+        .mcu(&labels('B'), &"20 ".repeat(13))
+}
+
+#[test]
+fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
+    let mut scene = without_the_first_gpu();
+    let snapshot = scene.snapshot();
+    let lost: Vec<&str> = snapshot
+        .lost()
+        .iter()
+        .map(|facts| &*facts.row.device.uuid)
+        .collect();
+    assert_eq!(lost, ["A"]);
+    let answers = Answers::new(snapshot);
+    let reason = reason(&answers, "pods n/pA", SUM);
+    assert!(
+        reason.contains("1 of 1 GPUs have not been reported since 2023-11-14T22:16:00Z"),
+        "{reason}"
+    );
+    close(answers.of("deployments.apps n/d", SUM), 20.0);
+}
+
+#[test]
+fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
+    let other = "UUID=A job=dcgm instance=i namespace=n pod=pB";
+    let mut scene = without_the_first_gpu().mcu(other, "· · · · · 30 30 30 30 30 30 30 30");
+    let snapshot = scene.snapshot();
+    assert!(snapshot.lost().is_empty());
+    let reason = reason(&Answers::new(snapshot), "pods n/pA", SUM);
+    assert!(
+        reason.contains("its GPUs have been reported for another pod, or for none, since"),
+        "{reason}"
+    );
+}
