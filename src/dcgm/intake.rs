@@ -13,7 +13,6 @@ use crate::core::labels::Labels;
 use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::store::{Applied, SeriesId, Store};
-use crate::core::targets::Weigh;
 use crate::core::time::Timestamp;
 
 /// No fleet has more: five hundred thousand GPUs with eight signals. A source
@@ -131,7 +130,7 @@ impl Intake {
             }
         }
         if report.new_series > 0 {
-            store.targets_mut().learn(Weigh::None);
+            store.targets_mut().learn();
         }
         for series in batch.iter() {
             let key = of_signal(series.key, batch.signal);

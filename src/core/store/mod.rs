@@ -93,8 +93,6 @@ struct Series {
     told: Arc<Told>,
     feed: Feed,
     newest: Sample,
-    /// When its value last changed.
-    changed: Timestamp,
     /// F as it was when its newest sample was taken, milliseconds.
     fresh_ms: i64,
 }
@@ -231,7 +229,6 @@ impl Store {
             told,
             feed: Feed::Alone,
             newest: NO_SAMPLE,
-            changed: Timestamp::MIN,
             fresh_ms: 0,
         };
         self.jobs[usize::from(job)].series += 1;
