@@ -53,11 +53,12 @@ const SHARE_OF_MEANS: f64 = 0.5;
 const ROUNDING: f64 = 1e-9;
 
 impl Tally {
-    /// A device has a reading.
-    pub(super) fn saw(&mut self, seen: &Seen) {
+    /// A device has a reading; `heard` is its newest, which may lie after the
+    /// window.
+    pub(super) fn saw(&mut self, seen: &Seen, heard: Timestamp) {
         self.valid += 1;
         self.newest = self.newest.max(seen.at);
-        let until = seen.at.millis().saturating_add(i64::from(seen.lasting_ms));
+        let until = heard.millis().saturating_add(i64::from(seen.lasting_ms));
         self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
     }
 

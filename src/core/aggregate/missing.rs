@@ -12,7 +12,7 @@ use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::fold::Tally;
 use super::moment::Moment;
-use super::{Ask, Evaluator, Group, Lens, RowId, Span};
+use super::{Ask, Evaluator, Group, Lens, RowId, Seen, Span};
 
 /// A percent that is not known is taken for all of it.
 const WHOLE: f64 = 100.0;
@@ -48,6 +48,32 @@ impl Evaluator<'_> {
                 None => self.unknown(now, &ask.measure),
             };
         }
+    }
+
+    /// The newest reading of a device that is seen at an instant. At the last one
+    /// it may lie after it, where the device is ahead of the horizon: the value is
+    /// as fresh as that.
+    pub(super) fn newest_of(
+        &self,
+        now: &Moment<'_>,
+        span: &Span,
+        seen: &Seen,
+        ask: &Ask,
+    ) -> Timestamp {
+        let heard = self.frame.heard(seen.row);
+        let Some(heard) =
+            heard.filter(|heard| now.instant() == span.last && heard.newest > now.time())
+        else {
+            return seen.at;
+        };
+        let Some(facts) = self.layout.fact(seen.row) else {
+            return seen.at;
+        };
+        let until = self.frame.instant_from(heard.newest);
+        let Lens(shown_by) = Lens::of(&ask.measure);
+        let mut shown_by = shown_by.iter().flatten();
+        let newest = shown_by.find_map(|value| now.last(facts, *value, until));
+        newest.map_or(seen.at, |newest| newest.at.max(seen.at))
     }
 
     /// Notes GPUs that pods of the group request and of which none was seen.

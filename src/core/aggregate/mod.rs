@@ -282,8 +282,9 @@ impl<'a> Evaluator<'a> {
                 self.miss(now, rows, span, asks, tallies);
                 continue;
             };
+            let heard = self.newest_of(now, span, &seen, first);
             for ((tally, values), ask) in tallies.iter_mut().zip(asks) {
-                tally.saw(&seen);
+                tally.saw(&seen, heard);
                 if seen.counts(&ask.measure) {
                     tally.counted += 1;
                     self.add(now, tally, ask, &seen);
