@@ -54,18 +54,34 @@ impl ScrapeTimes {
     }
 
     /// Takes the samples of one series of the target, oldest first. All series
-    /// of a target share its scrape times, so that one is enough; the one that
-    /// reaches furthest back is the best, until enough gaps are known.
+    /// of a target share its scrape times, so that one is enough; until enough
+    /// gaps are known, what another shows of the time before is put in front.
     pub fn take(&mut self, samples: &[Sample]) {
-        let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+        let Some(first) = samples.first() else {
             return;
         };
-        if self.knows_little() && last.at >= self.newest && first.at < self.oldest() {
-            *self = Self::default();
+        if self.knows_little() && first.at < self.oldest() {
+            let known = std::mem::take(self);
+            // Rounded gaps add up: the oldest may be a little off.
+            let until_ms = known.oldest().millis() - UNIT_MS * GAPS as i64;
+            let before = samples.iter().filter(|s| s.at.millis() < until_ms);
+            before.for_each(|sample| self.push(sample.at));
+            self.append(&known);
         }
         for sample in samples {
             self.push(sample.at);
         }
+    }
+
+    /// Puts later times behind.
+    fn append(&mut self, later: &Self) {
+        let mut at = later.oldest();
+        self.push(at);
+        for gap in later.gaps[..usize::from(later.len)].iter().rev() {
+            at = Timestamp::from_millis(at.millis() + i64::from(*gap) * UNIT_MS);
+            self.push(at);
+        }
+        self.newest = later.newest;
     }
 
     /// Whether there is room for more gaps.
@@ -134,14 +150,16 @@ fn two_scrapers(gaps: &[u16]) -> Option<u16> {
     if gaps.len() < 3 {
         return None;
     }
-    let sums = || gaps.windows(2).map(|pair| pair[0].saturating_add(pair[1]));
-    let sum = median(sums());
-    let steady = sums().filter(|one| one.abs_diff(sum) < sum / 10).count();
-    let uneven = gaps.iter().min().is_some_and(|least| {
-        // Even gaps have a steady sum too: then the lesser is about its half.
-        u32::from(*least) * 100 < u32::from(sum) * 42
-    });
-    (uneven && steady * 10 >= (gaps.len() - 1) * 8).then_some(sum)
+    let sum_of = |pair: &[u16]| pair[0].saturating_add(pair[1]);
+    let sum = median(gaps.windows(2).map(sum_of));
+    // Even gaps have a steady sum too: then the lesser is about its half. One
+    // that is short among even ones is a clock that was set.
+    let of_two = |pair: &&[u16]| {
+        let least = u32::from(pair[0].min(pair[1]));
+        sum_of(pair).abs_diff(sum) < sum / 10 && least * 100 < u32::from(sum) * 42
+    };
+    let steady = gaps.windows(2).filter(of_two).count();
+    (steady * 10 >= (gaps.len() - 1) * 8).then_some(sum)
 }
 
 /// The largest gap that has another like it.
@@ -208,6 +226,12 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_was_set_makes_no_two_scrapers() {
+        let stepped = every(30.0, 30).map(|at| if at > 700.0 { at - 25.0 } else { at });
+        assert_eq!(scrape_secs(stepped), 30.0);
+    }
+
+    #[test]
     fn another_interval_is_known_once_most_gaps_show_it() {
         let quick = every(15.0, 30);
         let slow = (1..=11).map(|i| 435.0 + f64::from(i) * 60.0);
@@ -222,8 +246,8 @@ mod tests {
 
     #[test]
     fn a_series_that_reaches_further_back_tells_more() {
+        let at = |i: i64| Timestamp::from_secs(1000 + i * 15);
         let samples = |from: i64| -> Vec<Sample> {
-            let at = |i: i64| Timestamp::from_secs(1000 + i * 15);
             let sample = |i| Sample {
                 at: at(i),
                 value: 1.0,
@@ -238,5 +262,11 @@ mod tests {
         assert_eq!(times.len, 19);
         times.take(&samples(10));
         assert_eq!(times.len, 19);
+        // In the hands of the pod before, the same device shows what was before.
+        let mut later = ScrapeTimes::default();
+        later.take(&samples(15));
+        later.take(&samples(0)[..14]);
+        assert_eq!((later.len, later.newest), (18, at(19)));
+        assert_eq!(later.cadence().unwrap().scrape_ms, 15_000);
     }
 }

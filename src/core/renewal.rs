@@ -1,120 +1,158 @@
-//! How often exporters renew their readings, as the values show it.
+//! How often the exporter of one target renews its readings, as the values show
+//! it.
 //!
-//! A reading repeats until the exporter makes a new one, so no two changes of a
-//! series' value lie closer together than the exporter's interval; chance
-//! repeats only make distances longer. The interval is what nine in ten reach.
+//! A reading repeats until the exporter makes a new one, and it makes those of
+//! all its GPUs at once. So the scrapes at which something changed lie as far
+//! apart as its readings: their median is the interval. Chance repeats and lost
+//! scrapes make distances longer, scrapes that are now early, now late make some
+//! longer and as many shorter.
 
+use super::batch::Sample;
 use super::cadence::GAP_MAX_MS;
+use super::time::Timestamp;
 
-/// A thousand distances tell as much as a million.
-const MOST: usize = 1024;
+/// How many distances are remembered.
+const MOST: usize = 16;
 
-/// Of them from one signal: another may move where this one stands still.
-const MOST_OF_SIGNAL: usize = MOST / 8;
-
-/// Fewer distances between changes are no evidence.
+/// Fewer are no evidence.
 const NEEDED: usize = 8;
 
-/// The exporter interval of targets with one scrape interval, and the evidence
-/// for it; at most 4 KiB.
-#[derive(Clone, Debug)]
+/// Distances are kept in this unit, milliseconds: 600 s fit into 16 bits.
+const UNIT_MS: i64 = 10;
+
+/// When the readings of a target last changed, and how long after the change
+/// before; 48 bytes.
+#[derive(Clone, Copy, Debug)]
 pub struct Renewals {
-    scrape_ms: i64,
-    exporter_ms: Option<i64>,
-    /// Distances between two changes of a value, milliseconds.
-    distances: Vec<u32>,
-    /// How many distances there may be until the next signal's turn.
-    room: usize,
+    changed: Timestamp,
+    /// In units, the latest first.
+    distances: [u16; MOST],
+    len: u8,
+}
+
+impl Default for Renewals {
+    fn default() -> Self {
+        Self {
+            changed: Timestamp::MIN,
+            distances: [0; MOST],
+            len: 0,
+        }
+    }
 }
 
 impl Renewals {
-    /// Nothing seen yet of targets that are scraped this often.
-    #[must_use]
-    pub const fn new(scrape_ms: i64) -> Self {
-        Self {
-            scrape_ms,
-            exporter_ms: None,
-            distances: Vec::new(),
-            room: MOST_OF_SIGNAL,
-        }
-    }
-
-    /// The scrape interval S of these targets, milliseconds.
-    #[must_use]
-    pub const fn scrape_ms(&self) -> i64 {
-        self.scrape_ms
-    }
-
-    /// The exporter interval I; the scrape interval until more is known, since a
-    /// scraper sees none below that.
-    #[must_use]
-    pub fn exporter_ms(&self) -> i64 {
-        self.exporter_ms.unwrap_or(self.scrape_ms)
-    }
-
-    /// Whether the exporter interval was seen.
-    #[must_use]
-    pub const fn is_known(&self) -> bool {
-        self.exporter_ms.is_some()
-    }
-
-    /// The series that follow are of another signal.
-    pub fn turn(&mut self) {
-        self.room = (self.distances.len() + MOST_OF_SIGNAL).min(MOST);
-    }
-
-    /// Notes how long after the change before it a value changed.
+    /// A reading of the target changed with a scrape.
     #[inline]
-    pub fn observe(&mut self, distance_ms: i64) {
-        if self.distances.len() < self.room && (1..=GAP_MAX_MS).contains(&distance_ms) {
-            self.distances
-                .push(u32::try_from(distance_ms).unwrap_or(u32::MAX));
-        }
-    }
-
-    /// Weighs the evidence, if it is enough, and forgets it.
-    pub fn judge(&mut self) {
-        if self.distances.len() < NEEDED {
+    pub fn observe(&mut self, at: Timestamp) {
+        if at <= self.changed {
             return;
         }
-        let rank = self.distances.len() / 10;
-        let distance = i64::from(*self.distances.select_nth_unstable(rank).1);
-        let scrapes = ((distance + self.scrape_ms / 2) / self.scrape_ms).max(1);
-        self.exporter_ms = Some(scrapes * self.scrape_ms);
-        self.distances.clear();
-        self.room = MOST_OF_SIGNAL;
+        let distance_ms = at.millis() - self.changed.millis();
+        self.changed = at;
+        if distance_ms <= GAP_MAX_MS {
+            let distance = (distance_ms + UNIT_MS / 2) / UNIT_MS;
+            self.distances.copy_within(..MOST - 1, 1);
+            self.distances[0] = u16::try_from(distance.max(1)).unwrap_or(u16::MAX);
+            self.len = (self.len + 1).min(MOST as u8);
+        }
     }
+
+    /// Takes the past of one series of the target, oldest first, instead of what
+    /// is known, where it shows more: another may have stood still.
+    pub fn take(&mut self, samples: &[Sample]) {
+        let mut shown = Self::default();
+        for pair in samples.windows(2) {
+            if is_change(pair[0].value, pair[1].value) {
+                shown.observe(pair[1].at);
+            }
+        }
+        let shows_more = match (shown.distance_ms(), self.distance_ms()) {
+            (Some(shown), Some(known)) => shown < known,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => shown.len > self.len,
+        };
+        if shows_more {
+            shown.changed = shown.changed.max(self.changed);
+            *self = shown;
+        }
+    }
+
+    /// The lower median of the distances; `None` while there are too few.
+    fn distance_ms(&self) -> Option<i64> {
+        let mut distances = self.distances;
+        let known = &mut distances[..usize::from(self.len)];
+        if known.len() < NEEDED {
+            return None;
+        }
+        let rank = (known.len() - 1) / 2;
+        Some(i64::from(*known.select_nth_unstable(rank).1) * UNIT_MS)
+    }
+
+    /// The exporter interval I of a target that is scraped this often: so many
+    /// scrapes, since a scraper sees none in between. `None` until it is known.
+    #[must_use]
+    pub fn exporter_ms(&self, scrape_ms: i64) -> Option<i64> {
+        let distance_ms = self.distance_ms()?;
+        Some(((distance_ms + scrape_ms / 2) / scrape_ms).max(1) * scrape_ms)
+    }
+}
+
+/// Whether a series shows another reading than before; one that follows none
+/// may be the one before it.
+#[must_use]
+pub fn is_change(before: f64, after: f64) -> bool {
+    before < after || before > after
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judged(distances_secs: impl IntoIterator<Item = i64>) -> i64 {
-        let mut renewals = Renewals::new(15_000);
+    fn judged(distances_secs: impl IntoIterator<Item = i64>) -> Option<i64> {
+        let mut renewals = Renewals::default();
+        let mut at = 1_000_000;
+        renewals.observe(Timestamp::from_secs(at));
         for secs in distances_secs {
-            renewals.observe(secs * 1000);
+            at += secs;
+            renewals.observe(Timestamp::from_secs(at));
         }
-        renewals.judge();
-        renewals.exporter_ms() / 1000
+        Some(renewals.exporter_ms(15_000)? / 1000)
     }
 
     #[test]
     fn chance_repeats_make_no_long_interval_and_few_changes_are_no_evidence() {
-        assert_eq!(judged([15, 15, 30, 45, 15, 30, 60, 15]), 15);
-        assert_eq!(judged([30, 30, 60, 30, 31, 29, 30, 90]), 30);
-        assert_eq!(judged([60; 7]), 15);
-        assert_eq!(judged([60; 8]), 60);
+        assert_eq!(judged([15, 15, 30, 45, 15, 30, 60, 15]), Some(15));
+        assert_eq!(
+            judged([30, 30, 60, 30, 31, 29, 30, 90, 30, 30, 30, 15]),
+            Some(30)
+        );
+        assert_eq!(judged([30, 15, 45, 30, 15, 45, 30, 30]), Some(30));
+        assert_eq!(judged([60; 7]), None);
+        assert_eq!(judged([60; 8]), Some(60));
     }
 
     #[test]
     fn absurd_distances_are_no_evidence_and_what_is_kept_is_bounded() {
-        assert_eq!(judged([700, 900, -5, 0, 700, 700, 700, 700, 700]), 15);
-        let mut renewals = Renewals::new(1000);
-        for _ in 0..20 {
-            renewals.turn();
-            (0..10_000).for_each(|_| renewals.observe(5_000));
-        }
-        assert_eq!(renewals.distances.len(), MOST);
+        assert_eq!(judged([700, 900, -5, 0, 700, 700, 700, 700, 700]), None);
+        assert_eq!(judged([5; 1000]), Some(15));
+    }
+
+    #[test]
+    fn the_past_of_a_series_tells_as_much_as_having_seen_it() {
+        let sample = |scrape: i64| Sample {
+            at: Timestamp::from_secs(1_000_000 + 15 * scrape),
+            value: if scrape == 7 {
+                f64::NAN
+            } else {
+                (scrape / 2) as f64
+            },
+        };
+        let samples: Vec<Sample> = (0..30).map(sample).collect();
+        let mut renewals = Renewals::default();
+        renewals.take(&samples);
+        assert_eq!(renewals.exporter_ms(15_000), Some(30_000));
+        renewals.observe(Timestamp::from_secs(1_000_000));
+        assert_eq!(renewals.len, 12);
     }
 }

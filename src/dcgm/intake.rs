@@ -12,7 +12,6 @@ use crate::core::labels::Labels;
 use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::store::{Applied, SeriesId, Store};
-use crate::core::targets::Weigh;
 use crate::core::time::Timestamp;
 
 /// No fleet has more: five hundred thousand GPUs with eight signals. A source
@@ -125,7 +124,7 @@ impl Intake {
         let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
         // How often new targets are scraped decides how their samples count.
         if report.new_series > 0 {
-            store.targets_mut().learn(Weigh::None);
+            store.targets_mut().learn();
         }
         for (id, series) in ids.into_iter().zip(batch.iter()) {
             if let Some(id) = id {

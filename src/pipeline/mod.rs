@@ -22,7 +22,7 @@ use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
 use crate::core::store::{Store, StoreSettings};
-use crate::core::targets::{FROZEN_MS, JobId, Weigh};
+use crate::core::targets::{FROZEN_MS, JobId};
 use crate::core::time::{Timestamp, millis};
 use crate::core::timing::{ASSUMED, Overrides, Timing};
 use crate::dcgm::intake::{Intake, Report};
@@ -207,7 +207,6 @@ impl Pipeline {
         self.latest = now;
         self.began.get_or_insert(now);
         self.store.advance(now);
-        self.store.targets_mut().turn();
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.intake.take(batch, &mut self.store, now);
         self.reach.answered(batch.signal, now, of_all);
@@ -241,6 +240,8 @@ impl Pipeline {
     /// Takes the answer: times and movements only, no readings.
     pub fn take_history(&mut self, batch: &Batch) {
         self.intake.take_times(batch, &mut self.store);
+        // The grid was decided without.
+        self.decided = None;
     }
 
     /// Judges intervals after signals were answered. The intervals of targets
@@ -252,14 +253,9 @@ impl Pipeline {
             .millis()
             .div_euclid(millis(self.policy.max_window).max(1));
         let due = shown == Shown::All && self.decided.is_some_and(|decided| decided != epoch);
-        let weigh = match shown {
-            Shown::Some => Weigh::None,
-            Shown::All if due => Weigh::All,
-            Shown::All => Weigh::Unknown,
-        };
-        let learned = self.store.targets_mut().learn(weigh);
+        self.store.targets_mut().learn();
         let mut settled = Settled::default();
-        if learned {
+        if self.store.targets_mut().have_changed() {
             let jobs = 0..self.store.jobs().len();
             settled
                 .notices
@@ -302,14 +298,25 @@ impl Pipeline {
         self.store.retain_for(retain_ms);
     }
 
-    /// The step as set; else the smallest cadence that has nearly as many
-    /// devices as the commonest. `None` while no cadence is known.
+    /// The step as set; else the smallest cadence that had nearly as many devices
+    /// as the commonest when it was to be decided: a replica that starts later
+    /// must find what one found that was there. `None` while no cadence is known.
     fn wanted_step_ms(&self, now: Timestamp) -> Option<i64> {
         if let Some(set) = set_step_ms(&self.policy) {
             return Some(set);
         }
-        let since = Timestamp::from_millis(now.millis() - millis(self.policy.max_window));
-        let counts = self.store.devices_by_cadence(since);
+        let targets = self.store.targets();
+        let max_window_ms = millis(self.policy.max_window).max(1);
+        let then = now.millis().div_euclid(max_window_ms) * max_window_ms;
+        let since = then - targets.longest_fresh_ms() - targets.longest_lag_ms();
+        let heard = |since: i64, until: i64| {
+            let between = [since, until].map(Timestamp::from_millis);
+            self.store.devices_by_cadence(between[0], between[1])
+        };
+        let mut counts = heard(since, then);
+        if counts.is_empty() {
+            counts = heard(since, now.millis());
+        }
         let commonest = *counts.values().max()? as f64;
         let enough = |count: &usize| *count as f64 >= SHARE_OF_COMMONEST * commonest;
         let cadence = counts.iter().find(|(_, count)| enough(count));
@@ -417,7 +424,8 @@ impl Pipeline {
             self.reach.end_round(targets, self.latest, max_window_ms);
         }
         self.store.advance(now);
-        if now.millis() - self.swept.millis() >= SWEEP_MS {
+        // At the same times in every replica: what is forgotten is missed otherwise.
+        if now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS) {
             self.swept = now;
             let gone = self.store.sweep(now);
             self.intake.sweep(&gone, &self.store);

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use crate::core::signal::SignalId;
-use crate::core::targets::Targets;
+use crate::core::targets::{Targets, USUAL_MAX_MS};
 use crate::core::time::Timestamp;
 
 /// How often it is looked whether a signal that nobody needed is there.
 const LOOK_AGAIN_MS: i64 = 600_000;
+
+/// How often it is looked for targets that are not known, as far back as
+/// samples may be late.
+const LOOK_BACK_EVERY_MS: i64 = 60_000;
 
 /// What is known of a signal's past.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +32,8 @@ pub(super) struct Reach {
     from: Timestamp,
     /// When stragglers were last waited for.
     reached_back: Timestamp,
+    /// When it was last looked for targets that nobody knows.
+    looked: Timestamp,
 }
 
 impl Reach {
@@ -36,6 +42,7 @@ impl Reach {
             coverage: vec![Coverage::default(); signals],
             from: Timestamp::MAX,
             reached_back: Timestamp::MIN,
+            looked: Timestamp::MIN,
         }
     }
 
@@ -88,17 +95,27 @@ impl Reach {
 
     /// After a round: the next one begins where the target furthest behind
     /// stands that is not given up; once per F where a tenth of all stand, whose
-    /// samples may come late.
+    /// samples may come late; and once a minute where targets may stand that are
+    /// not known, in a store that is late or with a clock that is.
     pub(super) fn end_round(&mut self, targets: &Targets, now: Timestamp, window_ms: i64) {
         let read = targets.read_until(now, window_ms);
         self.from = read.unwrap_or(Timestamp::MAX);
         let fresh_ms = targets.longest_fresh_ms().max(1);
-        let stragglers = targets.stragglers(now, window_ms);
-        if let Some(stragglers) = stragglers.filter(|at| *at < self.from)
-            && now.millis().div_euclid(fresh_ms) != self.reached_back.millis().div_euclid(fresh_ms)
-        {
+        let is_due = |last: Timestamp, every_ms: i64| {
+            now.millis().div_euclid(every_ms) != last.millis().div_euclid(every_ms)
+        };
+        let Some(stragglers) = targets.stragglers(now, window_ms) else {
+            self.from = Timestamp::from_millis(now.millis() - window_ms);
+            return;
+        };
+        if stragglers < self.from && is_due(self.reached_back, fresh_ms) {
             self.from = stragglers;
             self.reached_back = now;
+        }
+        if is_due(self.looked, LOOK_BACK_EVERY_MS) {
+            let latest = Timestamp::from_millis(now.millis() - USUAL_MAX_MS);
+            self.from = self.from.min(latest);
+            self.looked = now;
         }
     }
 }

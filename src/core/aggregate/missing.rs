@@ -50,6 +50,30 @@ impl Evaluator<'_> {
         }
     }
 
+    /// The newest reading of a device that is seen with one of `at` at the last
+    /// instant of a window. It may lie after that, where the device is ahead of
+    /// the horizon: the value is as fresh as that.
+    pub(super) fn newest_of(
+        &self,
+        now: &Moment<'_>,
+        rows: &[RowId],
+        at: Timestamp,
+        ask: &Ask,
+    ) -> Timestamp {
+        let ahead = rows.iter().filter_map(|row| {
+            let heard = self.frame.heard(*row)?.newest;
+            (heard > now.time()).then_some((row, heard))
+        });
+        let Lens(shown_by) = Lens::of(&ask.measure);
+        let newest = ahead.filter_map(|(row, heard)| {
+            let facts = self.layout.fact(*row)?;
+            let until = self.frame.instant_from(heard);
+            let mut shown_by = shown_by.iter().flatten();
+            shown_by.find_map(|value| now.last(facts, *value, until))
+        });
+        newest.fold(at, |newest, reading| newest.max(reading.at))
+    }
+
     /// Notes GPUs that pods of the group request and of which none was seen.
     pub(super) fn miss_unseen(
         &self,

@@ -4,6 +4,7 @@ use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{Activity, Condition, DeviceValue, Shared};
 use super::super::signal::SignalId;
+use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::{Ask, Evaluator, Lens, Seen};
 
@@ -270,13 +271,20 @@ impl<'a> Moment<'a> {
     }
 
     /// How long after its sample a reading is served, lags of sources and polls
-    /// left aside.
+    /// left aside: as long as another of its targets may still answer.
     fn lasting_ms(&self, facts: &RowFacts) -> u32 {
-        let lasting = self.of.target(facts).map_or(0, |target| {
-            let step_ms = self.of.frame.step_ms();
+        let step_ms = self.of.frame.step_ms();
+        let lasting = |target: &TargetView| {
             target.timing.lasting_ms(target.fresh_ms, step_ms) + target.distance_ms
-        });
-        u32::try_from(lasting).unwrap_or(u32::MAX)
+        };
+        let own = self.of.target(facts).map_or(0, lasting);
+        let others = match facts.row.targets.as_slice() {
+            [_] => &[][..],
+            several => several,
+        };
+        let others = others.iter().filter_map(|id| self.of.frame.target(*id));
+        let heard = others.filter(|target| !target.silent).map(lasting);
+        u32::try_from(heard.fold(own, i64::max)).unwrap_or(u32::MAX)
     }
 
     fn is_active(&self, value: DeviceValue, reading: Option<Reading>, facts: &RowFacts) -> bool {

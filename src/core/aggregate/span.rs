@@ -59,7 +59,10 @@ struct Heard {
 impl Heard {
     fn add(&mut self, target: &TargetView) {
         self.cadence_ms = self.cadence_ms.max(target.timing.cadence_ms());
-        self.distance_ms = self.distance_ms.max(target.distance_ms);
+        // How late somebody was who has gone is known to nobody who came since.
+        if !target.silent {
+            self.distance_ms = self.distance_ms.max(target.distance_ms);
+        }
         self.fresh_ms = self.fresh_ms.max(target.fresh_ms);
         let lasting_ms = target.timing.lasting_ms(target.fresh_ms, original::STEP_MS);
         self.original_lasting_ms = self.original_lasting_ms.max(lasting_ms);

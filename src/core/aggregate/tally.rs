@@ -33,11 +33,12 @@ impl Answers {
         fresh_until: Timestamp::MIN,
     };
 
-    /// A device has a reading.
-    fn saw(&mut self, seen: &Seen) {
+    /// A device has a reading; `heard` is its newest, which may lie after the
+    /// window.
+    fn saw(&mut self, seen: &Seen, heard: Timestamp) {
         self.valid += 1;
         self.newest = self.newest.max(seen.at);
-        let until = seen.at.millis().saturating_add(i64::from(seen.lasting_ms));
+        let until = heard.millis().saturating_add(i64::from(seen.lasting_ms));
         self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
     }
 }
@@ -176,7 +177,12 @@ impl Evaluator<'_> {
                 self.miss(now, rows, span, asks, tallies);
                 continue;
             }
-            tallies.answers.saw(seen);
+            let heard = if now.instant() == span.last {
+                self.newest_of(now, rows, seen.at, first)
+            } else {
+                seen.at
+            };
+            tallies.answers.saw(seen, heard);
             for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
                 if seen.counts(&ask.measure) {
                     tally.add(&ask.measure, seen);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::super::batch::Sample;
 use super::super::grid::{Reading, RowId};
 use super::super::original::{Contribution, STEP_MS as ORIGINAL_STEP_MS};
+use super::super::renewal::is_change;
 use super::super::signal::{SignalId, Unit};
 use super::super::time::Timestamp;
 use super::super::validity;
@@ -12,10 +13,6 @@ use super::{Applied, Series, SeriesId, Store};
 
 /// A sample this far ahead of our clock is no skew but a mistake.
 const FUTURE_MS: i64 = 120_000;
-
-/// Of so many series of a batch one is asked for the exporter's interval once
-/// there are more than this: the evidence comes from the whole answer.
-const EVIDENCE_SERIES: usize = 256;
 
 impl Store {
     /// Takes raw samples of a series, in any order, known ones among them.
@@ -48,6 +45,11 @@ impl Store {
             && samples.is_sorted_by_key(|sample| sample.at)
         {
             self.targets.take(series.target, samples);
+            if series.unit != Unit::Mebibytes
+                && let Some(renewals) = self.targets.renewals(series.target)
+            {
+                renewals.take(samples);
+            }
             if let Some(movement) = self.targets.movement(series.target) {
                 for pair in samples.windows(2) {
                     if pair[0].value.to_bits() != pair[1].value.to_bits() {
@@ -67,8 +69,6 @@ impl Store {
         applied: &mut Applied,
     ) {
         let floor = now.millis() - self.retain_ms;
-        let stride = (self.series.len() / self.signals.len().max(1) / EVIDENCE_SERIES).max(1);
-        let is_evidence = (id.0 as usize).is_multiple_of(stride);
         for sample in samples {
             let Some(series) = self.series[id.0 as usize].as_ref() else {
                 return;
@@ -85,7 +85,7 @@ impl Store {
                 self.write(id, *sample);
                 let is_reading = self.value(id, *sample).is_some();
                 applied.count(true, is_reading);
-                self.succeed(id, *sample, (is_reading, is_evidence));
+                self.succeed(id, *sample, is_reading);
             }
         }
     }
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// A sample follows the newest of its series.
-    fn succeed(&mut self, id: SeriesId, sample: Sample, (is_reading, is_evidence): (bool, bool)) {
+    fn succeed(&mut self, id: SeriesId, sample: Sample, is_reading: bool) {
         self.write_original(id, sample);
         let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
@@ -126,22 +126,19 @@ impl Store {
             }
         }
         let first = series.newest.at == Timestamp::MIN;
-        let changed = series.newest.value.to_bits() != sample.value.to_bits();
-        series.newest = sample;
-        if first || !changed {
+        let before = std::mem::replace(&mut series.newest, sample).value;
+        if first || before.to_bits() == sample.value.to_bits() {
             return;
         }
-        let distance_ms = sample.at.millis() - series.changed.millis();
-        series.changed = sample.at;
         if let Some(movement) = self.targets.movement(series.target) {
             movement.moved(series.signal, sample.at);
         }
         // Framebuffer readings rarely change and would only tell of long ones.
-        if is_evidence
-            && series.unit != Unit::Mebibytes
+        if series.unit != Unit::Mebibytes
+            && is_change(before, sample.value)
             && let Some(renewals) = self.targets.renewals(series.target)
         {
-            renewals.observe(distance_ms);
+            renewals.observe(sample.at);
         }
     }
 

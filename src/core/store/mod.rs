@@ -97,8 +97,6 @@ struct Series {
     told: Arc<Told>,
     feed: Feed,
     newest: Sample,
-    /// When its value last changed.
-    changed: Timestamp,
     /// F as it was when its newest sample was taken, milliseconds.
     fresh_ms: i64,
     /// Whether its labels say that it is a MIG instance's.
@@ -245,7 +243,6 @@ impl Store {
             told,
             feed: Feed::Alone,
             newest: NO_SAMPLE,
-            changed: Timestamp::MIN,
             fresh_ms: 0,
             labelled_mig: info.device.is_mig() && info.labels.get(MIG_LABEL).is_some(),
         };

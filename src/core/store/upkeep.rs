@@ -170,7 +170,6 @@ impl Store {
         }
         for series in self.series.iter_mut().flatten() {
             series.newest = super::NO_SAMPLE;
-            series.changed = Timestamp::MIN;
         }
         self.heard.fill(Heard::NEVER);
         self.targets.clear();
@@ -194,10 +193,10 @@ impl Store {
         Some(self.series.get(id.0 as usize)?.as_ref()?.target)
     }
 
-    /// How many devices each cadence max(S, I) has, milliseconds, of targets
-    /// heard since then.
+    /// How many devices each cadence max(S, I) has, milliseconds, of those heard
+    /// between these times.
     #[must_use]
-    pub fn devices_by_cadence(&self, since: Timestamp) -> BTreeMap<i64, usize> {
+    pub fn devices_by_cadence(&self, since: Timestamp, until: Timestamp) -> BTreeMap<i64, usize> {
         let mut cadence_of = Vec::new();
         for (id, _, timing) in self.targets.iter() {
             let index = id.0 as usize;
@@ -206,7 +205,8 @@ impl Store {
         }
         let mut counts = BTreeMap::new();
         for (row, heard) in self.rows.iter().zip(&self.heard) {
-            let Some(row) = row.as_ref().filter(|_| heard.newest >= since) else {
+            let counts_then = heard.first <= until && heard.newest >= since;
+            let Some(row) = row.as_ref().filter(|_| counts_then) else {
                 continue;
             };
             let cadences = row

@@ -5,7 +5,7 @@ use super::super::time::Timestamp;
 use super::{Source, Targets};
 
 /// Lags and distances beyond two minutes are no habit to wait for.
-const USUAL_MAX_MS: i64 = 120_000;
+pub const USUAL_MAX_MS: i64 = 120_000;
 
 /// The largest of the last four values, zero before the first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,6 +81,13 @@ impl Targets {
         live.into_iter().all(|source| source.lag.seen >= times)
     }
 
+    /// The largest usual lag of a source, milliseconds.
+    #[must_use]
+    pub fn longest_lag_ms(&self) -> i64 {
+        let lags = self.sources.iter().map(|source| source.lag.ms());
+        lags.max().unwrap_or_default()
+    }
+
     /// The horizon that is furthest behind, of sources that are heard.
     #[must_use]
     pub fn earliest_horizon(&self, now: Timestamp, within_ms: i64) -> Option<Timestamp> {
@@ -141,11 +148,9 @@ impl Source {
         }
         let late_ms = self.lag.ms() + poll_ms;
         // Who left must hold back nobody until values end: F less one scrape.
-        // As long as the lag is not known, all may be late.
-        let is_known = self.lag.seen >= 2;
         let is_heard = |target: &&Reached| {
-            let less_ms = if is_known { target.scrape_ms } else { 0 };
-            now.millis() - target.newest.millis() <= target.fresh_ms - less_ms + late_ms
+            let within_ms = target.fresh_ms - target.scrape_ms + late_ms;
+            now.millis() - target.newest.millis() <= within_ms
         };
         let mut reached: Vec<&Reached> = heard.iter().filter(is_heard).collect();
         if reached.is_empty() {

@@ -11,6 +11,7 @@
 //! that stops ends them.
 
 mod horizon;
+mod learn;
 mod movement;
 #[cfg(test)]
 mod tests;
@@ -26,11 +27,13 @@ use super::signal::SignalId;
 use super::time::Timestamp;
 use super::timing::{ASSUMED, Overrides, Timing};
 
+pub use horizon::USUAL_MAX_MS;
 use horizon::Usual;
+use learn::Common;
 pub use movement::{FROZEN_MS, Movement};
 pub use view::{SourceView, TargetView, View};
 
-/// Cadences of one job; a target beyond them joins the nearest.
+/// Of a job with more cadences the first are told of.
 const MOST_CADENCES: usize = 8;
 
 /// Index of a target.
@@ -45,9 +48,9 @@ struct Target {
     source: u16,
     instance: Arc<str>,
     times: ScrapeTimes,
-    /// Its place among the cadences of its job.
-    cadence: u8,
-    recurring_ms: i64,
+    renewals: Renewals,
+    /// What these show; before that what is common in its job.
+    detected: Timing,
     distance: Usual,
     /// Its newest scrape when its distance was last measured.
     measured: Timestamp,
@@ -78,8 +81,10 @@ pub struct Targets {
     targets: Vec<Option<Target>>,
     free: Vec<TargetId>,
     ids: HashMap<(u16, Arc<str>), TargetId>,
-    /// The cadences of each job's targets.
-    cadences: Vec<Vec<Renewals>>,
+    /// What is common among each job's targets.
+    common: Vec<Common>,
+    /// Whether intervals have changed and nobody has asked yet.
+    changed: bool,
     /// When the last round ended that was answered.
     answered: Option<Timestamp>,
 }
@@ -109,8 +114,8 @@ impl Targets {
             source,
             instance: Arc::clone(instance),
             times: ScrapeTimes::default(),
-            cadence: self.commonest_cadence(job),
-            recurring_ms: 0,
+            renewals: Renewals::default(),
+            detected: self.common[usize::from(job)].timing.unwrap_or(ASSUMED),
             distance: Usual::default(),
             measured: Timestamp::MIN,
             read: Timestamp::MIN,
@@ -170,8 +175,8 @@ impl Targets {
             }
         });
         let wanted = usize::from(job) + 1;
-        if self.cadences.len() < wanted {
-            self.cadences.resize(wanted, Vec::new());
+        if self.common.len() < wanted {
+            self.common.resize(wanted, Common::default());
         }
         u16::try_from(index).unwrap_or(u16::MAX)
     }
@@ -180,6 +185,7 @@ impl Targets {
     pub fn clear(&mut self) {
         for target in self.targets.iter_mut().flatten() {
             target.times = ScrapeTimes::default();
+            target.renewals = Renewals::default();
             target.distance = Usual::default();
             target.measured = Timestamp::MIN;
             target.percents = [Timestamp::MIN; 2];
@@ -193,8 +199,8 @@ impl Targets {
 
     /// A job's name was given to another: what was learned of it is forgotten.
     pub fn forget_job(&mut self, job: JobId) {
-        if let Some(cadences) = self.cadences.get_mut(usize::from(job)) {
-            cadences.clear();
+        if let Some(common) = self.common.get_mut(usize::from(job)) {
+            *common = Common::default();
         }
     }
 
@@ -271,73 +277,14 @@ impl Targets {
         self.targets.iter().flatten().filter(lacks).count()
     }
 
-    /// Where evidence of a target's exporter interval goes.
+    /// Where the times go at which a target's readings changed.
     #[inline]
     pub fn renewals(&mut self, id: TargetId) -> Option<&mut Renewals> {
-        let target = self.targets.get(id.0 as usize)?.as_ref()?;
-        let job = self.sources[usize::from(target.source)].job;
-        self.cadences
-            .get_mut(usize::from(job))?
-            .get_mut(usize::from(target.cadence))
-    }
-
-    /// The series that follow are of another signal.
-    pub fn turn(&mut self) {
-        self.cadences.iter_mut().flatten().for_each(Renewals::turn);
-    }
-
-    /// The cadence most targets of a job have.
-    fn commonest_cadence(&self, job: JobId) -> u8 {
-        let known = self.cadences.get(usize::from(job)).map_or(0, Vec::len);
-        if known < 2 {
-            return 0;
-        }
-        let mut counts = [0_u32; MOST_CADENCES];
-        for target in self.targets.iter().flatten() {
-            let of_job = self.sources[usize::from(target.source)].job == job;
-            counts[usize::from(target.cadence)] += u32::from(of_job);
-        }
-        let most = (0..MOST_CADENCES).rev().max_by_key(|index| counts[*index]);
-        u8::try_from(most.unwrap_or_default()).unwrap_or_default()
-    }
-
-    /// Reads scrape intervals anew, puts each target to the cadence it shows,
-    /// and weighs evidence for exporter intervals; whether anything changed.
-    pub fn learn(&mut self, exporters: Weigh) -> bool {
-        let mut changed = false;
-        for target in self.targets.iter_mut().flatten() {
-            let Some(seen) = target.times.cadence() else {
-                continue;
-            };
-            target.recurring_ms = seen.recurring_ms;
-            let job = self.sources[usize::from(target.source)].job;
-            let cadences = &mut self.cadences[usize::from(job)];
-            let (known, before) = (cadences.len(), target.cadence);
-            target.cadence = join(cadences, before, seen.scrape_ms);
-            changed |= cadences.len() != known || target.cadence != before;
-        }
-        for renewals in self.cadences.iter_mut().flatten() {
-            let before = renewals.exporter_ms();
-            match exporters {
-                Weigh::All => renewals.judge(),
-                Weigh::Unknown if !renewals.is_known() => renewals.judge(),
-                Weigh::Unknown | Weigh::None => {}
-            }
-            changed |= renewals.exporter_ms() != before;
-        }
-        changed
+        self.target_mut(id).map(|target| &mut target.renewals)
     }
 
     fn timing(&self, target: &Target) -> Timing {
-        let job = self.sources[usize::from(target.source)].job;
-        let cadences = self.cadences.get(usize::from(job));
-        let renewals = cadences.and_then(|known| known.get(usize::from(target.cadence)));
-        let detected = renewals.map_or(ASSUMED, |renewals| Timing {
-            scrape_ms: renewals.scrape_ms(),
-            exporter_ms: renewals.exporter_ms(),
-            recurring_ms: target.recurring_ms.max(renewals.scrape_ms()),
-        });
-        self.overrides.apply(detected)
+        self.overrides.apply(target.detected)
     }
 
     /// The intervals of a target.
@@ -389,19 +336,9 @@ impl Targets {
         let mut timings: Vec<Timing> = of_job.map(|(_, _, timing)| timing).collect();
         timings.sort_by_key(|timing| (timing.scrape_ms, timing.exporter_ms, -timing.recurring_ms));
         timings.dedup_by_key(|timing| (timing.scrape_ms, timing.exporter_ms));
+        timings.truncate(MOST_CADENCES);
         timings
     }
-}
-
-/// Which exporter intervals are judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weigh {
-    /// None: not all signals were seen yet.
-    None,
-    /// Those not known yet.
-    Unknown,
-    /// All.
-    All,
 }
 
 /// The place of a utilisation of whole GPUs among [`Target::percents`].
@@ -411,22 +348,4 @@ const fn place_of(signal: SignalId) -> Option<usize> {
         SignalId::GPU_UTIL => Some(1),
         _ => None,
     }
-}
-
-/// The place of the cadence that a scrape interval belongs to: its own, one
-/// like it, a new one, or where there is no room the nearest.
-fn join(cadences: &mut Vec<Renewals>, own: u8, scrape_ms: i64) -> u8 {
-    let is_like = |known: &Renewals| known.scrape_ms() == scrape_ms;
-    if cadences.get(usize::from(own)).is_some_and(is_like) {
-        return own;
-    }
-    let index = cadences.iter().position(is_like).unwrap_or_else(|| {
-        if cadences.len() < MOST_CADENCES {
-            cadences.push(Renewals::new(scrape_ms));
-            return cadences.len() - 1;
-        }
-        let distance = |index: &usize| cadences[*index].scrape_ms().abs_diff(scrape_ms);
-        (0..cadences.len()).min_by_key(distance).unwrap_or_default()
-    });
-    u8::try_from(index).unwrap_or_default()
 }

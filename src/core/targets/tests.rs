@@ -4,7 +4,7 @@ use super::super::batch::Sample;
 use super::super::signal::SignalId;
 use super::super::time::Timestamp;
 use super::super::timing::{ASSUMED, Overrides};
-use super::{MOST_CADENCES, TargetId, Targets, View, Weigh};
+use super::{MOST_CADENCES, TargetId, Targets, View};
 
 const POLL: i64 = 15_000;
 
@@ -126,7 +126,8 @@ fn a_new_target_has_the_commonest_cadence_of_its_job() {
         };
         targets.take(id, &(0..5).map(sample).collect::<Vec<_>>());
     }
-    assert!(targets.learn(Weigh::None));
+    targets.learn();
+    assert!(targets.have_changed() && !targets.have_changed());
     let id = targets.register(0, &"".into(), &"new".into());
     assert_eq!(targets.timing_of(id).scrape_ms, 60_000);
     assert!(!targets.is_known(id));
@@ -135,7 +136,7 @@ fn a_new_target_has_the_commonest_cadence_of_its_job() {
 }
 
 #[test]
-fn a_job_has_at_most_eight_cadences() {
+fn at_most_eight_cadences_of_a_job_are_told_of() {
     let mut targets = Targets::new(Overrides::default());
     for scrape in 1..=20 {
         let id = targets.register(0, &"".into(), &format!("t{scrape}").into());
@@ -145,7 +146,7 @@ fn a_job_has_at_most_eight_cadences() {
         };
         targets.take(id, &(0..5).map(sample).collect::<Vec<_>>());
     }
-    targets.learn(Weigh::All);
+    targets.learn();
     assert_eq!(targets.cadences(0).len(), MOST_CADENCES);
 }
 

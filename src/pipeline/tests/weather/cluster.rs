@@ -88,9 +88,26 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
         departed: pods(&remembered),
         exporter_nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),
         namespaces: vec![object(NAMESPACE)],
-        nodes: nodes.iter().map(|node| object(node)).collect(),
+        nodes: nodes
+            .iter()
+            .map(|name| ClusterObject {
+                labels: labels_of_node(built, name),
+                ..object(name)
+            })
+            .collect(),
         workloads: names.iter().flat_map(|name| workloads(name)).collect(),
         exporters: Vec::new(),
+    }
+}
+
+/// What NVIDIA's feature discovery says of a node: while nothing is seen of a
+/// GPU, only this tells that the two pods that asked for one may share it.
+fn labels_of_node(built: &Built, node: &str) -> Labels {
+    let shared = built.devices.iter().filter(|device| device.shared);
+    let mut nodes = shared.map(|device| &built.targets[device.targets[0]].node);
+    match nodes.any(|name| name == node) {
+        true => Labels::from_pairs([("nvidia.com/gpu.sharing-strategy", "time-slicing")]),
+        false => Labels::default(),
     }
 }
 

@@ -276,7 +276,7 @@ impl Run<'_> {
         figures.apart.count(apart > SAME);
         figures.farthest = figures.farthest.max(apart);
         let lonely = one.is_some() != other.is_some();
-        let differ = apart > SAME || lonely && self.oracle.has_learned(asked.group, read);
+        let differ = apart > SAME || lonely && self.oracle.knows_habits(asked.group, now, read);
         if differ && self.oracle.must_agree(asked.group, now, read) {
             figures.breaks(|| {
                 format!(

@@ -24,6 +24,7 @@
 //! `WEATHER_TABLE=file` writes them as Markdown, `WORLDS=100000` makes the
 //! random run longer and `SEED=…` begins it elsewhere.
 
+mod agree;
 mod build;
 mod cluster;
 mod content;

@@ -1,21 +1,16 @@
 //! What can be known of a world at a time, from the store's whole content:
 //! whether a value must be there, and until when it may.
 
+use super::FOREVER;
 use super::build::{Built, Target};
 use super::content::{Point, Series, Store, ms};
-use super::world::{Weather, World};
+use super::world::World;
 
 /// No lag or distance counts for more, seconds.
 const MOST_USUAL: f64 = 120.0;
 
 /// How old a pod without samples is before it is missed in the table.
 const UNSEEN: f64 = 15.0;
-
-/// For so long before and after its start a replica learns, seconds.
-const LEARNING: f64 = 75.0;
-
-/// For so long it may take another renewal interval for its own, seconds.
-const RENEWALS: f64 = 600.0;
 
 /// Whose value it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +83,7 @@ impl<'a> Oracle<'a> {
         MOST_USUAL.min(self.world.longest_lag() + self.latest_clock()) + self.world.poll()
     }
 
-    fn latest_clock(&self) -> f64 {
+    pub(super) fn latest_clock(&self) -> f64 {
         let late = self.built.targets.iter().map(Target::late);
         late.fold(0.0, f64::max) + self.world.lag_jitter()
     }
@@ -172,56 +167,8 @@ impl<'a> Oracle<'a> {
                 && (rigour == Rigour::Table
                     || (is_steady(target, now)
                         && self.is_led(target, now)
-                        && self.has_two(target, points, now)))
+                        && self.has_two((device, pod), points, (now, read))))
         })
-    }
-
-    /// Whether two replicas must have the same value of a group: from the start
-    /// on, except where their habits decide and the later one has not learned
-    /// them. It has measured the distances of targets after four scrapes: that
-    /// matters where clocks are wrong or samples late. And one that starts
-    /// while the store is away learns nothing before it is back. How often an
-    /// exporter reads its GPUs, where that is not with every scrape, takes it
-    /// until the second multiple of the longest window.
-    pub(super) fn must_agree(&self, group: Group, now: f64, read: f64) -> bool {
-        let away = |weather: &Weather| match weather {
-            Weather::Down { during }
-            | Weather::Stall { during, .. }
-            | Weather::Refused { during, .. } => {
-                during.start < self.world.restart + LEARNING
-                    && during.end > self.world.restart - LEARNING
-            }
-            _ => false,
-        };
-        let unsteady = self.latest_clock() > 0.0
-            || self.world.weather.iter().any(away)
-            || self
-                .built
-                .targets
-                .iter()
-                .any(|target| !target.clocks.is_empty());
-        let slow = |target: &Target| target.renew > target.scrape || target.second.is_some();
-        let learning = match self.built.targets.iter().any(slow) {
-            true => RENEWALS,
-            false if unsteady => LEARNING + self.world.lag_jitter(),
-            false => return true,
-        };
-        now > self.world.restart + learning && self.has_learned(group, read)
-    }
-
-    /// Whether every target of a group was read five times by a replica that
-    /// started with the restart. One that has not been heard since ends for it
-    /// without its usual lag and distance: a little sooner than for others.
-    pub(super) fn has_learned(&self, group: Group, read: f64) -> bool {
-        self.store
-            .series
-            .iter()
-            .filter(|series| self.has(group, series.pod))
-            .all(|series| {
-                let points = series.arrived(ms(read));
-                let since = |point: &&Point| point.arrived > ms(self.world.restart);
-                points.iter().rev().take(5).filter(since).count() == 5
-            })
     }
 
     /// Whether somebody else's samples still move the horizon of a target's
@@ -243,12 +190,23 @@ impl<'a> Oracle<'a> {
 
     /// Whether two readings certainly lie in the window: they are a step apart,
     /// or else may share an instant, and the window ends up to a step later
-    /// than now.
-    fn has_two(&self, target: &Target, points: &[Point], now: f64) -> bool {
-        let late = self.allowance(target, now, Rigour::Promise);
+    /// than now. It is that of the quickest target of the device that is heard.
+    fn has_two(&self, of: (usize, usize), points: &[Point], (now, read): (f64, f64)) -> bool {
+        let targets = self.lines(of.0, of.1).filter_map(|series| {
+            let newest = series.arrived(ms(read)).last()?;
+            let waited = self.longest_hold() + self.longest_lag();
+            let target = &self.built.targets[series.target];
+            (ms(now) - newest.at <= ms(waited)).then_some(target)
+        });
+        let targets: Vec<&Target> = targets.collect();
+        let late = targets
+            .iter()
+            .map(|target| self.allowance(target, now, Rigour::Promise));
+        let late = late.fold(0.0, f64::max);
+        let cadences = targets.iter().map(|target| target.scrape.max(target.renew));
         let own = self
             .shortest_window()
-            .max(4.0 * target.scrape.max(target.renew));
+            .max(4.0 * cadences.fold(FOREVER, f64::min));
         self.world.cadences().map(|step| step.max(5.0)).all(|step| {
             let since = ms(now - late + step - own.max(4.0 * step));
             let oldest = points.iter().find(|point| point.at > since);
@@ -272,10 +230,10 @@ impl<'a> Oracle<'a> {
     /// Until when a value of a group may be served: `share` of its devices
     /// (and, for a sum, of its value) may be missing.
     pub(super) fn may_until(&self, group: Group, now: f64, read: f64, share: f64) -> f64 {
-        let mut last: Vec<(i64, f64)> = Vec::new();
+        let mut last: Vec<Last> = Vec::new();
         let (mut newest, mut longest, mut lag) = (i64::MIN / 4, 0_i64, 0_i64);
         for (number, device) in self.built.devices.iter().enumerate() {
-            let mut of_device: Option<(i64, f64)> = None;
+            let mut of_device: Option<Last> = None;
             let mut live = false;
             for place in &self.of_device[number] {
                 let series = &self.store.series[*place];
@@ -286,26 +244,28 @@ impl<'a> Oracle<'a> {
                 if !self.has(group, series.pod) {
                     continue;
                 }
-                let at = point
-                    .at
-                    .min(known_until(&self.built.targets[series.target], point.at));
-                let fresh = ms(self.built.targets[series.target].fresh()).max(recurring(points));
+                let target = &self.built.targets[series.target];
+                let at = point.at.min(known_until(target, point.at));
+                let fresh = ms(target.fresh()).max(recurring(points));
                 longest = longest.max(fresh);
                 newest = newest.max(at);
-                let recent = points.iter().rev().take(40);
-                let delay = recent.map(|point| point.arrived - point.at).max();
-                lag = lag.max(delay.unwrap_or(0));
+                lag = lag.max(self.lag_of_source(target, ms(read)));
                 live |= series
                     .pod
                     .is_some_and(|pod| self.built.pods[pod].lives.contains(&now));
-                let deadline = at + fresh + ms(self.usual_distance());
-                if of_device.is_none_or(|(known, _)| known < deadline) {
-                    of_device = Some((deadline, point.value));
+                let until = at + fresh + ms(self.usual_distance());
+                if of_device.as_ref().is_none_or(|known| known.until < until) {
+                    of_device = Some(Last {
+                        until,
+                        value: point.value,
+                        expected: false,
+                    });
                 }
             }
-            if live && device.lost.is_empty() {
-                last.extend(of_device);
-            }
+            last.extend(of_device.map(|known| Last {
+                expected: live && device.lost.is_empty(),
+                ..known
+            }));
         }
         let served = longest.max(ms(3.0 * self.world.slowest())) as f64 / 1000.0;
         let lag =
@@ -313,19 +273,49 @@ impl<'a> Oracle<'a> {
         let until = newest.min(defined_until(&mut last, share)) as f64 / 1000.0;
         until + served + self.usual_distance() + lag + self.world.poll()
     }
+
+    /// The longest that a source's samples lately took to be seen, milliseconds:
+    /// who has not been heard since may be as late as those that were.
+    fn lag_of_source(&self, target: &Target, read: i64) -> i64 {
+        let of_source = |series: &&Series| {
+            let other = &self.built.targets[series.target];
+            (other.source, other.job) == (target.source, target.job)
+        };
+        let series = self.store.series.iter().filter(of_source);
+        let delays = series.flat_map(|series| {
+            let recent = series.arrived(read).iter().rev().take(40);
+            recent.map(|point| point.arrived - point.at)
+        });
+        delays.max().unwrap_or(0)
+    }
+}
+
+/// What a device said last.
+struct Last {
+    /// Until when it answers with that.
+    until: i64,
+    value: f64,
+    /// Whether it is missed from then on.
+    expected: bool,
 }
 
 /// Until when no more than a share of devices, by number and by value, is
-/// silent, where each is until its deadline not.
-fn defined_until(last: &mut [(i64, f64)], share: f64) -> i64 {
-    last.sort_by_key(|(deadline, _)| *deadline);
-    let total: f64 = last.iter().map(|(_, value)| value).sum();
-    let mut missing = 0.0;
-    for (place, (deadline, value)) in last.iter().enumerate() {
-        missing += value;
-        let too_many = (place + 1) as f64 > share * last.len() as f64;
-        if too_many || (share < 0.5 && missing > share * total) {
-            return *deadline;
+/// missed of those that answer or are missed.
+fn defined_until(last: &mut [Last], share: f64) -> i64 {
+    last.sort_by_key(|device| device.until);
+    let mut count = last.len() as f64;
+    let mut total: f64 = last.iter().map(|device| device.value).sum();
+    let (mut missing, mut missed) = (0.0, 0.0);
+    for device in last.iter() {
+        if device.expected {
+            missing += 1.0;
+            missed += device.value;
+        } else {
+            count -= 1.0;
+            total -= device.value;
+        }
+        if missing > share * count || (share < 0.5 && missed > share * total) {
+            return device.until;
         }
     }
     i64::MAX

@@ -3,6 +3,7 @@
 use super::FOREVER;
 use super::content::{Point, ms};
 use super::oracle::{Group, Oracle};
+use crate::pipeline::tests::scene::ZERO;
 
 /// The least and the greatest of something.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +21,10 @@ impl Bounds {
     fn take(&mut self, low: f64, high: f64) {
         self.low = self.low.min(low);
         self.high = self.high.max(high);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.take(other.low, other.high);
     }
 }
 
@@ -88,70 +93,91 @@ impl Line<'_> {
 }
 
 impl Oracle<'_> {
-    /// Between which bounds the values of a group lie. Every instant of the
-    /// window lies in one of the spans looked at; a silent device counts with
-    /// its last reading, one that is handed over or gone as long as it may.
-    ///
-    /// Of a group that has been `well` for longer than its window every instant
-    /// counts: sums and counts then lie between the means over the windows that
-    /// it may be.
+    /// Between which bounds the values of a group lie; `well`: it has been there
+    /// for longer than its window.
     pub(super) fn reference(
         &self,
         group: Group,
-        (now, read): (f64, f64),
+        times: (f64, f64),
         well: bool,
     ) -> Option<Reference> {
-        let lines = self.lines_of(group, now, ms(read));
-        let span = ms(self.world.quickest());
-        let step = ms(self.world.slowest());
-        let back = ms(self.longest_window() + self.longest_hold() + self.longest_lag());
-        let mut mean = Bounds::NOTHING;
-        let (mut sums, mut counts) = (Vec::new(), Vec::new());
-        let unseen = self.unseen(group, now, ms(read));
-        let mut from = ms(now) - back - 2 * step;
-        while from < ms(now) + step {
-            let (mut sum, mut count) = ((0.0, 0.0), (0.0, 0.0));
-            for line in &lines {
-                let (low, may) = line.within(from, from + span);
-                sum.0 += low.unwrap_or(0.0);
-                count.0 += f64::from(u8::from(low.is_some()));
-                if let Some((least, most)) = may {
-                    sum.1 += most;
-                    mean.take(least, most);
-                }
-                count.1 += f64::from(u8::from(may.is_some() || line.is_expected(from + span)));
-            }
-            if count.1 > 0.0 || !sums.is_empty() {
-                let requested = unseen.iter().filter(|(start, _)| *start < from + span);
-                count.1 += requested.map(|(_, gpus)| gpus).sum::<f64>();
-                sums.push(sum);
-                counts.push(count);
-            }
-            from += span;
-        }
-        let windows = self.shortest_window()..=self.longest_window();
-        let late = self.longest_lag() + 2.0 * self.world.slowest();
-        let over = |spans: &[(f64, f64)]| {
-            if well {
-                of_windows(
-                    spans,
-                    span,
-                    (ms(*windows.start()), ms(*windows.end())),
-                    ms(late),
-                )
-            } else {
-                extremes(spans)
-            }
-        };
-        let mut reference = Reference([mean, over(&sums), over(&counts)]);
+        let mut bounds = self.bounds(group, times, well);
         if group == Group::Cluster {
-            // Of the GPUs that nobody holds none is counted.
-            let held = self.reference(Group::Namespace, (now, read), well);
-            let high = held.map_or(0.0, |held| held.0[2].high);
-            let low = held.filter(|_| well).map_or(0.0, |held| held.0[2].low);
-            reference.0[2] = Bounds { low, high };
+            // Of the GPUs that nobody holds none is counted; those that are held
+            // are, also where none of them answers.
+            let held = self.bounds(Group::Namespace, times, well)[2];
+            bounds[2] = Bounds {
+                low: if well {
+                    held.low.min(held.high.max(0.0))
+                } else {
+                    0.0
+                },
+                high: held.high.max(0.0),
+            };
         }
-        (mean.high > 0.0).then_some(reference)
+        (bounds[0].high > 0.0).then_some(Reference(bounds))
+    }
+
+    /// The bounds of the mean, the sum and the count. Every instant of the window
+    /// lies in one of the spans looked at; a silent device counts with its last
+    /// reading, one that is handed over or gone as long as it may.
+    ///
+    /// Of a group that is `well` every instant counts: sums and counts then lie
+    /// between the means over the windows that it may be, on the grids that there
+    /// may be.
+    fn bounds(&self, group: Group, (now, read): (f64, f64), well: bool) -> [Bounds; 3] {
+        let lines = self.lines_of(group, now, ms(read));
+        let unseen = self.unseen(group, now, ms(read));
+        let until = ms(now) + ms(self.world.slowest());
+        let back = self.longest_window() + self.longest_hold() + self.longest_lag();
+        let since = ms(now - back - 2.0 * self.world.slowest());
+        let over = |step: i64, length: i64| {
+            let first = since - (ZERO.millis() + since).rem_euclid(step);
+            let starts = (0..).map(|place| first + place * step);
+            let spans = starts.take_while(|from| *from < until);
+            let spans = spans.map(|from| tally(&lines, &unseen, (from, from + length)));
+            let mut spans: Vec<Tally> = spans.collect();
+            let begin = spans.iter().position(|tally| tally.count.1 > 0.0);
+            spans.drain(..begin.unwrap_or(spans.len()));
+            spans
+        };
+        let span = ms(self.world.quickest());
+        let spans = over(span, span);
+        let mut bounds = [Bounds::NOTHING; 3];
+        for tally in &spans {
+            bounds[0].take(tally.mean.0, tally.mean.1);
+        }
+        if well {
+            for step in self.world.cadences().map(ms) {
+                let instants = over(step, 0);
+                let means = |of: fn(&Tally) -> (f64, f64)| self.of_windows(&instants, step, of);
+                bounds[1].join(means(|tally| tally.sum));
+                bounds[2].join(means(|tally| tally.count));
+            }
+        } else {
+            bounds[1] = extremes(&spans, |tally| tally.sum);
+            bounds[2] = extremes(&spans, |tally| tally.count);
+        }
+        bounds
+    }
+
+    /// The least and the greatest mean over the windows that may be in force,
+    /// ending within a while before the last instant.
+    fn of_windows(&self, instants: &[Tally], step: i64, of: fn(&Tally) -> (f64, f64)) -> Bounds {
+        let count = |secs: f64| usize::try_from((ms(secs) + step - 1) / step).unwrap();
+        let late = count(self.longest_lag() + 2.0 * self.world.slowest());
+        let lengths = count(self.shortest_window())..=count(self.longest_window());
+        let mut bounds = Bounds::NOTHING;
+        for end in instants.len().saturating_sub(late)..=instants.len() {
+            for length in lengths.clone() {
+                let window = &instants[end.saturating_sub(length)..end];
+                let number = window.len().max(1) as f64;
+                let low: f64 = window.iter().map(|tally| of(tally).0).sum();
+                let high: f64 = window.iter().map(|tally| of(tally).1).sum();
+                bounds.take(low / number, high / number);
+            }
+        }
+        bounds
     }
 
     /// The GPUs that pods request of which none was seen, from when on they may
@@ -205,32 +231,42 @@ impl Oracle<'_> {
 }
 
 /// The least and the greatest of all spans in which somebody answered.
-fn extremes(spans: &[(f64, f64)]) -> Bounds {
+fn extremes(spans: &[Tally], of: fn(&Tally) -> (f64, f64)) -> Bounds {
     let mut bounds = Bounds::NOTHING;
-    for (low, high) in spans.iter().filter(|(_, high)| *high > 0.0) {
-        bounds.take(*low, *high);
+    for (low, high) in spans.iter().map(of).filter(|(_, high)| *high > 0.0) {
+        bounds.take(low, high);
     }
     bounds
 }
 
-/// The least and the greatest mean over the windows of these lengths that end
-/// within a while before the last span.
-fn of_windows(
-    spans: &[(f64, f64)],
-    span: i64,
-    (shortest, longest): (i64, i64),
-    late: i64,
-) -> Bounds {
-    let count = |length: i64| usize::try_from((length + span - 1) / span).unwrap();
-    let mut bounds = Bounds::NOTHING;
-    for end in spans.len().saturating_sub(count(late))..=spans.len() {
-        for length in count(shortest)..=count(longest) {
-            let window = &spans[end.saturating_sub(length)..end];
-            let of = window.len().max(1) as f64;
-            let low: f64 = window.iter().map(|(low, _)| low).sum();
-            let high: f64 = window.iter().map(|(_, high)| high).sum();
-            bounds.take(low / of, high / of);
+/// What the lines of a group add up to in a span, at least and at most.
+struct Tally {
+    /// The least and the greatest reading.
+    mean: (f64, f64),
+    sum: (f64, f64),
+    count: (f64, f64),
+}
+
+fn tally(lines: &[Line<'_>], unseen: &[(i64, f64)], (from, to): (i64, i64)) -> Tally {
+    let mut mean = Bounds::NOTHING;
+    let (mut sum, mut count) = ((0.0, 0.0), (0.0, 0.0));
+    for line in lines {
+        let (low, may) = line.within(from, to);
+        sum.0 += low.unwrap_or(0.0);
+        count.0 += f64::from(u8::from(low.is_some()));
+        if let Some((least, most)) = may {
+            sum.1 += most;
+            mean.take(least, most);
         }
+        count.1 += f64::from(u8::from(may.is_some() || line.is_expected(to)));
     }
-    bounds
+    if count.1 > 0.0 {
+        let requested = unseen.iter().filter(|(start, _)| *start < to);
+        count.1 += requested.map(|(_, gpus)| gpus).sum::<f64>();
+    }
+    Tally {
+        mean: (mean.low, mean.high),
+        sum,
+        count,
+    }
 }
