@@ -7,6 +7,8 @@
 //! scrapes make distances longer, scrapes that are now early, now late make some
 //! longer and as many shorter.
 
+use std::cmp::Ordering;
+
 use super::batch::Sample;
 use super::cadence::GAP_MAX_MS;
 use super::time::Timestamp;
@@ -102,7 +104,7 @@ impl Renewals {
 /// may be the one before it.
 #[must_use]
 pub fn is_change(before: f64, after: f64) -> bool {
-    before < after || before > after
+    before.partial_cmp(&after).is_some_and(Ordering::is_ne)
 }
 
 #[cfg(test)]
