@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aggregate::{Absence, Ask, Evaluator, Group, Lens, Spanned};
+use super::aggregate::{Absence, Ask, Evaluator, Group, Lens, RowTarget, Spanned};
 use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
-use super::targets::TargetId;
 use super::time::{Timestamp, millis};
 
 /// The values of one kind's objects, metric by metric.
@@ -28,7 +27,7 @@ pub struct Snapshot {
     metrics: Arc<[MetricSpec]>,
     window: Duration,
     /// The target whose cadence is each row's, by row number.
-    targets: Vec<TargetId>,
+    targets: Vec<RowTarget>,
     kinds: Vec<KindValues>,
     cluster: Vec<Option<Value>>,
 }
@@ -43,7 +42,7 @@ impl Snapshot {
         metrics: Arc<[MetricSpec]>,
         window: Duration,
     ) -> Self {
-        let targets = targets_of_rows(&frame, &layout);
+        let targets = RowTarget::of_rows(&frame, &layout);
         let mut snapshot = Self {
             frame,
             layout,
@@ -266,32 +265,6 @@ pub fn group_of(object: &Object, one_pod: bool) -> Group<'_> {
 
 fn is_pods(table: &KindTable) -> bool {
     table.kind.resource.as_ref() == "pods"
-}
-
-/// The target whose cadence is a row's: of those that feed it the quickest that
-/// is heard, else the one heard last.
-fn targets_of_rows(frame: &Frame, layout: &Layout) -> Vec<TargetId> {
-    let of_row = |targets: &[TargetId]| match targets {
-        [target] => *target,
-        _ => {
-            let known = targets
-                .iter()
-                .filter_map(|id| Some((*id, frame.target(*id)?)));
-            let best = known.min_by_key(|(id, target)| {
-                let late = if target.silent {
-                    target.newest.millis()
-                } else {
-                    0
-                };
-                (target.silent, -late, target.timing.cadence_ms(), *id)
-            });
-            best.map_or(TargetId(u32::MAX), |(id, _)| id)
-        }
-    };
-    layout
-        .facts()
-        .map(|facts| facts.map_or(TargetId(u32::MAX), |facts| of_row(&facts.row.targets)))
-        .collect()
 }
 
 /// A question beside the foreseen ones.

@@ -12,7 +12,7 @@ use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::moment::Moment;
 use super::tally::Tallies;
-use super::{Ask, Evaluator, Group, Lens, RowId, Span};
+use super::{Ask, Evaluator, Group, Lens, RowId, Seen, Span};
 
 /// A percent that is not known is taken for all of it.
 const WHOLE: f64 = 100.0;
@@ -50,28 +50,32 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The newest reading of a device that is seen with one of `at` at the last
-    /// instant of a window. It may lie after that, where the device is ahead of
-    /// the horizon: the value is as fresh as that.
-    pub(super) fn newest_of(
+    /// At the last instant of a window the newest reading of a device may lie
+    /// after it, where the device is ahead of the horizon: the value is fresh as
+    /// long as that.
+    pub(super) fn lengthen(
         &self,
         now: &Moment<'_>,
         rows: &[RowId],
-        at: Timestamp,
+        seen: &Seen,
         ask: &Ask,
-    ) -> Timestamp {
-        let ahead = rows.iter().filter_map(|row| {
-            let heard = self.frame.heard(*row)?.newest;
-            (heard > now.time()).then_some((row, heard))
-        });
+        fresh_until: &mut Timestamp,
+    ) {
         let Lens(shown_by) = Lens::of(&ask.measure);
-        let newest = ahead.filter_map(|(row, heard)| {
-            let facts = self.layout.fact(*row)?;
+        for row in rows {
+            let heard = self.frame.heard(*row).map(|heard| heard.newest);
+            // Most are no later than those before them.
+            let later =
+                |heard: &Timestamp| *heard > now.time() && seen.fresh_until(*heard) > *fresh_until;
+            let (Some(heard), Some(facts)) = (heard.filter(later), self.layout.fact(*row)) else {
+                continue;
+            };
             let until = self.frame.instant_from(heard);
             let mut shown_by = shown_by.iter().flatten();
-            shown_by.find_map(|value| now.last(facts, *value, until))
-        });
-        newest.fold(at, |newest, reading| newest.max(reading.at))
+            if let Some(newest) = shown_by.find_map(|value| now.last(facts, *value, until)) {
+                *fresh_until = (*fresh_until).max(seen.fresh_until(newest.at));
+            }
+        }
     }
 
     /// Notes GPUs that pods of the group request and of which none was seen.
@@ -143,8 +147,8 @@ impl Evaluator<'_> {
 
     /// The target whose cadence is a row's.
     pub(super) fn target(&self, facts: &RowFacts) -> Option<&TargetView> {
-        let id = self.targets.get(facts.id.0 as usize)?;
-        self.frame.target(*id)
+        let target = self.targets.get(facts.id.0 as usize)?;
+        self.frame.target(target.id)
     }
 
     /// What a device of which nothing is known may add to a measure.

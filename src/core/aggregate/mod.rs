@@ -7,6 +7,7 @@
 //! them.
 
 mod absence;
+mod cadence;
 mod fold;
 mod missing;
 mod moment;
@@ -18,11 +19,11 @@ use super::grid::RowId;
 use super::layout::{Layout, Unseen};
 use super::metric::Value;
 use super::original;
-use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
-use super::targets::TargetId;
+use super::policy::{DeviceValue, Formula, Measure, Policy, Reducer, Shared};
 use super::time::{Timestamp, millis};
 
 pub use absence::Absence;
+pub use cadence::RowTarget;
 use fold::Fold;
 use moment::Moment;
 pub use span::{Span, window_ms};
@@ -62,7 +63,7 @@ pub struct Evaluator<'a> {
     /// How to judge them.
     pub policy: &'a Policy,
     /// The target whose cadence is each row's, by row number.
-    pub targets: &'a [TargetId],
+    pub targets: &'a [RowTarget],
 }
 
 /// A group with the instants it is evaluated over.
@@ -280,24 +281,13 @@ impl Seen {
         of_predecessor: false,
     };
 
-    /// Whether the device counts for a measure. One whose utilisation is
-    /// unknown is neither active nor idle.
-    fn counts(&self, measure: &Measure) -> bool {
-        match measure {
-            Measure::Devices { over, .. } => match over {
-                Over::Active => self.active,
-                Over::Held => self.held,
-                Over::All => true,
-            },
-            Measure::HeldCount => self.held,
-            Measure::ActiveCount => self.held && self.active,
-            Measure::IdleCount => self.held && !self.active,
-            Measure::OriginalAverage => false,
-        }
+    /// Until when a sample of the device's of this time is served.
+    fn fresh_until(&self, at: Timestamp) -> Timestamp {
+        Timestamp::from_millis(at.millis().saturating_add(i64::from(self.lasting_ms)))
     }
 }
 
-/// All rows' readings of a measure, instant by instant, in the order of devices.
+/// All rows' readings of a measure, instant by instant.
 #[derive(Clone, Debug)]
 pub struct Sight {
     first: i64,

@@ -4,7 +4,6 @@ use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{Activity, Condition, DeviceValue, Shared};
 use super::super::signal::SignalId;
-use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::{Ask, Evaluator, Lens, Seen};
 
@@ -95,7 +94,7 @@ impl<'a> Moment<'a> {
     /// A GPU's own reading counts for nothing while one of its MIG instances
     /// has one.
     fn is_shadowed(&self, facts: &RowFacts, value: DeviceValue) -> bool {
-        if facts.is_mig || value == DeviceValue::PowerUsage {
+        if !facts.has_instances || value == DeviceValue::PowerUsage {
             return false;
         }
         self.of
@@ -270,23 +269,6 @@ impl<'a> Moment<'a> {
         (whole > 0.0).then_some((used, whole))
     }
 
-    /// How long after its sample a reading is served, lags of sources and polls
-    /// left aside: as long as another of its targets may still answer.
-    fn lasting_ms(&self, facts: &RowFacts) -> u32 {
-        let step_ms = self.of.frame.step_ms();
-        let lasting = |target: &TargetView| {
-            target.timing.lasting_ms(target.fresh_ms, step_ms) + target.distance_ms
-        };
-        let own = self.of.target(facts).map_or(0, lasting);
-        let others = match facts.row.targets.as_slice() {
-            [_] => &[][..],
-            several => several,
-        };
-        let others = others.iter().filter_map(|id| self.of.frame.target(*id));
-        let heard = others.filter(|target| !target.silent).map(lasting);
-        u32::try_from(heard.fold(own, i64::max)).unwrap_or(u32::MAX)
-    }
-
     fn is_active(&self, value: DeviceValue, reading: Option<Reading>, facts: &RowFacts) -> bool {
         let holds = |condition: &Condition| match condition {
             Condition::Allocated => was_held(facts.standing),
@@ -337,7 +319,11 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
         value: reading.value,
         at: reading.at,
         weight,
-        lasting_ms: now.lasting_ms(facts),
+        lasting_ms: now
+            .of
+            .targets
+            .get(facts.id.0 as usize)
+            .map_or(0, |target| target.lasting_ms),
         active: is_active(moments, rows, value, reading, facts),
         held: was_held(facts.standing) || now.is_held(rows, value, reading.at),
         of_predecessor: reading.at < facts.started,

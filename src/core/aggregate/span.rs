@@ -122,7 +122,7 @@ impl Evaluator<'_> {
         let mut heard = Heard::default();
         let mut before = None;
         for row in rows {
-            let id = self.targets.get(row.0 as usize).copied();
+            let id = self.targets.get(row.0 as usize).map(|target| target.id);
             if id != before
                 && let Some(target) = id.and_then(|id| self.frame.target(id))
             {

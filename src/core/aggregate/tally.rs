@@ -33,19 +33,63 @@ impl Answers {
         fresh_until: Timestamp::MIN,
     };
 
-    /// A device has a reading; `heard` is its newest, which may lie after the
-    /// window.
-    fn saw(&mut self, seen: &Seen, heard: Timestamp) {
+    /// A device has a reading.
+    fn saw(&mut self, seen: &Seen) {
         self.valid += 1;
         self.newest = self.newest.max(seen.at);
-        let until = heard.millis().saturating_add(i64::from(seen.lasting_ms));
-        self.fresh_until = self.fresh_until.max(Timestamp::from_millis(until));
+        self.fresh_until = self.fresh_until.max(seen.fresh_until(seen.at));
+    }
+}
+
+/// Which of the devices that answer count for a measure, and as what. One whose
+/// utilisation is unknown is neither active nor idle.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    /// `None`: held or not.
+    held: Option<bool>,
+    /// `None`: active or not.
+    active: Option<bool>,
+    /// Each as 1, not as its reading.
+    as_one: bool,
+    /// Whether all readings are needed at once.
+    at_once: bool,
+}
+
+impl Counts {
+    fn of(measure: &Measure) -> Self {
+        let (held, active) = match measure {
+            Measure::Devices { over, .. } => match over {
+                Over::Active => (None, Some(true)),
+                Over::Held => (Some(true), None),
+                Over::All => (None, None),
+            },
+            Measure::HeldCount | Measure::OriginalAverage => (Some(true), None),
+            Measure::ActiveCount => (Some(true), Some(true)),
+            Measure::IdleCount => (Some(true), Some(false)),
+        };
+        let reducer = match measure {
+            Measure::Devices { reducer, .. } => Some(reducer),
+            _ => None,
+        };
+        Self {
+            held,
+            active,
+            as_one: reducer.is_none(),
+            at_once: !matches!(reducer, None | Some(Reducer::Sum | Reducer::Mean)),
+        }
+    }
+
+    #[inline]
+    fn includes(self, seen: &Seen) -> bool {
+        self.held.is_none_or(|held| held == seen.held)
+            && self.active.is_none_or(|active| active == seen.active)
     }
 }
 
 /// What was asked of them, added up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Tally {
+    counts: Counts,
     /// Devices that count for the metric.
     pub(super) counted: u32,
     /// Their weights.
@@ -69,35 +113,45 @@ impl Tallies {
     pub(super) fn of(asks: &[Ask]) -> Self {
         Self {
             answers: Answers::NONE,
-            of_asks: vec![Tally::default(); asks.len()],
+            of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
         }
     }
 
     fn clear(&mut self) {
         self.answers = Answers::NONE;
-        for tally in &mut self.of_asks {
-            let mut values = std::mem::take(&mut tally.values);
-            values.clear();
-            *tally = Tally {
-                values,
-                ..Tally::default()
-            };
-        }
+        self.of_asks.iter_mut().for_each(Tally::clear);
     }
 }
 
 impl Tally {
-    /// Adds what a device that counts shows.
+    fn of(measure: &Measure) -> Self {
+        Self {
+            counts: Counts::of(measure),
+            counted: 0,
+            weight: 0.0,
+            sum: 0.0,
+            missing_sum: 0.0,
+            values: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.counted = 0;
+        (self.weight, self.sum, self.missing_sum) = (0.0, 0.0, 0.0);
+        self.values.clear();
+    }
+
+    /// Adds what a device shows that counts.
     #[inline]
-    fn add(&mut self, measure: &Measure, seen: &Seen) {
+    fn add(&mut self, seen: &Seen) {
         self.counted += 1;
-        let Measure::Devices { reducer, .. } = measure else {
+        if self.counts.as_one {
             self.sum += 1.0;
             return;
-        };
+        }
         self.sum += seen.weight * seen.value;
         self.weight += seen.weight;
-        if !matches!(reducer, Reducer::Sum | Reducer::Mean) {
+        if self.counts.at_once {
             self.values.push(seen.value);
         }
     }
@@ -177,15 +231,13 @@ impl Evaluator<'_> {
                 self.miss(now, rows, span, asks, tallies);
                 continue;
             }
-            let heard = if now.instant() == span.last {
-                self.newest_of(now, rows, seen.at, first)
-            } else {
-                seen.at
-            };
-            tallies.answers.saw(seen, heard);
-            for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-                if seen.counts(&ask.measure) {
-                    tally.add(&ask.measure, seen);
+            tallies.answers.saw(seen);
+            if now.instant() == span.last {
+                self.lengthen(now, rows, seen, first, &mut tallies.answers.fresh_until);
+            }
+            for tally in &mut tallies.of_asks {
+                if tally.counts.includes(seen) {
+                    tally.add(seen);
                 }
             }
         }

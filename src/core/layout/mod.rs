@@ -54,6 +54,8 @@ pub struct RowFacts {
     pub standing: Standing,
     /// Whether the device is a MIG instance.
     pub is_mig: bool,
+    /// Whether the device is a GPU that has MIG instances.
+    pub has_instances: bool,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
     /// When the containers of the pod that holds it came to run; `None` where
@@ -67,8 +69,6 @@ pub struct RowFacts {
 /// other facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// Among all rows; rows of one device follow each other.
-    pub row: u32,
     /// The rank of its device.
     pub device: u32,
     /// The rank of its board: a GPU and its MIG instances are one.
@@ -77,7 +77,6 @@ pub struct Rank {
 
 impl Rank {
     const NONE: Self = Self {
-        row: u32::MAX,
         device: u32::MAX,
         board: u32::MAX,
     };
@@ -179,7 +178,7 @@ impl Layout {
         let claims = Claims::of(&sorted, &inventory);
         let mut building = Building::new(&inventory);
         let mut layout = Self::default();
-        for (rank, (id, row)) in (0..).zip(sorted) {
+        for (id, row) in sorted {
             let device = layout.device_rank(row);
             let (standing, pod) = claims.standing(row, newest(id));
             let facts = RowFacts {
@@ -188,6 +187,7 @@ impl Layout {
                 device,
                 standing,
                 is_mig: row.device.is_mig(),
+                has_instances: false,
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
                 running_since: pod.and_then(|pod| pod.running_since),
                 weight: match settings.mig_weight {
@@ -196,7 +196,7 @@ impl Layout {
                 },
             };
             building.place(id, &facts, pod, &claims.exporters);
-            layout.keep(id, rank, facts);
+            layout.keep(id, facts);
         }
         layout.tables = building.finish();
         layout.several_clusters = claims.several_clusters();
@@ -220,7 +220,7 @@ impl Layout {
         u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn keep(&mut self, id: RowId, row: u32, facts: RowFacts) {
+    fn keep(&mut self, id: RowId, facts: RowFacts) {
         if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
             self.cluster.push(id);
         }
@@ -233,7 +233,6 @@ impl Layout {
             self.ranks.resize(index + 1, Rank::NONE);
         }
         self.ranks[index] = Rank {
-            row,
             device: facts.device,
             board: self.boards,
         };
@@ -257,6 +256,13 @@ impl Layout {
             } else if let Some((parent, _)) = parent.as_ref().filter(|(_, parent)| *parent == uuid)
             {
                 self.instances.entry(*parent).or_default().push(rank);
+            }
+        }
+        for device in self.instances.keys() {
+            for row in self.devices.get(*device as usize).into_iter().flatten() {
+                if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
+                    facts.has_instances = true;
+                }
             }
         }
     }
