@@ -5,6 +5,7 @@
 //! lets the pipeline judge intervals ([`Pipeline::settle`]) and publishes.
 
 mod reach;
+mod settle;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,29 +14,22 @@ use std::time::Duration;
 use crate::core::aggregate::window_ms;
 use crate::core::batch::Batch;
 use crate::core::cadence::GAPS;
-use crate::core::duration::format_duration;
 use crate::core::frame::Pace;
 use crate::core::inventory::Inventory;
 use crate::core::layout::{Layout, LayoutSettings};
 use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
-use crate::core::series::Scheme;
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
 use crate::core::store::{Store, StoreSettings};
-use crate::core::targets::{FROZEN_MS, JobId};
+use crate::core::targets::FROZEN_MS;
 use crate::core::time::{Timestamp, millis};
-use crate::core::timing::{ASSUMED, Overrides, Timing};
+use crate::core::timing::{ASSUMED, Overrides};
 use crate::dcgm::intake::{Intake, Report};
 use crate::dcgm::schemes::ExporterIdentity;
 
 use reach::Reach;
-
-/// The finest grid that is taken by itself: a window of five minutes then holds
-/// 300 instants, which bounds memory whatever the data show.
-const STEP_MIN_MS: i64 = 1_000;
-
-/// A cadence sets the grid if it has at least so many devices of the commonest.
-const SHARE_OF_COMMONEST: f64 = 0.8;
+pub use settle::{Settled, Shown};
+use settle::{retention_ms, set_step_ms};
 
 /// A clock that went back further than this makes what is known unusable.
 const BACK_MS: i64 = 120_000;
@@ -64,25 +58,6 @@ pub struct Settings {
     pub metrics: Vec<MetricSpec>,
     /// How exporters are recognised.
     pub exporter: ExporterIdentity,
-}
-
-/// Of which signals samples were taken in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// Of some.
-    Some,
-    /// Of all that there are.
-    All,
-}
-
-/// What intervals turned out to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// The grid changed: ask again, [`Pipeline::range`] says how far back. What
-    /// is known stays in force meanwhile.
-    pub refill: bool,
-    /// Sentences for the log.
-    pub notices: Vec<String>,
 }
 
 /// Batches in, snapshots out.
@@ -244,85 +219,6 @@ impl Pipeline {
         self.decided = None;
     }
 
-    /// Judges intervals after signals were answered. The intervals of targets
-    /// change what is believed of their samples from now on; the grid changes
-    /// at multiples of the longest window only, so that replicas change it
-    /// together.
-    pub fn settle(&mut self, now: Timestamp, shown: Shown) -> Settled {
-        let epoch = now
-            .millis()
-            .div_euclid(millis(self.policy.max_window).max(1));
-        let due = shown == Shown::All && self.decided.is_some_and(|decided| decided != epoch);
-        self.store.targets_mut().learn();
-        let mut settled = Settled::default();
-        if self.store.targets_mut().have_changed() {
-            let jobs = 0..self.store.jobs().len();
-            settled
-                .notices
-                .extend(jobs.filter_map(|job| self.describe(job)));
-            self.retain();
-        }
-        if due || self.decided.is_none() {
-            let Some(step_ms) = self.wanted_step_ms(now) else {
-                return settled;
-            };
-            // All signals must be seen before it stands for a whole window.
-            let first = self.decided.is_none() && shown == Shown::All;
-            self.decided = (shown == Shown::All).then_some(epoch);
-            if first && step_ms == self.store.step_ms() {
-                settled.notices.push(self.describe_grid());
-            }
-            if step_ms != self.store.step_ms() {
-                self.store.regrid(step_ms);
-                self.retain();
-                self.reach.start_over();
-                settled.refill = true;
-                settled.notices.push(self.describe_grid());
-            }
-        }
-        settled
-    }
-
-    /// Keeps samples for as long as windows and targets need them.
-    fn retain(&mut self) {
-        let timings = self.store.targets().iter().map(|(.., timing)| timing);
-        let slowest = timings.max_by_key(|timing| timing.cadence_ms());
-        let slowest = slowest.unwrap_or(self.overrides.apply(ASSUMED));
-        let fresh_ms = self.store.targets().longest_fresh_ms();
-        let step_ms = self.store.step_ms();
-        let retain_ms = retention_ms(&self.policy, slowest, fresh_ms, step_ms);
-        if retain_ms > self.retain_ms && self.began.is_some() {
-            self.reach.start_over();
-        }
-        self.retain_ms = retain_ms;
-        self.store.retain_for(retain_ms);
-    }
-
-    /// The step as set; else the smallest cadence that had nearly as many devices
-    /// as the commonest when it was to be decided: a replica that starts later
-    /// must find what one found that was there. `None` while no cadence is known.
-    fn wanted_step_ms(&self, now: Timestamp) -> Option<i64> {
-        if let Some(set) = set_step_ms(&self.policy) {
-            return Some(set);
-        }
-        let targets = self.store.targets();
-        let max_window_ms = millis(self.policy.max_window).max(1);
-        let then = now.millis().div_euclid(max_window_ms) * max_window_ms;
-        let since = then - targets.longest_fresh_ms() - targets.longest_lag_ms();
-        let heard = |since: i64, until: i64| {
-            let between = [since, until].map(Timestamp::from_millis);
-            self.store.devices_by_cadence(between[0], between[1])
-        };
-        let mut counts = heard(since, then);
-        if counts.is_empty() {
-            counts = heard(since, now.millis());
-        }
-        let commonest = *counts.values().max()? as f64;
-        let enough = |count: &usize| *count as f64 >= SHARE_OF_COMMONEST * commonest;
-        let cadence = counts.iter().find(|(_, count)| enough(count));
-        cadence.map(|(cadence_ms, _)| (*cadence_ms).max(STEP_MIN_MS))
-    }
-
     /// Whether what is served is what any other replica would serve: lags are
     /// known. A source that has nothing, or does not advance, holds nobody up
     /// for long.
@@ -342,70 +238,6 @@ impl Pipeline {
         let step_ms = self.store.step_ms();
         let window_ms = window_ms(&self.policy, None, 0, step_ms);
         Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
-    }
-
-    /// How a job's targets are scraped and its series read.
-    fn describe(&self, index: usize) -> Option<String> {
-        let job = self.store.jobs().get(index).filter(|job| job.series > 0)?;
-        let cadences = self.store.targets().cadences(JobId::try_from(index).ok()?);
-        let cadence = |timing: &Timing| {
-            format!(
-                "scraped every {}, readings renewed every {}, believed for {}",
-                text(timing.scrape_ms),
-                text(timing.exporter_ms),
-                text(self.overrides.fresh_ms(*timing)),
-            )
-        };
-        let cadences: Vec<String> = cadences.iter().map(cadence).collect();
-        let schemes = self.store.schemes(index).into_iter();
-        let schemes: Vec<&str> = schemes.map(Scheme::describe).collect();
-        let owners = if schemes.is_empty() {
-            "no series names a pod".to_owned()
-        } else {
-            format!("owners are read from {}", schemes.join(", "))
-        };
-        let unit = if job.percent_as_ratio {
-            "0 to 1"
-        } else {
-            "0 to 100"
-        };
-        Some(format!(
-            "job {:?}: {} series, {}; percent fields run from {unit}; {owners}",
-            job.name,
-            job.series,
-            cadences.join("; others "),
-        ))
-    }
-
-    /// The grid and the window in force, and where one that was set is too
-    /// short.
-    fn describe_grid(&self) -> String {
-        let step_ms = self.store.step_ms();
-        let window_ms = window_ms(&self.policy, None, step_ms, step_ms);
-        let mut notice = format!(
-            "values are averaged over instants every {}, in a window of {}",
-            text(step_ms),
-            text(window_ms)
-        );
-        if let Some(set) = self.policy.window.filter(|set| millis(*set) < window_ms) {
-            notice.push_str(&format!(
-                ": gpu.window is {}, which holds fewer than four readings of this data",
-                format_duration(set)
-            ));
-        }
-        let longest_ms = self.store.targets().longest_fresh_ms();
-        if let Some(set) = self
-            .policy
-            .freshness
-            .filter(|set| millis(*set) < longest_ms)
-        {
-            notice.push_str(&format!(
-                "; gpu.freshness is {}, which ends readings before the next can be there: up to {} is in force",
-                format_duration(set),
-                text(longest_ms)
-            ));
-        }
-        notice
     }
 
     /// The samples (for explanations and tests).
@@ -455,21 +287,6 @@ impl Pipeline {
             self.window(),
         )
     }
-}
-
-fn text(ms: i64) -> String {
-    format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
-}
-
-fn set_step_ms(policy: &Policy) -> Option<i64> {
-    policy.step.map(millis).filter(|step| *step > 0)
-}
-
-/// How far back samples are kept: the longest window, what its first instant
-/// looks back to, and what `hold` does.
-fn retention_ms(policy: &Policy, slowest: Timing, fresh_ms: i64, step_ms: i64) -> i64 {
-    let window_ms = window_ms(policy, None, slowest.cadence_ms(), step_ms);
-    millis(policy.max_window).max(window_ms) + millis(policy.hold) + fresh_ms + step_ms
 }
 
 /// Profiling signals that predicates or metrics want of whole GPUs too.
