@@ -46,8 +46,8 @@ impl Default for Fold {
 }
 
 impl Fold {
-    /// Adds an instant. One without valid reading adds nothing; one at which
-    /// too few answered counts as an instant without a value.
+    /// Adds an instant at which somebody answered; one at which too few did
+    /// counts as an instant without a value.
     pub(super) fn add(
         &mut self,
         instant: i64,
@@ -55,9 +55,6 @@ impl Fold {
         tally: &Tally,
         value: Option<f64>,
     ) {
-        if answers.valid == 0 {
-            return;
-        }
         self.first.get_or_insert(instant);
         let Some(value) = value else {
             return;

@@ -113,7 +113,10 @@ impl Evaluator<'_> {
         // A target that has just come back may have answered for the device
         // after the window's last instant.
         let until = self.frame.instant_from(target.newest).max(span.last);
-        let newest = shown_by_lens().find_map(|value| now.last(facts, *value, until));
+        let newest = match until == span.last {
+            true => last,
+            false => shown_by_lens().find_map(|value| now.last(facts, *value, until)),
+        };
         let since = match (newest, self.frame.heard(facts.id)) {
             (Some(newest), _) => newest.at,
             (None, Some(heard)) => heard.first,
@@ -162,9 +165,7 @@ impl Evaluator<'_> {
             | DeviceValue::MemoryUsedPercent
             | DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => WHOLE,
             DeviceValue::MemoryUsed | DeviceValue::PowerUsage | DeviceValue::Signal(_) => {
-                let rows = self.layout.facts().flatten();
-                let readings = rows.filter_map(|facts| now.row_reading(facts, *value));
-                readings.map(|reading| reading.value).fold(0.0, f64::max)
+                now.largest(*value)
             }
         }
     }

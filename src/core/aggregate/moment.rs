@@ -1,5 +1,7 @@
 //! The devices at one instant: which reading counts, and who is active.
 
+use std::cell::OnceCell;
+
 use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{Activity, Condition, DeviceValue, Shared};
@@ -23,6 +25,8 @@ pub(super) struct Moment<'a> {
     of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
+    /// The fleet's largest reading, found when it is first asked for.
+    largest: OnceCell<f64>,
 }
 
 impl<'a> Moment<'a> {
@@ -31,7 +35,18 @@ impl<'a> Moment<'a> {
             of,
             instant,
             time: instant_time(instant, of.frame.step_ms()),
+            largest: OnceCell::new(),
         }
+    }
+
+    /// The fleet's largest reading of the device value that is asked for: a
+    /// moment serves questions of one value.
+    pub(super) fn largest(&self, value: DeviceValue) -> f64 {
+        *self.largest.get_or_init(|| {
+            let rows = self.of.layout.facts().flatten();
+            let readings = rows.filter_map(|facts| self.row_reading(facts, value));
+            readings.map(|reading| reading.value).fold(0.0, f64::max)
+        })
     }
 
     /// Its number on the grid.

@@ -214,6 +214,7 @@ impl Evaluator<'_> {
             return;
         };
         tallies.clear();
+        let mut missed = Vec::new();
         for rows in self.by_device(group.rows, &first.measure) {
             let known = match rows {
                 [row] => seen.get(row.0 as usize),
@@ -228,7 +229,7 @@ impl Evaluator<'_> {
             };
             let of_another = seen.at < group.created || (group.one_pod && seen.of_predecessor);
             if seen.value.is_nan() || of_another {
-                self.miss(now, rows, span, asks, tallies);
+                missed.push(rows);
                 continue;
             }
             tallies.answers.saw(seen);
@@ -240,6 +241,13 @@ impl Evaluator<'_> {
                     tally.add(seen);
                 }
             }
+        }
+        // An instant at which nobody answers is none, whoever is missed.
+        if tallies.answers.valid == 0 {
+            return;
+        }
+        for rows in missed {
+            self.miss(now, rows, span, asks, tallies);
         }
         self.miss_unseen(now, group, span, asks, tallies);
         self.fold(now, asks, tallies, folds);
