@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::inventory::{Authority, Inventory};
+use crate::core::layout::RowFacts;
 use crate::core::snapshot::Snapshot;
 
 /// Names in a sentence; more are counted.
@@ -21,6 +22,7 @@ impl Findings {
         let found = [
             several_clusters(snapshot),
             frozen(snapshot),
+            silent(snapshot),
             lost(snapshot),
             without_exporter(snapshot.layout().inventory()),
         ];
@@ -29,6 +31,9 @@ impl Findings {
             if !self.said.contains(finding) {
                 tracing::warn!("{finding}");
             }
+        }
+        if found.is_empty() && !self.said.is_empty() {
+            tracing::info!("what was odd about the data is over");
         }
         self.said = found.iter().cloned().collect();
         found
@@ -54,6 +59,24 @@ fn frozen(snapshot: &Snapshot) -> Option<String> {
         format!(
             "{count} exporters answer, but all their readings have stood still for ten minutes though a GPU is \
              busy: their devices are taken as unknown; restart dcgm-exporter there"
+        )
+    })
+}
+
+/// Exporters of GPUs that pods hold: their pods have no values, and sums of
+/// which too much is missing are not served.
+fn silent(snapshot: &Snapshot) -> Option<String> {
+    let silent = snapshot.silent();
+    let instance = |facts: &RowFacts| {
+        let labels = &facts.row.labels;
+        labels.get_ignore_case("instance").unwrap_or("?").to_owned()
+    };
+    let instances: BTreeSet<String> = silent.into_iter().map(instance).collect();
+    (!instances.is_empty()).then(|| {
+        format!(
+            "exporters of GPUs that pods hold have fallen silent ({}): these pods have no values; check \
+             dcgm-exporter there",
+            listed(instances.iter().map(AsRef::as_ref))
         )
     })
 }

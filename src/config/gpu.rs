@@ -95,7 +95,12 @@ pub(super) fn resources(names: &[raw::Text]) -> Result<GpuResources, Problem> {
     for name in names {
         let whole = name.value.strip_suffix('*').unwrap_or(&name.value);
         let parts = whole.split_once('/');
-        let is_name = |(domain, _): (&str, &str)| !domain.is_empty() && !whole.contains('*');
+        let is_domain = |domain: &str| {
+            let small = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+            !domain.is_empty() && domain.chars().all(small)
+        };
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let is_name = |(domain, name): (&str, &str)| is_domain(domain) && name.chars().all(is_word);
         if !parts.is_some_and(is_name) {
             let message = format!(
                 "{:?} is no resource: write one such as nvidia.com/gpu, or nvidia.com/mig-* for \

@@ -229,6 +229,15 @@ impl Snapshot {
             .values(&groups, std::slice::from_ref(&ask), None)
     }
 
+    /// The GPUs of live pods whose exporters have fallen silent.
+    #[must_use]
+    pub fn silent(&self) -> Vec<&RowFacts> {
+        let evaluator = self.evaluator();
+        let held = self.layout.facts().flatten();
+        let held = held.filter(|facts| facts.standing == Standing::Held);
+        held.filter(|facts| evaluator.is_silent(facts)).collect()
+    }
+
     /// The GPUs of live pods that their exporters have not reported for longer
     /// than a window, though they report others.
     #[must_use]

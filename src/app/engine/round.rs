@@ -138,7 +138,10 @@ impl Engine {
                 if error.may_fit_shorter_range() {
                     self.pipeline.refused(spec.id);
                 }
-                self.leave_alone(spec.id);
+                // Where nobody answers, all signals are asked for again together.
+                if !is_of_source(&error) {
+                    self.leave_alone(spec.id);
+                }
                 let kind = error.kind().label();
                 self.polls.failed(&spec.name, kind, took);
                 if let Some(event) = self.journal.failed(spec.id, &error, now) {
@@ -238,8 +241,13 @@ impl Engine {
 /// Whether a failure concerns the source as a whole: asking for the other
 /// signals would only wait as long again.
 fn is_fatal(error: &Error) -> bool {
+    is_of_source(error) || error.kind() == ErrorKind::Timeout
+}
+
+/// Whether a failure has nothing to do with the signal that was asked for.
+fn is_of_source(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Tls | ErrorKind::ClockSkew
+        ErrorKind::Unreachable | ErrorKind::Tls | ErrorKind::ClockSkew
     )
 }

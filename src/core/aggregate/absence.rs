@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::grid::RowId;
+use super::super::layout::RowFacts;
 use super::super::time::Timestamp;
 use super::{Evaluator, Group, Span};
 
@@ -71,9 +72,7 @@ impl Evaluator<'_> {
         }
         let is_silent = |row: &&RowId| {
             let facts = self.layout.fact(**row);
-            facts
-                .and_then(|facts| self.target(facts))
-                .is_some_and(|target| target.silent)
+            facts.is_some_and(|facts| self.is_silent(facts))
         };
         let silent = || group.rows.iter().filter(is_silent);
         let count = self.devices(silent());
@@ -100,6 +99,12 @@ impl Evaluator<'_> {
         }
         span.and_then(|span| self.left_behind(group, span))
             .unwrap_or(Absence::TooFewReadings)
+    }
+
+    /// Whether the exporter of a row's device has fallen silent.
+    #[must_use]
+    pub fn is_silent(&self, facts: &RowFacts) -> bool {
+        self.target(facts).is_some_and(|target| target.silent)
     }
 
     /// Whether the group's devices are not heard any more although their

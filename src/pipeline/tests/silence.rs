@@ -200,3 +200,40 @@ fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
         "{reason}"
     );
 }
+
+#[test]
+fn without_a_cluster_an_exporter_that_comes_back_leaves_no_half_sums() {
+    let mut scene = Scene::new(policy(60));
+    for gpu in 0..4 {
+        let gap = if gpu < 2 {
+            "· · · · ·"
+        } else {
+            "40 40 40 40 40"
+        };
+        let values = format!("40 40 40 40 40 {gap} 40 40 40 40 40 40");
+        scene = scene.mcu(&labels(gpu), &values);
+    }
+    for secs in (90..=240).step_by(5) {
+        let mut early = Scene::new(policy(60));
+        for gpu in 0..4 {
+            let until = (secs / 15 + 1) as usize;
+            let scrapes = (0..until).map(|scrape| match gpu < 2 && (5..10).contains(&scrape) {
+                true => "·",
+                false => "40",
+            });
+            early = early.mcu(&labels(gpu), &scrapes.collect::<Vec<_>>().join(" "));
+        }
+        let answers = Answers::new(early.snapshot_at(at(f64::from(secs))));
+        let sum = answers.of("namespaces n", SUM);
+        assert!(
+            sum.is_none_or(|sum| (sum - 160.0).abs() < 1e-9),
+            "{secs} s: {sum:?}"
+        );
+        let held = answers.of("namespaces n", "gpu_held_count");
+        assert!(
+            held.is_none_or(|held| (held - 4.0).abs() < 1e-9),
+            "{secs} s: {held:?}"
+        );
+    }
+    close(scene.provider().of("namespaces n", SUM), 160.0);
+}
