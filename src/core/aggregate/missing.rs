@@ -131,34 +131,25 @@ impl Evaluator<'_> {
 
     /// Whether a device is expected to answer at an instant: its pod lives, and
     /// it was heard before, or its containers run for a while. Without a cluster
-    /// nobody knows which pods live: see [`Evaluator::is_between`].
+    /// nobody knows which pods live: then only the devices of an exporter that is
+    /// silent, now or as of that instant, are missed.
     fn is_expected(&self, facts: &RowFacts, instant: Timestamp, span: &Span) -> bool {
         if facts.standing != Standing::Held {
             return false;
         }
-        let alone = self.layout.inventory().authority == Authority::Series;
-        if alone && !self.is_between(facts, instant) {
+        let silent = |target: &TargetView| {
+            let until = target.newest.millis() + target.hold_ms();
+            target.silent || until <= instant.millis()
+        };
+        if self.layout.inventory().authority == Authority::Series
+            && !self.target(facts).is_some_and(silent)
+        {
             return false;
         }
         let heard = self.frame.heard(facts.id).map(|heard| heard.first);
         let heard = heard.is_some_and(|first| first.max(facts.started) <= instant);
         let grown = |since: Timestamp| since.millis() + span.grace_ms < instant.millis();
         heard || facts.running_since.is_some_and(grown)
-    }
-
-    /// Whether the series alone say that a device should answer at an instant:
-    /// its exporter is silent, now or as of that instant, or it was heard again
-    /// later.
-    fn is_between(&self, facts: &RowFacts, instant: Timestamp) -> bool {
-        let heard_again = self
-            .frame
-            .heard(facts.id)
-            .is_some_and(|heard| heard.newest > instant);
-        heard_again
-            || self.target(facts).is_some_and(|target| {
-                let until = target.newest.millis() + target.hold_ms();
-                target.silent || until <= instant.millis()
-            })
     }
 
     /// The target whose cadence is a row's.
