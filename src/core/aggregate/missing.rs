@@ -130,19 +130,15 @@ impl Evaluator<'_> {
     }
 
     /// Whether a device is expected to answer at an instant: its pod lives, and
-    /// it was heard before, or its containers run for a while. Without a cluster
-    /// nobody knows which pods live: then only the devices of an exporter that is
-    /// silent, now or as of that instant, are missed.
+    /// it was heard before, or its containers run for a while. Without a
+    /// cluster nobody knows which pods live: then only a silent exporter's
+    /// devices are missed.
     fn is_expected(&self, facts: &RowFacts, instant: Timestamp, span: &Span) -> bool {
         if facts.standing != Standing::Held {
             return false;
         }
-        let silent = |target: &TargetView| {
-            let until = target.newest.millis() + target.hold_ms();
-            target.silent || until <= instant.millis()
-        };
         if self.layout.inventory().authority == Authority::Series
-            && !self.target(facts).is_some_and(silent)
+            && !self.target(facts).is_some_and(|target| target.silent)
         {
             return false;
         }
