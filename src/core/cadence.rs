@@ -6,26 +6,15 @@
 //! into one series; the interval is that sum.
 
 use super::batch::Sample;
+use super::gaps::{Gaps, UNIT_MS};
 use super::time::Timestamp;
-
-/// Longer gaps are no rhythm to scale by; a bound also on what samples with
-/// absurd times can do.
-pub const GAP_MAX_MS: i64 = 600_000;
 
 /// How many gaps are remembered.
 pub const GAPS: usize = 20;
 
-/// Gaps are kept in this unit, milliseconds: 600 s fit into 16 bits.
-const UNIT_MS: i64 = 10;
-
-/// The newest scrape of a target and the gaps before it; 56 bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct ScrapeTimes {
-    newest: Timestamp,
-    /// In units, the latest first.
-    gaps: [u16; GAPS],
-    len: u8,
-}
+/// The newest scrapes of a target; 56 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScrapeTimes(Gaps<GAPS>);
 
 /// What scrape times show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +25,11 @@ pub struct Cadence {
     pub recurring_ms: i64,
 }
 
-impl Default for ScrapeTimes {
-    fn default() -> Self {
-        Self {
-            newest: Timestamp::MIN,
-            gaps: [0; GAPS],
-            len: 0,
-        }
-    }
-}
-
 impl ScrapeTimes {
     /// The newest scrape; [`Timestamp::MIN`] before the first.
     #[must_use]
     pub const fn newest(&self) -> Timestamp {
-        self.newest
+        self.0.newest()
     }
 
     /// Takes the samples of one series of the target, oldest first. All series
@@ -60,8 +39,8 @@ impl ScrapeTimes {
         let Some(first) = samples.first() else {
             return;
         };
-        if self.knows_little() && first.at < self.oldest() {
-            let known = std::mem::take(self);
+        if self.knows_little() && first.at < self.0.oldest() {
+            let known = std::mem::take(self).0;
             // Rounded gaps add up: the oldest may be a little off.
             let until_ms = known.oldest().millis() - UNIT_MS * GAPS as i64;
             let before = samples.iter().filter(|s| s.at.millis() < until_ms);
@@ -74,50 +53,32 @@ impl ScrapeTimes {
     }
 
     /// Puts later times behind.
-    fn append(&mut self, later: &Self) {
+    fn append(&mut self, later: &Gaps<GAPS>) {
         let mut at = later.oldest();
         self.push(at);
-        for gap in later.gaps[..usize::from(later.len)].iter().rev() {
+        for gap in later.as_slice().iter().rev() {
             at = Timestamp::from_millis(at.millis() + i64::from(*gap) * UNIT_MS);
             self.push(at);
         }
-        self.newest = later.newest;
+        self.0.forward_to(later.newest());
     }
 
     /// Whether there is room for more gaps.
     #[must_use]
-    pub const fn knows_little(&self) -> bool {
-        (self.len as usize) < GAPS
-    }
-
-    /// The oldest scrape that is remembered.
-    fn oldest(&self) -> Timestamp {
-        let known = &self.gaps[..usize::from(self.len)];
-        let span: i64 = known.iter().map(|gap| i64::from(*gap) * UNIT_MS).sum();
-        Timestamp::from_millis(self.newest.millis() - span)
+    pub fn knows_little(&self) -> bool {
+        self.0.as_slice().len() < GAPS
     }
 
     /// Notes a scrape, if it is newer than those known.
     #[inline]
     pub fn push(&mut self, at: Timestamp) {
-        if at <= self.newest {
-            return;
-        }
-        let gap_ms = at.millis() - self.newest.millis();
-        self.newest = at;
-        if gap_ms > GAP_MAX_MS {
-            return;
-        }
-        let gap = (gap_ms + UNIT_MS / 2) / UNIT_MS;
-        self.gaps.copy_within(..GAPS - 1, 1);
-        self.gaps[0] = u16::try_from(gap.max(1)).unwrap_or(u16::MAX);
-        self.len = (self.len + 1).min(GAPS as u8);
+        self.0.push(at);
     }
 
     /// What the gaps show; `None` before there are two.
     #[must_use]
     pub fn cadence(&self) -> Option<Cadence> {
-        let gaps = &self.gaps[..usize::from(self.len)];
+        let gaps = self.0.as_slice();
         if gaps.len() < 2 {
             return None;
         }
@@ -259,14 +220,14 @@ mod tests {
         assert_eq!(times.cadence(), None);
         times.take(&samples(0));
         assert_eq!(times.cadence().unwrap().scrape_ms, 15_000);
-        assert_eq!(times.len, 19);
+        assert_eq!(times.0.as_slice().len(), 19);
         times.take(&samples(10));
-        assert_eq!(times.len, 19);
+        assert_eq!(times.0.as_slice().len(), 19);
         // In the hands of the pod before, the same device shows what was before.
         let mut later = ScrapeTimes::default();
         later.take(&samples(15));
         later.take(&samples(0)[..14]);
-        assert_eq!((later.len, later.newest), (18, at(19)));
+        assert_eq!((later.0.as_slice().len(), later.newest()), (18, at(19)));
         assert_eq!(later.cadence().unwrap().scrape_ms, 15_000);
     }
 }

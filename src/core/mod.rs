@@ -9,6 +9,7 @@ pub mod cadence;
 pub mod clusters;
 pub mod duration;
 pub mod frame;
+pub mod gaps;
 pub mod grid;
 pub mod inventory;
 pub mod labels;

@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 
 use super::batch::Sample;
-use super::cadence::GAP_MAX_MS;
+use super::gaps::{Gaps, UNIT_MS};
 use super::time::Timestamp;
 
 /// How many distances are remembered.
@@ -19,44 +19,15 @@ const MOST: usize = 16;
 /// Fewer are no evidence.
 const NEEDED: usize = 8;
 
-/// Distances are kept in this unit, milliseconds: 600 s fit into 16 bits.
-const UNIT_MS: i64 = 10;
-
-/// When the readings of a target last changed, and how long after the change
-/// before; 48 bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Renewals {
-    changed: Timestamp,
-    /// In units, the latest first.
-    distances: [u16; MOST],
-    len: u8,
-}
-
-impl Default for Renewals {
-    fn default() -> Self {
-        Self {
-            changed: Timestamp::MIN,
-            distances: [0; MOST],
-            len: 0,
-        }
-    }
-}
+/// When the readings of a target last changed; 48 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Renewals(Gaps<MOST>);
 
 impl Renewals {
     /// A reading of the target changed with a scrape.
     #[inline]
     pub fn observe(&mut self, at: Timestamp) {
-        if at <= self.changed {
-            return;
-        }
-        let distance_ms = at.millis() - self.changed.millis();
-        self.changed = at;
-        if distance_ms <= GAP_MAX_MS {
-            let distance = (distance_ms + UNIT_MS / 2) / UNIT_MS;
-            self.distances.copy_within(..MOST - 1, 1);
-            self.distances[0] = u16::try_from(distance.max(1)).unwrap_or(u16::MAX);
-            self.len = (self.len + 1).min(MOST as u8);
-        }
+        self.0.push(at);
     }
 
     /// Takes the past of one series of the target, oldest first, instead of what
@@ -72,18 +43,20 @@ impl Renewals {
             (Some(shown), Some(known)) => shown < known,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (None, None) => shown.len > self.len,
+            (None, None) => shown.0.as_slice().len() > self.0.as_slice().len(),
         };
         if shows_more {
-            shown.changed = shown.changed.max(self.changed);
+            shown.0.forward_to(self.0.newest());
             *self = shown;
         }
     }
 
     /// The lower median of the distances; `None` while there are too few.
     fn distance_ms(&self) -> Option<i64> {
-        let mut distances = self.distances;
-        let known = &mut distances[..usize::from(self.len)];
+        let mut known = [0; MOST];
+        let gaps = self.0.as_slice();
+        let known = &mut known[..gaps.len()];
+        known.copy_from_slice(gaps);
         if known.len() < NEEDED {
             return None;
         }
@@ -155,6 +128,6 @@ mod tests {
         renewals.take(&samples);
         assert_eq!(renewals.exporter_ms(15_000), Some(30_000));
         renewals.observe(Timestamp::from_secs(1_000_000));
-        assert_eq!(renewals.len, 12);
+        assert_eq!(renewals.0.as_slice().len(), 12);
     }
 }

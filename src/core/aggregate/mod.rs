@@ -7,10 +7,10 @@
 //! them.
 
 mod absence;
-mod cadence;
 mod fold;
 mod missing;
 mod moment;
+mod row_target;
 mod span;
 mod tally;
 
@@ -23,9 +23,9 @@ use super::policy::{DeviceValue, Formula, Measure, Policy, Reducer, Shared};
 use super::time::{Timestamp, millis};
 
 pub use absence::Absence;
-pub use cadence::RowTarget;
 use fold::Fold;
 use moment::Moment;
+pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
 use tally::Tallies;
 

@@ -6,7 +6,7 @@ use super::super::timing::Timing;
 use super::Targets;
 
 /// Scrape and exporter interval as a target has shown them, milliseconds.
-type Shown = (i64, Option<i64>);
+type Intervals = (i64, Option<i64>);
 
 /// What is common among the targets of a job, for those that have not shown
 /// their own.
@@ -61,8 +61,8 @@ impl Common {
 
     /// Takes how many targets have shown each pair of intervals; of equally
     /// common ones the shortest.
-    fn count(&mut self, counts: &BTreeMap<Shown, u32>) {
-        let commonest = |of: &dyn Fn(&Shown) -> bool| {
+    fn count(&mut self, counts: &BTreeMap<Intervals, u32>) {
+        let commonest = |of: &dyn Fn(&Intervals) -> bool| {
             let among = counts.iter().rev().filter(|(pair, _)| of(pair));
             among
                 .max_by_key(|(_, count)| **count)
