@@ -14,11 +14,11 @@ pub(super) fn heard(snapshot: &Snapshot) -> BTreeMap<reference::RowKey, Heard> {
     let mut heard = BTreeMap::new();
     for facts in snapshot.layout().facts().flatten() {
         let row = &facts.row;
-        let targets = row
-            .targets
-            .iter()
-            .map(|id| (id, &view.targets[id.0 as usize]));
-        let Some((_, target)) = targets.min_by_key(|(id, target)| (target.silent, *id)) else {
+        let targets = || {
+            let ids = row.targets.iter();
+            ids.map(|id| (id, &view.targets[id.0 as usize]))
+        };
+        let Some((_, target)) = targets().min_by_key(|(id, target)| (target.silent, *id)) else {
             continue;
         };
         let device = &row.device;
@@ -36,11 +36,14 @@ pub(super) fn heard(snapshot: &Snapshot) -> BTreeMap<reference::RowKey, Heard> {
             )
         });
         let source = view.sources[usize::from(target.source)];
+        let others = targets().filter(|(_, other)| !other.silent);
+        let distances = others.map(|(_, other)| other.distance_ms);
         let stands = Heard {
             source: target.source,
             horizon: source.horizon.millis(),
             lag_ms: source.lag_ms,
             distance_ms: target.distance_ms,
+            longest_distance_ms: distances.fold(target.distance_ms, i64::max),
             newest: target.newest.millis(),
             silent: target.silent,
         };

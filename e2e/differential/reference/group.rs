@@ -58,7 +58,8 @@ impl Reference {
         }
         let view = &self.view;
         let lag_ms = heard.iter().map(|target| target.lag_ms).max()?;
-        let distance_ms = heard.iter().map(|target| target.distance_ms).max()?;
+        let still = heard.iter().filter(|target| !target.silent);
+        let distance_ms = still.map(|target| target.distance_ms).max().unwrap_or(0);
         let longest_ms = view.longest_window_ms.max(360 * view.step_ms);
         let mut window_ms = asked_ms.max(4 * view.step_ms).min(longest_ms);
         if distance_ms > view.step_ms {
@@ -111,7 +112,7 @@ impl Reference {
         let defined = instants.iter().all(|instant| instant.defined);
         let missing = instants.iter().any(|instant| instant.missing > 0);
         Outcome {
-            value: self.served(metric, formula, members, &span, &instants),
+            value: self.served(metric, formula, (members, &devices), &span, &instants),
             window: (span.last * self.view.step_ms, span.last - span.first + 1),
             in_promql: defined && !(mixed || in_parts || missing && metric == "gpu_held_count"),
         }
@@ -121,7 +122,7 @@ impl Reference {
         &self,
         metric: &str,
         formula: Formula,
-        members: &Members,
+        (members, devices): (&Members, &BTreeMap<Device, Vec<usize>>),
         span: &Span,
         instants: &[Instant],
     ) -> Option<f64> {
@@ -137,11 +138,15 @@ impl Reference {
             .view
             .fresh_ms
             .max(self.view.step_ms + 2 * self.view.scrape_ms);
-        let until = defined.last()?.answers.iter().flatten().map(|answer| {
-            let distance_ms = self.rows[answer.row]
-                .heard
-                .map_or(0, |heard| heard.distance_ms);
-            answer.at + lasting + distance_ms
+        let last = defined.last()?;
+        let answers = last.answers.iter().zip(devices.values());
+        let until = answers.filter_map(|(answer, rows)| {
+            let answer = answer.as_ref()?;
+            let heard = self.rows[answer.row].heard;
+            let distance_ms = heard.map_or(0, |heard| heard.longest_distance_ms);
+            // At the window's end also a sample after it.
+            let after = (last.number == span.last).then(|| self.newest(metric, rows));
+            Some(after.flatten().map_or(answer.at, |at| at.max(answer.at)) + lasting + distance_ms)
         });
         let fresh = until.max()? + span.extra_ms > self.view.now;
         let enough = defined.len() as f64 >= 0.5 * since as f64 && readings >= 2;
@@ -162,6 +167,17 @@ impl Reference {
             value += missing / chosen.len() as f64;
         }
         Some(value)
+    }
+
+    /// When a device's newest reading is from.
+    fn newest(&self, metric: &str, rows: &[usize]) -> Option<i64> {
+        let now = self.view.instant_from(self.view.now);
+        let mut quantities = shown_by(metric).iter();
+        let of_rows = |quantity: &Quantity| {
+            let readings = rows.iter().filter_map(|id| self.last(*id, *quantity, now));
+            readings.map(|(_, at)| at).max()
+        };
+        quantities.find_map(of_rows)
     }
 
     fn instant(
