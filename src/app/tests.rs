@@ -1,6 +1,5 @@
 //! The stop over real TLS connections.
 
-use std::future::pending;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
-use super::shutdown::{Outcome, Phase, Shutdown, Times};
+use super::shutdown::{Phase, Shutdown};
 use crate::api::{self, Api};
 use crate::core::time::Timestamp;
 use crate::provider::gpu::GpuProvider;
@@ -20,12 +19,6 @@ use crate::serve::listener::{Limits, Listener};
 use crate::serve::tls::{self, ClientAuth};
 use crate::telemetry::Telemetry;
 use crate::testing::test_server::{TestServer, validity};
-
-/// Long enough for a few requests on a busy machine.
-const TIMES: Times = Times {
-    delay: Duration::from_secs(4),
-    drain: Duration::from_secs(30),
-};
 
 /// A server that stops as `shutdown` says.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
@@ -75,35 +68,25 @@ async fn ended(mut connection: TlsStream<TcpStream>) {
 async fn s101_a_server_that_stops_serves_on_until_its_clients_have_left() {
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
-    let mut phase = shutdown.phase();
     let server = start(&telemetry, &shutdown).await;
     let address = server.address;
     let mut kept = server.connect().await;
     assert_eq!(ask(&mut kept, "/apis").await, 200);
     assert_eq!(server.get("/readyz").await.status, 200);
 
-    let (drained, finished) = tokio::sync::oneshot::channel::<()>();
-    let stopping = tokio::spawn(shutdown.run(
-        TIMES,
-        async {
-            let _ = finished.await;
-        },
-        pending(),
-    ));
-    phase.wait_for(|p| *p >= Phase::NotReady).await.unwrap();
+    shutdown.enter(Phase::NotReady);
     assert_eq!(server.get("/readyz").await.status, 500);
     for path in ["/livez", "/apis", "/apis/custom.metrics.k8s.io/v1beta2"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
-    phase.wait_for(|p| *p >= Phase::Leaving).await.unwrap();
+
+    shutdown.enter(Phase::Leaving);
     ended(kept).await;
     assert_eq!(server.get("/apis").await.status, 200, "served on");
     let late = server.connect().await;
 
-    phase.wait_for(|p| *p >= Phase::Draining).await.unwrap();
+    shutdown.enter(Phase::Draining);
     ended(late).await;
     server.task.await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());
-    drained.send(()).unwrap();
-    assert_eq!(stopping.await.unwrap(), Outcome::Drained);
 }
