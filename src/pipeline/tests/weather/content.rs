@@ -1,5 +1,6 @@
 //! The store: every sample of a world, when it was taken and when it arrived.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -44,6 +45,12 @@ pub(super) struct Series {
     pub(super) pod: Option<usize>,
     /// Its samples, by time and by arrival.
     pub(super) points: Vec<Point>,
+    /// The least and the greatest of its readings between two places.
+    pub(super) extent: Extent,
+    /// The longest that a sample and the 39 before it took to arrive.
+    pub(super) delays: Vec<i64>,
+    /// How many had arrived when that was last asked, and for when.
+    arrived: Cell<(i64, usize)>,
     key: SeriesKey,
     labels: Range<usize>,
 }
@@ -51,10 +58,57 @@ pub(super) struct Series {
 impl Series {
     /// The samples that have arrived.
     pub(super) fn arrived(&self, now: i64) -> &[Point] {
-        let by_arrival = self.points.partition_point(|point| point.arrived <= now);
-        let by_time = self.points.partition_point(|point| point.at <= now);
-        &self.points[..by_arrival.min(by_time)]
+        if self.arrived.get().0 != now {
+            let by_arrival = self.points.partition_point(|point| point.arrived <= now);
+            let by_time = self.points.partition_point(|point| point.at <= now);
+            self.arrived.set((now, by_arrival.min(by_time)));
+        }
+        &self.points[..self.arrived.get().1]
     }
+}
+
+fn delays(points: &[Point]) -> Vec<i64> {
+    let recent = (1..=points.len()).map(|end| &points[end.saturating_sub(40)..end]);
+    let delay = |point: &Point| point.arrived - point.at;
+    recent
+        .map(|recent| recent.iter().map(delay).max().unwrap_or(0))
+        .collect()
+}
+
+/// The least and the greatest reading of any stretch of points: level `n` has
+/// those of 2ⁿ points from each place on.
+#[derive(Clone, Debug)]
+pub(super) struct Extent(Vec<Vec<(f64, f64)>>);
+
+impl Extent {
+    fn new(points: &[Point]) -> Self {
+        let nothing = (f64::INFINITY, f64::NEG_INFINITY);
+        let of = |point: &Point| (nothing.0.min(point.value), nothing.1.max(point.value));
+        let mut levels = vec![points.iter().map(of).collect::<Vec<_>>()];
+        for level in 0.. {
+            let (half, below) = (1 << level, &levels[level]);
+            if below.len() <= half {
+                break;
+            }
+            let pairs = below.iter().zip(&below[half..]);
+            levels.push(pairs.map(|(one, other)| join(*one, *other)).collect());
+        }
+        Self(levels)
+    }
+
+    /// Of the points from a place on and before another; nothing where none is a
+    /// reading.
+    pub(super) fn between(&self, start: usize, end: usize) -> Option<(f64, f64)> {
+        let level = end.checked_sub(start)?.checked_ilog2()?;
+        let of = &self.0[usize::try_from(level).unwrap()];
+        let (low, high) = join(of[start], of[end - (1 << level)]);
+        (low <= high).then_some((low, high))
+    }
+}
+
+/// The least and the greatest of both.
+pub(super) fn join(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
+    (one.0.min(other.0), one.1.max(other.1))
 }
 
 /// One scrape that did or did not work.
@@ -144,6 +198,9 @@ impl Store {
                 device: index,
                 target,
                 pod,
+                extent: Extent::new(&points),
+                delays: delays(&points),
+                arrived: Cell::new((i64::MIN, 0)),
                 points,
                 key: key(&labels),
                 labels: start..text.len(),

@@ -1,9 +1,12 @@
 //! What can be known of a world at a time, from the store's whole content:
 //! whether a value must be there, and until when it may.
 
+use std::cell::RefCell;
+
 use super::FOREVER;
 use super::build::{Built, Target};
 use super::content::{Point, Series, Store, ms};
+use super::reference::Bounds;
 use super::world::World;
 
 /// No lag or distance counts for more, seconds.
@@ -40,7 +43,19 @@ pub(super) struct Oracle<'a> {
     pub(super) store: &'a Store,
     /// The series of each device.
     pub(super) of_device: Vec<Vec<usize>>,
+    /// The bounds of this poll: several names are asked for the same pods.
+    pub(super) known: RefCell<Vec<(Question, [Bounds; 3])>>,
+    /// The least lag of late of each source, and for when.
+    least_lags: RefCell<Vec<(&'static str, f64, f64)>>,
+    /// What depends on the world alone, seconds.
+    latest_clock: f64,
+    longest_fresh: f64,
+    slowest: f64,
 }
+
+/// A group, the times of asking and of the last read, and whether the group has
+/// been there for longer than its window.
+pub(super) type Question = (Group, (f64, f64), bool);
 
 impl<'a> Oracle<'a> {
     pub(super) fn new(world: &'a World, built: &'a Built, store: &'a Store) -> Self {
@@ -53,6 +68,12 @@ impl<'a> Oracle<'a> {
             built,
             store,
             of_device,
+            known: RefCell::default(),
+            least_lags: RefCell::default(),
+            latest_clock: built.targets.iter().map(Target::late).fold(0.0, f64::max)
+                + world.lag_jitter(),
+            longest_fresh: built.targets.iter().map(Target::fresh).fold(0.0, f64::max),
+            slowest: world.slowest(),
         }
     }
 
@@ -70,7 +91,7 @@ impl<'a> Oracle<'a> {
     /// The window when it is longest, seconds.
     pub(super) fn longest_window(&self) -> f64 {
         let set = self.world.window.map_or(60.0, |secs| secs as f64);
-        set.max(4.0 * self.world.slowest()) + MOST_USUAL.min(self.latest_clock())
+        set.max(4.0 * self.slowest) + MOST_USUAL.min(self.latest_clock())
     }
 
     /// The window when it is shortest, seconds.
@@ -84,19 +105,17 @@ impl<'a> Oracle<'a> {
     }
 
     pub(super) fn latest_clock(&self) -> f64 {
-        let late = self.built.targets.iter().map(Target::late);
-        late.fold(0.0, f64::max) + self.world.lag_jitter()
+        self.latest_clock
     }
 
     /// How long an instant can hold a reading, seconds.
     pub(super) fn longest_hold(&self) -> f64 {
-        let fresh = self.built.targets.iter().map(Target::fresh);
-        2.0 * fresh.fold(0.0, f64::max) + self.usual_distance()
+        2.0 * self.longest_fresh + self.usual_distance()
     }
 
     /// The most that a target usually is behind the horizon, seconds.
     fn usual_distance(&self) -> f64 {
-        MOST_USUAL.min(self.latest_clock() + self.world.slowest() + self.world.poll())
+        MOST_USUAL.min(self.latest_clock() + self.slowest + self.world.poll())
     }
 
     /// Whether a value of a group must be there.
@@ -220,11 +239,21 @@ impl<'a> Oracle<'a> {
         let late = (-target.clock(now)).max(0.0);
         match rigour {
             Rigour::Table => late + self.world.lag(target.source, now) + self.world.lag_jitter(),
-            Rigour::Promise => {
-                let lags = (0..60).map(|i| self.world.lag(target.source, now - 5.0 * f64::from(i)));
-                late.min(MOST_USUAL) + lags.fold(MOST_USUAL, f64::min)
-            }
+            Rigour::Promise => late.min(MOST_USUAL) + self.least_lag(target.source, now),
         }
+    }
+
+    /// The least lag of a source in the last five minutes, seconds.
+    fn least_lag(&self, source: &'static str, now: f64) -> f64 {
+        let mut known = self.least_lags.borrow_mut();
+        known.retain(|(_, at, _)| *at == now);
+        if let Some((_, _, lag)) = known.iter().find(|(of, _, _)| *of == source) {
+            return *lag;
+        }
+        let lags = (0..60).map(|i| self.world.lag(source, now - 5.0 * f64::from(i)));
+        let lag = lags.fold(MOST_USUAL, f64::min);
+        known.push((source, now, lag));
+        lag
     }
 
     /// Until when a value of a group may be served: `share` of its devices
@@ -267,9 +296,8 @@ impl<'a> Oracle<'a> {
                 ..known
             }));
         }
-        let served = longest.max(ms(3.0 * self.world.slowest())) as f64 / 1000.0;
-        let lag =
-            MOST_USUAL.min(lag as f64 / 1000.0 + self.world.poll() + 2.0 * self.world.slowest());
+        let served = longest.max(ms(3.0 * self.slowest)) as f64 / 1000.0;
+        let lag = MOST_USUAL.min(lag as f64 / 1000.0 + self.world.poll() + 2.0 * self.slowest);
         let until = newest.min(defined_until(&mut last, share)) as f64 / 1000.0;
         until + served + self.usual_distance() + lag + self.world.poll()
     }
@@ -282,9 +310,9 @@ impl<'a> Oracle<'a> {
             (other.source, other.job) == (target.source, target.job)
         };
         let series = self.store.series.iter().filter(of_source);
-        let delays = series.flat_map(|series| {
-            let recent = series.arrived(read).iter().rev().take(40);
-            recent.map(|point| point.arrived - point.at)
+        let delays = series.filter_map(|series| {
+            let newest = series.arrived(read).len().checked_sub(1)?;
+            Some(series.delays[newest])
         });
         delays.max().unwrap_or(0)
     }

@@ -1,8 +1,10 @@
 //! Between which bounds a value lies, by the samples that have arrived.
 
+use std::collections::BTreeSet;
+
 use super::FOREVER;
-use super::content::{Point, ms};
-use super::oracle::{Group, Oracle};
+use super::content::{self, Extent, Point, ms};
+use super::oracle::{Group, Oracle, Question};
 use crate::pipeline::tests::scene::ZERO;
 
 /// The least and the greatest of something.
@@ -32,11 +34,39 @@ impl Bounds {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference(pub(super) [Bounds; 3]);
 
+/// How many points are not after a time; it only goes forward, as spans do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    place: usize,
+}
+
+impl Cursor {
+    fn go(&mut self, points: &[Point], at: i64) {
+        if self.place == 0 {
+            self.place = points.partition_point(|point| point.at <= at);
+        }
+        while points.get(self.place).is_some_and(|point| point.at <= at) {
+            self.place += 1;
+        }
+    }
+}
+
+/// What a device says in the hands of one pod.
+struct Held<'a> {
+    points: &'a [Point],
+    extent: &'a Extent,
+    /// Whether the pod lives: then the device counts until it answers again.
+    expected: bool,
+    /// Where the samples that an instant may hold begin, where the span begins,
+    /// and where it ends.
+    reach: Cursor,
+    start: Cursor,
+    end: Cursor,
+}
+
 /// What is known of one device of a group for a span of time.
 struct Line<'a> {
-    /// What it says, and whether the pod that it names lives: then it counts
-    /// until it answers again.
-    points: Vec<(&'a [Point], bool)>,
+    held: Vec<Held<'a>>,
     /// What the same device says in the hands of others.
     elsewhere: Vec<&'a [Point]>,
     /// It has been missing while its target answered for others.
@@ -46,6 +76,13 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// Back to the beginning, for other spans.
+    fn rewind(&mut self) {
+        for held in &mut self.held {
+            (held.reach, held.start, held.end) = Default::default();
+        }
+    }
+
     /// Whether a reading certainly counts until then.
     fn stands(&self, at: i64, to: i64) -> bool {
         let replaced = |points: &&[Point]| {
@@ -59,34 +96,35 @@ impl Line<'_> {
     /// heard or not.
     fn is_expected(&self, by: i64) -> bool {
         let seen = |points: &[Point]| points.first().is_some_and(|point| point.at <= by);
-        let mut points = self.points.iter();
-        points.any(|(points, expected)| *expected && seen(points))
+        let mut held = self.held.iter();
+        held.any(|held| held.expected && seen(held.points))
     }
 
     /// The least reading that certainly counts all through a span, and the
-    /// least and the greatest that may count somewhere in it.
-    fn within(&self, from: i64, to: i64) -> (Option<f64>, Option<(f64, f64)>) {
+    /// least and the greatest that may count somewhere in it. Spans come in
+    /// order.
+    fn within(&mut self, from: i64, to: i64) -> (Option<f64>, Option<(f64, f64)>) {
+        for held in &mut self.held {
+            let points = held.points;
+            held.reach.go(points, from - self.hold);
+            held.start.go(points, from);
+            held.end.go(points, to);
+        }
         let (mut low, mut may) = (None::<f64>, None::<(f64, f64)>);
-        for (points, expected) in &self.points {
-            let start = points.partition_point(|point| point.at <= from);
-            let end = points.partition_point(|point| point.at <= to);
-            let certain = points[..start]
-                .iter()
-                .rposition(|point| !point.value.is_nan());
-            let certain = certain
-                .filter(|place| (*expected && !self.lost) || self.stands(points[*place].at, to));
-            if let Some(place) = certain {
-                let least = points[place..end].iter().map(|point| point.value);
-                let least = least.fold(f64::INFINITY, f64::min);
+        for held in &self.held {
+            let end = held.end.place;
+            let before = held.points[..held.start.place].iter();
+            let certain = before
+                .enumerate()
+                .rfind(|(_, point)| !point.value.is_nan())
+                .filter(|(_, point)| (held.expected && !self.lost) || self.stands(point.at, to));
+            if let Some((least, _)) = certain.and_then(|(place, _)| held.extent.between(place, end))
+            {
                 low = Some(low.map_or(least, |low| low.min(least)));
             }
-            let reach = points.partition_point(|point| point.at <= from - self.hold);
-            let possible = points[reach..end].iter().map(|point| point.value);
-            may = possible.fold(may, |may, value| {
-                Some(may.map_or((value, value), |(least, most)| {
-                    (least.min(value), most.max(value))
-                }))
-            });
+            if let Some(of) = held.extent.between(held.reach.place, end) {
+                may = Some(may.map_or(of, |may| content::join(may, of)));
+            }
         }
         (low, may)
     }
@@ -118,6 +156,25 @@ impl Oracle<'_> {
         (bounds[0].high > 0.0).then_some(Reference(bounds))
     }
 
+    /// The bounds of the mean, the sum and the count, worked out once a poll.
+    fn bounds(&self, group: Group, times: (f64, f64), well: bool) -> [Bounds; 3] {
+        let group = match group {
+            Group::Workload(name) if self.built.pods.iter().all(|pod| pod.workload == name) => {
+                Group::Namespace
+            }
+            other => other,
+        };
+        let asked = (group, times, well);
+        let mut known = self.known.borrow_mut();
+        if let Some((_, bounds)) = known.iter().find(|(of, _)| *of == asked) {
+            return *bounds;
+        }
+        known.retain(|((_, of, _), _)| *of == times);
+        let bounds = self.work_out(asked);
+        known.push((asked, bounds));
+        bounds
+    }
+
     /// The bounds of the mean, the sum and the count. Every instant of the window
     /// lies in one of the spans looked at; a silent device counts with its last
     /// reading, one that is handed over or gone as long as it may.
@@ -125,17 +182,18 @@ impl Oracle<'_> {
     /// Of a group that is `well` every instant counts: sums and counts then lie
     /// between the means over the windows that it may be, on the grids that there
     /// may be.
-    fn bounds(&self, group: Group, (now, read): (f64, f64), well: bool) -> [Bounds; 3] {
-        let lines = self.lines_of(group, now, ms(read));
+    fn work_out(&self, (group, (now, read), well): Question) -> [Bounds; 3] {
+        let mut lines = self.lines_of(group, now, ms(read));
         let unseen = self.unseen(group, now, ms(read));
         let until = ms(now) + ms(self.world.slowest());
         let back = self.longest_window() + self.longest_hold() + self.longest_lag();
         let since = ms(now - back - 2.0 * self.world.slowest());
-        let over = |step: i64, length: i64| {
+        let mut over = |step: i64, length: i64| {
+            lines.iter_mut().for_each(Line::rewind);
             let first = since - (ZERO.millis() + since).rem_euclid(step);
             let starts = (0..).map(|place| first + place * step);
             let spans = starts.take_while(|from| *from < until);
-            let spans = spans.map(|from| tally(&lines, &unseen, (from, from + length)));
+            let spans = spans.map(|from| tally(&mut lines, &unseen, (from, from + length)));
             let mut spans: Vec<Tally> = spans.collect();
             let begin = spans.iter().position(|tally| tally.count.1 > 0.0);
             spans.drain(..begin.unwrap_or(spans.len()));
@@ -147,8 +205,10 @@ impl Oracle<'_> {
         for tally in &spans {
             bounds[0].take(tally.mean.0, tally.mean.1);
         }
-        if well {
-            for step in self.world.cadences().map(ms) {
+        if matches!(group, Group::Pod(_)) {
+            // Of pods the mean alone is asked for.
+        } else if well {
+            for step in self.world.cadences().map(ms).collect::<BTreeSet<i64>>() {
                 let instants = over(step, 0);
                 let means = |of: fn(&Tally) -> (f64, f64)| self.of_windows(&instants, step, of);
                 bounds[1].join(means(|tally| tally.sum));
@@ -168,12 +228,16 @@ impl Oracle<'_> {
         let late = count(self.longest_lag() + 2.0 * self.world.slowest());
         let lengths = count(self.shortest_window())..=count(self.longest_window());
         let mut bounds = Bounds::NOTHING;
+        let mut sums = vec![(0.0, 0.0)];
+        for (low, high) in instants.iter().map(of) {
+            let (lows, highs) = sums[sums.len() - 1];
+            sums.push((lows + low, highs + high));
+        }
         for end in instants.len().saturating_sub(late)..=instants.len() {
             for length in lengths.clone() {
-                let window = &instants[end.saturating_sub(length)..end];
-                let number = window.len().max(1) as f64;
-                let low: f64 = window.iter().map(|tally| of(tally).0).sum();
-                let high: f64 = window.iter().map(|tally| of(tally).1).sum();
+                let begin = end.saturating_sub(length);
+                let number = (end - begin).max(1) as f64;
+                let (low, high) = (sums[end].0 - sums[begin].0, sums[end].1 - sums[begin].1);
                 bounds.take(low / number, high / number);
             }
         }
@@ -208,9 +272,14 @@ impl Oracle<'_> {
                 .filter(|series| !series.arrived(read).is_empty())
                 .partition(|series| self.has(group, series.pod));
             let lives = |pod: usize| self.built.pods[pod].lives.contains(&now);
-            let points = ours
-                .iter()
-                .map(|series| (series.arrived(read), series.pod.is_some_and(lives)));
+            let held = ours.iter().map(|series| Held {
+                points: series.arrived(read),
+                extent: &series.extent,
+                expected: series.pod.is_some_and(lives),
+                reach: Cursor::default(),
+                start: Cursor::default(),
+                end: Cursor::default(),
+            });
             let targets = device
                 .targets
                 .iter()
@@ -221,7 +290,7 @@ impl Oracle<'_> {
                     lost: !device.lost.is_empty(),
                     scrape: ms(quickest),
                     hold: ms(self.longest_hold()),
-                    points: points.collect(),
+                    held: held.collect(),
                     elsewhere: others.iter().map(|series| series.arrived(read)).collect(),
                 });
             }
@@ -247,7 +316,7 @@ struct Tally {
     count: (f64, f64),
 }
 
-fn tally(lines: &[Line<'_>], unseen: &[(i64, f64)], (from, to): (i64, i64)) -> Tally {
+fn tally(lines: &mut [Line<'_>], unseen: &[(i64, f64)], (from, to): (i64, i64)) -> Tally {
     let mut mean = Bounds::NOTHING;
     let (mut sum, mut count) = ((0.0, 0.0), (0.0, 0.0));
     for line in lines {
