@@ -105,22 +105,23 @@ fn median(values: impl Iterator<Item = u16>) -> u16 {
     sorted.get(len / 2).copied().unwrap_or_default()
 }
 
-/// The interval of two scrapers that feed one series: neighbouring gaps whose
-/// sums are steady though they themselves are not.
+/// The interval of two scrapers that feed one series: most neighbouring gaps have
+/// one sum though they themselves differ. A scrape that is lost leaves one gap for
+/// two and so breaks two or three sums.
 fn two_scrapers(gaps: &[u16]) -> Option<u16> {
     if gaps.len() < 3 {
         return None;
     }
-    let sum_of = |pair: &[u16]| pair[0].saturating_add(pair[1]);
-    let sum = median(gaps.windows(2).map(sum_of));
+    let pairs = || gaps.windows(2).map(|pair| (pair[0], pair[1]));
+    let sum_of = |(one, other): (u16, u16)| one.saturating_add(other);
+    let sum = median(pairs().map(sum_of));
+    let steady = || pairs().filter(|pair| sum_of(*pair).abs_diff(sum) < sum / 10);
     // Even gaps have a steady sum too: then the lesser is about its half. One
     // that is short among even ones is a clock that was set.
-    let of_two = |pair: &&[u16]| {
-        let least = u32::from(pair[0].min(pair[1]));
-        sum_of(pair).abs_diff(sum) < sum / 10 && least * 100 < u32::from(sum) * 42
-    };
-    let steady = gaps.windows(2).filter(of_two).count();
-    (steady * 10 >= (gaps.len() - 1) * 8).then_some(sum)
+    let least = median(steady().map(|(one, other)| one.min(other)));
+    let uneven = u32::from(least) * 100 < u32::from(sum) * 45;
+    let most = steady().count() * 10 >= (gaps.len() - 1) * 6;
+    (uneven && most).then_some(sum)
 }
 
 /// The largest gap that has another like it.
@@ -180,9 +181,20 @@ mod tests {
 
     #[test]
     fn two_scrapers_of_one_series_are_told_by_the_sum_of_their_gaps() {
-        for (interval, second) in [(15.0, 2.0), (30.0, 3.0), (30.0, 10.0)] {
-            let both = every(interval, 15).flat_map(|at| [at, at + second]);
-            assert_eq!(scrape_secs(both), interval, "{second}");
+        for (interval, second) in [(15.0, 2.0), (30.0, 3.0), (30.0, 10.0), (10.0, 4.0)] {
+            let both = || every(interval, 15).flat_map(|at| [at, at + second]);
+            assert_eq!(scrape_secs(both()), interval, "{second}");
+            let some = both()
+                .enumerate()
+                .filter(|(place, _)| ![14, 23].contains(place));
+            assert_eq!(
+                scrape_secs(some.map(|(_, at)| at)),
+                interval,
+                "{second}, two lost"
+            );
+            let late = |(place, at)| at + 0.2 * f64::from(place % 3);
+            let uneven = (0..).zip(both()).map(late);
+            assert_eq!(scrape_secs(uneven), interval, "{second}, some late");
         }
     }
 

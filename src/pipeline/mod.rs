@@ -182,6 +182,10 @@ impl Pipeline {
         self.latest = now;
         self.began.get_or_insert(now);
         self.store.advance(now);
+        if self.store.series_len() == 0 {
+            // After an outage in which all was forgotten it is as after a start.
+            self.knows_history = false;
+        }
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.intake.take(batch, &mut self.store, now);
         self.reach.answered(batch.signal, now, of_all);
@@ -196,7 +200,7 @@ impl Pipeline {
 
     /// How far back a sample of series is to be asked for, so that the last
     /// gaps between scrapes are known of slow targets too, and whether readings
-    /// moved; once after the start.
+    /// moved; once after the start, or after everything was forgotten.
     pub fn history_wanted(&mut self) -> Option<Duration> {
         let slowest = self
             .store

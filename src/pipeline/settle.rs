@@ -7,7 +7,7 @@ use crate::core::aggregate::window_ms;
 use crate::core::duration::format_duration;
 use crate::core::policy::Policy;
 use crate::core::series::Scheme;
-use crate::core::targets::JobId;
+use crate::core::targets::{JobId, USUAL_MAX_MS};
 use crate::core::time::{Timestamp, millis};
 use crate::core::timing::{ASSUMED, Timing};
 
@@ -102,13 +102,18 @@ impl Pipeline {
         let targets = self.store.targets();
         let max_window_ms = millis(self.policy.max_window).max(1);
         let then = now.millis().div_euclid(max_window_ms) * max_window_ms;
-        let since = then - targets.longest_fresh_ms() - targets.longest_lag_ms();
+        let since = then - targets.longest_fresh_ms() - USUAL_MAX_MS;
         let heard = |since: i64, until: i64| {
             let between = [since, until].map(Timestamp::from_millis);
             self.store.devices_by_cadence(between[0], between[1])
         };
         let mut counts = heard(since, then);
         if counts.is_empty() {
+            // Nothing was heard then. What comes first after an outage must not
+            // decide for all.
+            if self.decided.is_some() {
+                return Some(self.store.step_ms());
+            }
             counts = heard(since, now.millis());
         }
         let commonest = *counts.values().max()? as f64;

@@ -48,6 +48,7 @@ impl Targets {
             let overdue_ms = now.millis() - read.millis() - timing.scrape_ms - poll_ms;
             heard[usize::from(target.source)].push(Reached {
                 newest,
+                distance_ms: target.distance.ms(),
                 fresh_ms: self.overrides.fresh_ms(timing),
                 scrape_ms: timing.scrape_ms,
                 news,
@@ -131,6 +132,8 @@ impl Targets {
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     newest: Timestamp,
+    /// How far it usually is behind the horizon.
+    distance_ms: i64,
     /// F.
     fresh_ms: i64,
     /// S.
@@ -147,9 +150,11 @@ impl Source {
             return;
         }
         let late_ms = self.lag.ms() + poll_ms;
-        // Who left must hold back nobody until values end: F less one scrape.
+        // Who left must hold back nobody until values end: F less one scrape. One
+        // that is always behind is heard all the same, or else replicas that have
+        // measured other lags would not count the same targets.
         let is_heard = |target: &&Reached| {
-            let within_ms = target.fresh_ms - target.scrape_ms + late_ms;
+            let within_ms = target.fresh_ms - target.scrape_ms + target.distance_ms + late_ms;
             now.millis() - target.newest.millis() <= within_ms
         };
         let mut reached: Vec<&Reached> = heard.iter().filter(is_heard).collect();

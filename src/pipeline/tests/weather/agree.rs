@@ -23,7 +23,7 @@ impl Oracle<'_> {
     /// and of four distances of their targets, and whom it need not wait for.
     pub(super) fn must_agree(&self, group: Group, now: f64, read: f64) -> bool {
         let unsteady = self.latest_clock() > 0.0
-            || self.learning_since() > self.world.restart
+            || self.world.has_outages()
             || self.built.targets.iter().any(is_odd);
         let begin = self.learning_since();
         if unsteady && now <= begin + LEARNING + self.world.lag_jitter() {

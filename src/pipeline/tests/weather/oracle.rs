@@ -220,7 +220,7 @@ impl<'a> Oracle<'a> {
         let targets: Vec<&Target> = targets.collect();
         let late = targets
             .iter()
-            .map(|target| self.allowance(target, now, Rigour::Promise));
+            .map(|target| self.least_lag(target.source, now));
         let late = late.fold(0.0, f64::max);
         let cadences = targets.iter().map(|target| target.scrape.max(target.renew));
         let own = self

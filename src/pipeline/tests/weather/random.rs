@@ -35,7 +35,13 @@ pub(super) fn world(seed: u64) -> World {
     }
     let targets = fleets.iter().map(|fleet| fleet.targets).sum();
     let items = 1 + dice.below(4);
-    let weather = (0..items).map(|_| weather(&mut dice, targets)).collect();
+    let mut weather: Vec<Weather> = (0..items).map(|_| weather(&mut dice, targets)).collect();
+    // Two jobs of one name would be one series twice.
+    let is_job = |weather: &Weather| matches!(weather, Weather::SecondJob { .. });
+    if let Some(first) = weather.iter().position(is_job) {
+        let mut place = 0..;
+        weather.retain(|weather| place.next() <= Some(first) || !is_job(weather));
+    }
     World {
         seed,
         secs: SECS,

@@ -205,6 +205,17 @@ impl World {
             .unwrap_or(0.5)
     }
 
+    /// Whether samples are read late at some time: what was measured then is a
+    /// habit for a while.
+    pub(super) fn has_outages(&self) -> bool {
+        let of = |weather: &Weather| match weather {
+            Weather::Lag { during, .. } => during.start > -FOREVER || during.end < FOREVER,
+            Weather::Stall { .. } | Weather::Down { .. } | Weather::Refused { .. } => true,
+            _ => false,
+        };
+        self.weather.iter().any(of)
+    }
+
     /// The longest that samples are ever held back.
     pub(super) fn longest_lag(&self) -> f64 {
         let of = |weather: &Weather| match weather {
