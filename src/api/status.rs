@@ -54,8 +54,6 @@ pub(crate) enum Failure {
     TooSlow,
     /// The client does not read the answers that it has.
     AnswersUnread,
-    /// Our own fault.
-    Internal,
     /// The security layers let nothing through.
     Denied(Box<Denied>),
 }
@@ -159,12 +157,6 @@ impl Failure {
                     retry_after: Some(1),
                     ..Details::default()
                 }),
-            ),
-            Self::Internal => (
-                500,
-                "InternalError",
-                "Internal error occurred: the request could not be answered".to_owned(),
-                None,
             ),
             Self::Provider(error, asked) => provider_row(error, &asked),
             Self::Denied(denied) => denied::row(&denied),

@@ -1,14 +1,14 @@
 //! Whether the user may (`protocol.md` §5).
 
+use std::fmt;
 use std::sync::Arc;
 
-use http::Request;
+use tokio::time::Instant;
 
-use super::audit::{AccessOf, Trail, trail};
+use super::authenticate::User;
 use super::counters::Counters;
-use super::denied::{Answer, Denied, Refusals};
+use super::denied::Denied;
 use super::identity::{Identity, MASTERS};
-use super::layer::{Inner, Step, pass};
 use super::memo::{Asker, Life, Memo, Rules, Unlearnt};
 use super::places::{Rank, Shares};
 use super::reviewer::{Access, AccessVerdict, Reviewer};
@@ -44,14 +44,18 @@ struct Question {
 }
 
 /// Lets through who may.
-pub(super) struct Authorize {
+pub struct Authorize {
     reviewer: Arc<dyn Reviewer>,
     memo: Memo<Question, AccessVerdict>,
     shares: Shares,
     user_reviews: usize,
     proxied_user_reviews: usize,
-    refusals: Refusals,
-    access_of: AccessOf,
+}
+
+impl fmt::Debug for Authorize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorize").finish_non_exhaustive()
+    }
 }
 
 impl Authorize {
@@ -59,8 +63,6 @@ impl Authorize {
         reviewer: Arc<dyn Reviewer>,
         settings: &Settings,
         counters: Arc<Counters>,
-        refusals: Refusals,
-        access_of: AccessOf,
     ) -> Self {
         let rules = Rules {
             bytes: CACHE_BYTES,
@@ -84,45 +86,58 @@ impl Authorize {
             shares: Shares::default(),
             user_reviews: settings.user_reviews,
             proxied_user_reviews: settings.proxied_user_reviews,
-            refusals,
-            access_of,
         }
     }
 
-    async fn review(&self, who: &Arc<Identity>, trail: &Trail) -> Result<AccessVerdict, Unlearnt> {
+    async fn review(
+        &self,
+        user: &User,
+        what: &Access,
+        until: Instant,
+    ) -> Result<AccessVerdict, Unlearnt> {
         let question = Question {
-            who: who.clone(),
-            what: trail.what().clone(),
+            who: Arc::clone(&user.identity),
+            what: what.clone(),
         };
         let worth_it = question.what.size() < MAX_REMEMBERED;
         if worth_it && let Some(verdict) = self.memo.remembered(&question).await {
             return Ok(verdict);
         }
-        let rank = trail.rank();
-        let asker = Asker {
-            rank,
-            until: trail.until(),
-        };
+        let rank = user.rank;
+        let asker = Asker { rank, until };
         let most = match rank {
             Rank::First => self.proxied_user_reviews,
             Rank::Common => self.user_reviews,
         };
-        let share = || self.shares.take((rank, &who.user), most);
+        let share = || self.shares.take((rank, &user.identity.user), most);
         let (reviewer, asked) = (self.reviewer.clone(), question.clone());
         let ask = async move { reviewer.access(&asked.who, &asked.what).await };
         let key = worth_it.then_some(question);
         self.memo.learn(key, asker, share, ask).await
     }
 
-    async fn check(&self, who: &Arc<Identity>, trail: &Trail) -> Result<(), Denied> {
-        let what = trail.what();
-        if who.is_in(MASTERS) || is_open(what) {
+    /// Whether the user may do this, as far as kube-apiserver says so by then.
+    ///
+    /// # Errors
+    /// When he may not, or that could not be found out.
+    pub async fn check(
+        &self,
+        user: Option<&User>,
+        what: &Access,
+        until: Instant,
+    ) -> Result<(), Denied> {
+        let Some(user) = user else {
+            return Err(Denied::Unauthenticated {
+                why: "nobody found out who asks".to_owned(),
+            });
+        };
+        if user.identity.is_in(MASTERS) || is_open(what) {
             return Ok(());
         }
-        match self.review(who, trail).await {
+        match self.review(user, what, until).await {
             Ok(AccessVerdict::Allowed) => Ok(()),
             Ok(AccessVerdict::Refused(reason)) => Err(Denied::Forbidden {
-                user: who.user.clone(),
+                user: user.identity.user.clone(),
                 what: Box::new(what.clone()),
                 reason,
             }),
@@ -130,22 +145,6 @@ impl Authorize {
             Err(Unlearnt::Failed(error)) => Err(Denied::ReviewFailed {
                 why: format!("access could not be reviewed: {error}"),
             }),
-        }
-    }
-}
-
-impl Step for Authorize {
-    async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
-        let trail = trail(&request, self.access_of);
-        let checked = match trail.who() {
-            Some(who) => self.check(who, &trail).await,
-            None => Err(Denied::Unauthenticated {
-                why: "nobody found out who asks".to_owned(),
-            }),
-        };
-        match checked {
-            Ok(()) => pass(inner, request).await,
-            Err(denied) => self.refusals.answer(denied, &trail),
         }
     }
 }

@@ -39,7 +39,8 @@ impl Counters {
             .map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    pub(super) fn refused(&self, verdict: Verdict) {
+    /// A request ended so.
+    pub fn refused(&self, verdict: Verdict) {
         if let Some(count) = self.refused.get(verdict as usize) {
             add(count);
         }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use tokio::time::Instant;
+
 use super::rate::Rate;
+use super::reviewer::Access;
 
 /// Limits and times. The defaults are those of `protocol.md` §4.4, §5.3, §7.3
 /// and §7.4.
@@ -103,5 +107,33 @@ impl Default for Settings {
             },
             audit_every: Duration::from_secs(10),
         }
+    }
+}
+
+impl Settings {
+    /// How long a request may take.
+    #[must_use]
+    pub fn time_limit(&self, access: &Access) -> Duration {
+        match access {
+            Access::Resource { .. } => self.values_time,
+            Access::NonResource { .. } => self.other_time,
+        }
+    }
+
+    /// Until when reviews must have ended: who waits for one in vain has time
+    /// left to be told so.
+    #[must_use]
+    pub fn review_until(&self, access: &Access, began: Instant) -> Instant {
+        began + self.time_limit(access) * 9 / 10
+    }
+
+    /// Whether a head is within the limits; its bytes are counted as in RFC 9113
+    /// §6.5.2.
+    #[must_use]
+    pub fn head_fits(&self, headers: &HeaderMap) -> bool {
+        let bytes = headers.iter().fold(0, |sum, (name, value)| {
+            sum + name.as_str().len() + value.len() + 32
+        });
+        headers.len() <= self.header_lines && bytes <= self.header_bytes
     }
 }

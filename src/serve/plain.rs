@@ -1,19 +1,18 @@
 //! A second port without TLS, for operators: health and metrics only.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::request::Parts;
-use http::{Request, Response};
-use http_body_util::Full;
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tower::ServiceExt as _;
+
+use super::listener::Serve;
 
 /// A probe and a few scrapers.
 const CONNECTIONS: usize = 64;
@@ -26,11 +25,7 @@ const WHOLE: Duration = Duration::from_secs(300);
 const REST: Duration = Duration::from_millis(100);
 
 /// Serves until told to stop.
-pub async fn run(
-    tcp: TcpListener,
-    answer: impl Fn(&Parts) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
-    mut stop: watch::Receiver<bool>,
-) {
+pub async fn run(tcp: TcpListener, service: impl Serve, mut stop: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let accepted = tokio::select! {
@@ -45,12 +40,11 @@ pub async fn run(
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
             continue;
         };
-        let answer = answer.clone();
+        let service = service.clone();
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let respond = service_fn(move |request: Request<Incoming>| {
-                let response = answer(&request.into_parts().0);
-                async move { Ok::<_, Infallible>(response) }
+                service.clone().oneshot(request.map(|_| ()))
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())

@@ -5,7 +5,6 @@
 
 pub mod endpoints;
 pub mod health;
-pub mod layer;
 pub mod metrics;
 
 use std::io::IsTerminal;

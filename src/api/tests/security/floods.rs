@@ -1,14 +1,12 @@
 //! What somebody who asks for too much costs others.
 
+use axum::body::Body;
 use futures_util::future::join_all;
-use http::Response;
-use http_body_util::Full;
 use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
 use super::*;
 use crate::security::denied::Verdict;
-use crate::security::layer::Inner;
 use crate::testing::fake_reviewer::Mood;
 use crate::testing::log::logging;
 
@@ -31,24 +29,21 @@ fn patient() -> Settings {
 
 /// The layers without a network: everybody is anonymous and nobody may. Their
 /// clock is tokio's, which a test stops.
-fn layers(reviewer: &Arc<FakeReviewer>) -> impl Inner {
-    let guard = Guard {
-        trust: Arc::new(TrustStore::new(false)),
-        reviewer: reviewer.clone(),
-        access_of: api::access,
-        refuse: api::denied,
-        clock: Arc::new(SystemTime::now),
-        settings: Settings::default(),
-        counters: Arc::new(Counters::default()),
-    };
-    guard.around(tower::service_fn(async |_: Request<()>| {
-        Ok(Response::new(Full::default()))
-    }))
+fn layers(reviewer: &Arc<FakeReviewer>) -> Router {
+    let api = super::super::api(&Arc::new(Fixture::new()));
+    let security = Security::new(
+        Arc::new(TrustStore::new(false)),
+        reviewer.clone(),
+        Arc::new(SystemTime::now),
+        Settings::default(),
+        api.counters(),
+    );
+    router::secured(router::routes(&api), &api, Arc::new(security))
 }
 
-async fn code(service: &impl Inner, path: &str) -> u16 {
-    let request = Request::get(path).body(()).unwrap();
-    let answer = service.clone().oneshot(request).await;
+async fn code(router: &Router, path: &str) -> u16 {
+    let request = http::Request::get(path).body(Body::empty()).unwrap();
+    let answer = router.clone().oneshot(request).await;
     answer
         .unwrap_or_else(|never| match never {})
         .status()

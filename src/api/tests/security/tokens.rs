@@ -199,9 +199,9 @@ async fn the_audit_has_one_line_for_each_refusal_and_none_for_an_answer() {
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
     assert_eq!(log.text(), "");
     let hostile = "eve\u{1b}[31m\u{202e} code=200".replace('\u{1b}', "\u{9b}");
-    scene.reviewer.rule(|_, _| {
-        crate::security::reviewer::AccessVerdict::Refused("no\nsuch right".to_owned())
-    });
+    scene
+        .reviewer
+        .rule(|_, _| AccessVerdict::Refused("no\nsuch right".to_owned()));
     let target = format!("{VALUES}?labelSelector=private");
     refused(&scene.by_user(&hostile, &target).await, 403);
     let text = log.text();

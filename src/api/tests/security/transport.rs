@@ -1,6 +1,8 @@
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
+use axum::body::Body;
+
 use super::*;
 
 #[tokio::test]
@@ -135,15 +137,15 @@ async fn only_a_front_proxys_connection_is_told_to_be_trusted() {
         Peer::new(([127, 0, 0, 1], 1).into(), &chain)
     };
     let bob = scene.clients.client("bob", None, validity()).unwrap();
-    let guarded = scene.guard().around(super::super::api(&scene.fixture));
+    let router = scene.router();
     for (peer, code, trusted) in [
         (peer(&[&scene.proxy()]), 200, true),
         (peer(&[&bob]), 200, false),
         (peer(&[]), 403, false),
     ] {
-        let request = Request::get(VALUES).header("X-Remote-User", "bob");
-        let request = request.extension(peer).body(()).unwrap();
-        let answer = guarded.clone().oneshot(request).await.unwrap();
+        let request = http::Request::get(VALUES).header("X-Remote-User", "bob");
+        let request = request.extension(peer).body(Body::empty()).unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
         assert_eq!(answer.status(), code);
         let mark = answer.extensions().get::<crate::security::peer::Trusted>();
         assert_eq!(mark.is_some(), trusted, "{code}");
