@@ -162,7 +162,7 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     response
 }
 
-/// The headers every answer has (`protocol.md` §7.1).
+/// The headers every answer has (docs/protocol.md, "Headers of every answer").
 pub(crate) fn finish(response: &mut Response<Full<Bytes>>, request: &HeaderMap) {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

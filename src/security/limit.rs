@@ -1,4 +1,4 @@
-//! Limits on one request and on all at a time (`protocol.md` §7.3, §7.4).
+//! Limits on one request and on all at a time (docs/security.md, "Limits").
 //! A body's size is the listener's business: no request here has one.
 
 use std::sync::Arc;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::rate::Rate;
 
-/// Limits and times. The defaults are those of `protocol.md` §4.4, §5.3, §7.3
-/// and §7.4.
+/// Limits and times (docs/security.md, "Limits").
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whom a token must be meant for; none: the API server itself.
