@@ -22,7 +22,7 @@ const LIBRARIES: [&str; 7] = [
     "librt.so.1",
 ];
 
-/// `design.md` §8.
+/// docs/architecture.md, "Budgets".
 const MOST_MIB: f64 = 20.0;
 
 /// The image's user.

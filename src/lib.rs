@@ -26,6 +26,8 @@
 pub mod api;
 pub mod app;
 pub mod certificates;
+#[cfg(test)]
+mod citations;
 pub mod cli;
 pub mod cluster;
 pub mod config;

@@ -115,7 +115,7 @@ fn bundle(spec: &Value) -> String {
     String::from_utf8(bytes.0).unwrap()
 }
 
-/// `protocol.md` §1.2, by their numbers there.
+/// docs/protocol.md, "Paths", by their names there.
 fn s109_every_form_of_path_is_answered(lab: &Lab) {
     for version in ["v1beta1", "v1beta2"] {
         let api = format!("/apis/custom.metrics.k8s.io/{version}");

@@ -19,7 +19,7 @@ use crate::live::scene::scrapes;
 use crate::program::{Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
-/// `design.md` §8, at 1,000 GPUs and 2,000 pods.
+/// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
 const BUDGET_MIB: u64 = 64;
 
 /// Requests to kube-apiserver at a time.

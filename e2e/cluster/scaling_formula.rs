@@ -1,6 +1,7 @@
 //! What the autoscaler makes of our numbers: the arithmetic of
 //! `pkg/controller/podautoscaler/replica_calculator.go` in
-//! kubernetes/kubernetes, in thousandths, and the rows of `dcgm.md` §4.6.
+//! kubernetes/kubernetes, in thousandths, and the rows of docs/numbers.md, "What
+//! an autoscaler makes of it".
 
 /// A ratio this near to 1 changes nothing.
 const TOLERANCE: f64 = 0.1;

@@ -1,6 +1,6 @@
-//! The rows of `dcgm.md` §4.6, decided by a real autoscaler: ten replicas, two
-//! of them busy, eight idle, target 50. What it must decide is computed by
-//! [`super::scaling_formula`].
+//! The rows of docs/numbers.md, "What an autoscaler makes of it", decided by a
+//! real autoscaler: ten replicas, two of them busy, eight idle, target 50. What it
+//! must decide is computed by [`super::scaling_formula`].
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! Aggregated discovery: all groups, versions and resources in one document
-//! (`protocol.md` §2.4; api `apidiscovery/v2/types.go`).
+//! (docs/protocol.md, "Aggregated discovery"; api `apidiscovery/v2/types.go`).
 //!
 //! Both versions have one shape. kube-apiserver reads a missing response kind
 //! as a nil pointer in some releases, so that it is always there.

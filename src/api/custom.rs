@@ -9,7 +9,7 @@ use super::path::{CustomTarget, Group, Object};
 use super::status::{Asked, Failure};
 use super::{Document, Inner};
 
-/// Answers C1, C2 and C3 (`protocol.md` §1.2).
+/// Answers C1, C2 and C3 (docs/protocol.md, "Paths").
 pub(crate) fn answer(
     inner: &Inner,
     target: &CustomTarget,

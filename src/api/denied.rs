@@ -1,4 +1,4 @@
-//! What a client is told that was not let through (`protocol.md` §6).
+//! What a client is told that was not let through (docs/protocol.md, "Status").
 
 use crate::security::denied::Denied;
 use crate::security::reviewer::Access;

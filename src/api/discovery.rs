@@ -1,4 +1,5 @@
-//! Legacy discovery: groups, versions, resources (`protocol.md` §1.6).
+//! Legacy discovery: groups, versions, resources (docs/protocol.md, "Discovery
+//! documents").
 //!
 //! Made from what is configured, never from what the metrics backend knows at
 //! the moment: discovery must not fail when a backend does.

@@ -1,6 +1,7 @@
 //! Documents of a configuration, made once for it: discovery, and those that
 //! clients keep and that are handed out by their tags, aggregated discovery and
-//! OpenAPI (`protocol.md` §1.6, §2.4, §2.6).
+//! OpenAPI (docs/protocol.md, "Discovery documents", "Aggregated discovery",
+//! "OpenAPI").
 //!
 //! They are made from what is configured, so that they are the same on all
 //! replicas and stand while the metrics backend is down.

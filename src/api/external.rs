@@ -9,8 +9,8 @@ use super::path::{Group, Version};
 use super::status::{Asked, Failure};
 use super::{Document, Inner};
 
-/// Answers E1 (`protocol.md` §1.2). The metric comes in lower case from the
-/// autoscaler; the provider knows how it is spelled.
+/// Answers E1 (docs/protocol.md, "Paths"). The metric comes in lower case from
+/// the autoscaler; the provider knows how it is spelled.
 pub(crate) fn answer(
     inner: &Inner,
     namespace: &str,

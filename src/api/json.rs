@@ -1,5 +1,5 @@
 //! JSON: value lists written directly, other documents through serde
-//! (`protocol.md` §1.7).
+//! (docs/protocol.md, "Value lists").
 //!
 //! A list of a thousand pods is answered every few seconds to every
 //! autoscaler; writing it must cost less than encrypting it. So the pieces that

@@ -1,5 +1,5 @@
 //! The lane for answers that take work: beside the threads that serve
-//! connections, few at a time, with a short queue (`protocol.md` §7.4).
+//! connections, few at a time, with a short queue (docs/security.md, "Limits").
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

@@ -72,8 +72,9 @@ pub(crate) enum Encoder<'q> {
 }
 
 /// Writes a list and judges each value once more: what is no number or went
-/// stale is left out, whatever the provider thought of it (`protocol.md` §1.9,
-/// §8.2: never a zero in place of "not known").
+/// stale is left out, whatever the provider thought of it: never a zero in
+/// place of "not known" (docs/protocol.md, "Quantities", "What the autoscaler
+/// does").
 pub(crate) struct List<'q> {
     encoder: Encoder<'q>,
     now: Timestamp,

@@ -1,5 +1,5 @@
-//! Content negotiation (`protocol.md` §2.1, §2.7; apiserver
-//! `pkg/endpoints/handlers/negotiation/negotiate.go`).
+//! Content negotiation (docs/protocol.md, "Content negotiation", "Compression";
+//! apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
@@ -32,7 +32,7 @@ impl Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAcceptable;
 
-/// A version of aggregated discovery (`protocol.md` §2.4).
+/// A version of aggregated discovery (docs/protocol.md, "Aggregated discovery").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregated {
     /// Asked by kube-apiserver since 1.30.

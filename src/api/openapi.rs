@@ -1,4 +1,4 @@
-//! OpenAPI: what our paths and lists look like (`protocol.md` §2.6).
+//! OpenAPI: what our paths and lists look like (docs/protocol.md, "OpenAPI").
 //!
 //! kube-apiserver merges the v2 document into its own and passes the v3
 //! documents on; `kubectl explain` reads them. The types of apimachinery that

@@ -1,5 +1,5 @@
-//! Query parameters (`protocol.md` §1.4). The first value of a name wins;
-//! unknown names are ignored.
+//! Query parameters (docs/protocol.md, "Query parameters"). The first value of a
+//! name wins; unknown names are ignored.
 
 use crate::core::selector::Selector;
 

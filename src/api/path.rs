@@ -1,4 +1,5 @@
-//! The one reader of request paths (`protocol.md` §1.2, §1.3).
+//! The one reader of request paths (docs/protocol.md, "Paths", "Reading a
+//! path").
 //!
 //! Authorization and dispatch must never disagree about what a path means, so
 //! both take the [`Target`] made here and nobody else looks at the path.
@@ -147,7 +148,8 @@ pub enum Object {
     },
 }
 
-/// What a `SubjectAccessReview` must ask (`protocol.md` §5.2).
+/// What a `SubjectAccessReview` must ask (docs/protocol.md, "What a review
+/// asks").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attributes<'t> {
     /// `resourceAttributes`.

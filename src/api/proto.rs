@@ -1,5 +1,5 @@
 //! Protobuf: the envelope, and value lists written directly
-//! (`protocol.md` §2.3).
+//! (docs/protocol.md, "Protobuf").
 //!
 //! The autoscaler asks for protobuf, so this is as hot as [`super::json`]: a
 //! list is written front to back, item by item, from pieces that do not change

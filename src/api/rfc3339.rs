@@ -1,5 +1,5 @@
 //! Timestamps as `metav1.Time` prints them: UTC, whole seconds
-//! (`protocol.md` §1.8).
+//! (docs/protocol.md, "Timestamps").
 
 use jiff::civil::Date;
 

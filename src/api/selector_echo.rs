@@ -1,5 +1,5 @@
 //! A selector as the `LabelSelector` object that answers echo
-//! (`protocol.md` §1.7).
+//! (docs/protocol.md, "Value lists").
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The one table from what went wrong to what the client is told
-//! (`protocol.md` §6).
+//! (docs/protocol.md, "Status").
 //!
 //! A `Status` message is passed verbatim into the events of an autoscaler, so
 //! it is one short line, without times or counts, that says what to do.

@@ -39,7 +39,7 @@ const POLL_MAX_LARGE: Duration = Duration::from_secs(15);
 const POLL_MIN: Duration = Duration::from_secs(1);
 
 /// A fleet of this many series costs Prometheus some ten milliseconds a query
-/// (`dcgm.md` §5.2): up to here the poll follows the scrape interval.
+/// (docs/stores.md, "Answers"): up to here the poll follows the scrape interval.
 const SMALL_FLEET_SERIES: usize = 10_000;
 
 /// No round takes longer: every query has a time limit. A loop that does not

@@ -1,6 +1,6 @@
-//! How the server stops (`protocol.md` §7.7, §11.15): not ready at once, serving
-//! on while the cluster takes notice, then no new connection and a short time
-//! for requests under way.
+//! How the server stops (docs/protocol.md, "Stopping"): not ready at once,
+//! serving on while the cluster takes notice, then no new connection and a
+//! short time for requests under way.
 //!
 //! kube-apiserver keeps one connection for all users and leaves it only when it
 //! is told to, so that connections are told early in the delay, while new ones

@@ -97,7 +97,7 @@ fn signal(
     for (key, text) in std::iter::once((key("field"), &metric.field))
         .chain(metric.aliases.iter().map(|text| (key("aliases"), text)))
     {
-        // UTF-8 names reach us from OpenTelemetry, with dots (`dcgm.md` §5.3).
+        // UTF-8 names reach us from OpenTelemetry, with dots.
         if text.value.is_empty() || text.value.chars().any(|c| c.is_control() || c == ' ') {
             let message = format!(
                 "{:?} is no series name: write one such as DCGM_FI_DEV_GPU_TEMP",

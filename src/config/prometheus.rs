@@ -34,7 +34,7 @@ pub struct PrometheusSettings {
     /// The largest answer taken, after decompression.
     pub max_body_bytes: usize,
     /// Labels every series must have with exactly this value: in stores that
-    /// hold several clusters, this one's (`dcgm.md` §2.3).
+    /// hold several clusters, this one's (docs/stores.md, "What to set").
     pub matchers: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ impl PrometheusSettings {
     /// comes too late to be of use.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
     /// `prometheus.maxBodyBytes`: 100,000 GPUs × 2 minutes are 76 MB
-    /// (`dcgm.md` §5.2).
+    /// (docs/stores.md, "Answers").
     pub const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
 
     /// The default settings for an address; credentials in it (`user:pass@`)

@@ -88,7 +88,7 @@ pub struct Pod {
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
     /// `status.startTime`: samples before it belong to a predecessor of the
-    /// same name (`dcgm.md` §3.5 row D).
+    /// same name (docs/numbers.md, "Small cases", case D).
     pub started: Option<Timestamp>,
     /// When its containers came to run; `None` while none does. From then on
     /// (and a little) readings of its GPUs are expected.

@@ -1,9 +1,10 @@
 //! The number of the original exporter: mean of the non-zero memory copy
 //! utilisations of the whole cluster, at every multiple of five seconds.
 //!
-//! `dcgm.md` §4.1: no deduplication, no owners, 0 when none is active. Kept as
-//! a running sum and count per instant, in millionths so that the result does
-//! not depend on the order in which samples arrive.
+//! No deduplication, no owners, 0 when none is active (docs/numbers.md, "The
+//! original's number"). Kept as a running sum and count per instant, in
+//! millionths so that the result does not depend on the order in which samples
+//! arrive.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

@@ -1,6 +1,6 @@
 //! How readings become values: formulas, predicates, reducers.
 //!
-//! Names and definitions: `dcgm.md` §4.3 and §4.5.
+//! Names and definitions: docs/numbers.md, "Formulas".
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ pub enum Measure {
     ActiveCount,
     /// How many held devices answer and are not active.
     IdleCount,
-    /// The original exporter's number (`dcgm.md` §4.1).
+    /// The original exporter's number (docs/numbers.md, "The original's number").
     OriginalAverage,
 }
 

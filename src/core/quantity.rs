@@ -1,7 +1,7 @@
 //! Kubernetes quantities: the exact text a value has on the wire.
 //!
-//! Values are served as whole thousandths, the resolution the autoscaler
-//! works in (apimachinery `pkg/api/resource`, `protocol.md` §1.9).
+//! Values are served as whole thousandths, the resolution the autoscaler works
+//! in (apimachinery `pkg/api/resource`; docs/protocol.md, "Quantities").
 
 /// Above this magnitude the thousandths no longer fit the autoscaler's 64-bit
 /// arithmetic, which wraps silently; such a value is dropped, never clamped.

@@ -41,7 +41,8 @@ impl Device {
     }
 }
 
-/// How the owner was read from the labels (`dcgm.md` §2.6, its four steps).
+/// How the owner was read from the labels (docs/numbers.md, "Readings and whose
+/// they are").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
     /// `exported_pod`: `honor_labels: false`, the default.
@@ -82,7 +83,8 @@ pub struct Owner {
 /// A name that a series gives for the node its device sits on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeName {
-    /// How good the label is that gives it; 0 is the best (`dcgm.md` §2.6).
+    /// How good the label is that gives it; 0 is the best (docs/numbers.md,
+    /// "Readings and whose they are").
     pub rank: u8,
     /// The name.
     pub name: Arc<str>,

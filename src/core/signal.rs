@@ -35,7 +35,8 @@ impl SignalId {
 }
 
 /// What a raw value of a signal may be; anything else is no sample
-/// (`dcgm.md` §0 rule 4: validity is a range test, never an equality).
+/// (docs/numbers.md, "Readings and whose they are"): validity is a range test,
+/// never an equality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
     /// Valid iff 0 ≤ v ≤ 100. A job that rescaled it to 0–1 is detected.

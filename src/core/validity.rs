@@ -1,10 +1,10 @@
 //! Which raw values are readings. A range test, never an equality: sentinels
-//! lose digits on their way through Prometheus (`dcgm.md` §3.3).
+//! lose digits on their way through Prometheus (docs/exporter.md, "Sentinels").
 
 use super::signal::Unit;
 
 /// Ratios a little over one are measurement noise; more is nonsense
-/// (`dcgm.md` §0 rule 4, §1.6).
+/// (docs/exporter.md, "MIG").
 const RATIO_MAX: f64 = 1.2;
 
 /// The smallest sentinel: DCGM's blank 32-bit integer, 2^31 − 16.
@@ -38,7 +38,7 @@ fn ratio(raw: f64) -> Option<f64> {
 
 /// Whether a job sends its percent fields as 0–1: judged over the job, never
 /// by a single value, because a genuine 1 % looks like a full 1
-/// (`dcgm.md` §2.5).
+/// (docs/numbers.md, "Readings and whose they are").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PercentEvidence {
     fraction: bool,

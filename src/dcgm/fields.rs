@@ -1,5 +1,6 @@
 //! The signals that are polled by default and every name they have on the
-//! wire. A table, because NVIDIA renames fields (`dcgm.md` §1.3).
+//! wire. A table, because NVIDIA renames fields
+//! (docs/exporter.md, "Fields").
 
 use crate::core::signal::{SignalId, SignalSpec, Unit};
 
@@ -7,7 +8,8 @@ use crate::core::signal::{SignalId, SignalSpec, Unit};
 type Row = (SignalId, &'static str, Unit, &'static [&'static str]);
 
 /// Wire names: dcgm-exporter ≥ 2.0, the names of DCGM 4.6, and the bash
-/// exporter's (`dcgm.md` §1.1, §1.3). `…_RATIO` of field 203 is still 0–100.
+/// exporter's (docs/exporter.md, "Generations", "Fields"). `…_RATIO` of field
+/// 203 is still 0–100.
 const TABLE: [Row; 8] = [
     (
         SignalId::MEM_COPY_UTIL,

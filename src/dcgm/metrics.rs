@@ -1,4 +1,5 @@
-//! The metrics that are served without configuration (`design.md` §4).
+//! The metrics that are served without configuration
+//! (README.md, "What is served").
 
 use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 
@@ -6,7 +7,7 @@ use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 pub const MEMORY_UTILIZATION: &str = "gpu_memory_utilization";
 
 /// The name the original exporter gave its number. The name says GPU, the
-/// content is memory (`dcgm.md` §4.1).
+/// content is memory (docs/numbers.md, "The original's number").
 pub const ORIGINAL_AVERAGE: &str = "avg_GPU_utilization";
 
 const fn devices(value: DeviceValue, reducer: Reducer, over: Over) -> Measure {

@@ -2,22 +2,24 @@
 //! and its owner, and how the owner is read from them.
 //!
 //! Decided per series, never per cluster: one Prometheus can hold all schemes
-//! at once (`dcgm.md` §0 rule 2, §2.6).
+//! at once (docs/numbers.md, "Readings and whose they are").
 
 use std::sync::Arc;
 
 use crate::core::labels::Labels;
 use crate::core::series::{Device, NodeName, Owner, Scheme};
 
-/// Spellings of the GPU's UUID (`dcgm.md` §1.2), compared without case.
+/// Spellings of the GPU's UUID (docs/exporter.md, "Labels"), compared without
+/// case.
 const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
 
 /// Spellings of the MIG GPU-instance id and profile.
 const INSTANCE: &str = "GPU_I_ID";
 const PROFILE: &str = "GPU_I_PROFILE";
 
-/// Labels that may name the node, best first (`dcgm.md` §2.6). The host part
-/// of `instance` comes last: managed collection puts the node's name there.
+/// Labels that may name the node, best first (docs/numbers.md, "Readings and
+/// whose they are"). The host part of `instance` comes last: managed collection
+/// puts the node's name there.
 const NODE: [&str; 8] = [
     "Hostname",
     "exported_hostname",
@@ -30,7 +32,7 @@ const NODE: [&str; 8] = [
 ];
 
 /// Labels that prove by themselves that a pod holds the device: a sharing
-/// replica, or a resource claim (`dcgm.md` §1.2).
+/// replica, or a resource claim (docs/exporter.md, "Labels").
 const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
 
 /// The UID of the pod, which the exporter writes beside the pod's name. It proves
@@ -90,7 +92,7 @@ pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// Reads the owner (`dcgm.md` §2.6, steps 1 to 5).
+/// Reads the owner (docs/numbers.md, "Readings and whose they are").
 #[must_use]
 pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
     let get = |name| value(labels, name);

@@ -60,7 +60,8 @@ pub struct CustomQuery<'a> {
     pub objects: Objects<'a>,
     /// The metric, exact spelling.
     pub metric: &'a str,
-    /// Selects series (and carries the reserved keys of `design.md` §4.2).
+    /// Selects series (and carries the keys of docs/numbers.md, "Reserved
+    /// keys").
     pub metric_selector: &'a Selector,
     /// The time of the request: values that went stale since they were
     /// computed are left out.

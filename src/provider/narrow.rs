@@ -11,13 +11,13 @@ use crate::core::policy::{Formula, Measure};
 use crate::core::selector::{MAX_NAME, Operator, Requirement, Selector};
 use crate::core::snapshot::takes_formula;
 
-/// Keys that are settings, not labels (`design.md` §4.2).
+/// Keys that are settings, not labels (docs/numbers.md, "Reserved keys").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
 const MODEL: &str = "model";
 const CONTAINER: &str = "container";
 
-/// Labels that hold the GPU's model (`dcgm.md` §1.2).
+/// Labels that hold the GPU's model (docs/exporter.md, "Labels").
 const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
 
 /// A metric selector, understood.

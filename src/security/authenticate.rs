@@ -1,5 +1,6 @@
-//! Who asks (`protocol.md` §4): a front proxy's headers, a client's
-//! certificate, a bearer token, in this order; the first that is good counts.
+//! Who asks (docs/protocol.md, "Authentication"): a front proxy's headers, a
+//! client's certificate, a bearer token, in this order; the first that is good
+//! counts.
 //!
 //! Credentials of which none is good are refused, also where nobody needs any;
 //! who shows none is anonymous.

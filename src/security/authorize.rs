@@ -1,4 +1,4 @@
-//! Whether the user may (`protocol.md` §5).
+//! Whether the user may (docs/protocol.md, "Authorization").
 
 use std::fmt;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub enum TokenVerdict {
 }
 
 /// What is to be done, in the terms of a SubjectAccessReview
-/// (`authorization.k8s.io/v1`, `protocol.md` §5.2).
+/// (`authorization.k8s.io/v1`; docs/protocol.md, "What a review asks").
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Something under `/apis/GROUP/VERSION/…`.
@@ -86,7 +86,8 @@ pub enum AccessVerdict {
     /// Allowed.
     Allowed,
     /// Not allowed: denied, also where it is said to be allowed as well, or
-    /// nobody had an opinion (`protocol.md` §5.2); kube-apiserver's reason.
+    /// nobody had an opinion (docs/protocol.md, "What a review asks");
+    /// kube-apiserver's reason.
     Refused(String),
 }
 

@@ -8,8 +8,7 @@ use tokio::time::Instant;
 use super::rate::Rate;
 use super::reviewer::Access;
 
-/// Limits and times. The defaults are those of `protocol.md` §4.4, §5.3, §7.3
-/// and §7.4.
+/// Limits and times (docs/security.md, "Limits").
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whom a token must be meant for; none: the API server itself.

@@ -1,5 +1,5 @@
 //! Whose name a line carries: the exporter's view of the kubelet, with its
-//! errors (`dcgm.md` §1.5).
+//! errors (docs/exporter.md, "How a GPU gets its pod").
 
 use super::exporter::{Exporter, Profile};
 use super::fleet::Fleet;

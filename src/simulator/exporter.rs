@@ -1,5 +1,5 @@
 //! Layer 5: exporter generations and the labels that each prints
-//! (`dcgm.md` §1.1, §1.2, §1.4).
+//! (docs/exporter.md, "Generations", "Labels", "Lines").
 
 use std::borrow::Cow;
 
@@ -71,7 +71,7 @@ impl Profile {
     }
 
     /// Whether it collects on a timer of its own and serves cached text, so
-    /// that a reading may be 2 × I old when scraped (`dcgm.md` §1.7).
+    /// that a reading may be 2 × I old when scraped (docs/exporter.md, "Lines").
     #[must_use]
     pub const fn has_pipeline(self) -> bool {
         matches!(self, Self::V2_1 | Self::V3_1 | Self::V3_3)

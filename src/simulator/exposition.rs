@@ -1,4 +1,4 @@
-//! The text of `/metrics` (`dcgm.md` §1.4, §1.7).
+//! The text of `/metrics` (docs/exporter.md, "Lines").
 
 use std::fmt::Write as _;
 

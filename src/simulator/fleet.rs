@@ -1,4 +1,4 @@
-//! Layer 1: nodes, cards, MIG instances (`dcgm.md` §8.1).
+//! Layer 1: nodes, cards, MIG instances.
 
 use super::exporter::{Exporter, Profile};
 use super::orchestrator::Orchestrator;
@@ -64,7 +64,7 @@ impl Model {
     }
 
     /// The span that NVML's utilisation covers, 1/6 s … 1 s by product
-    /// (`dcgm.md` §3.1), milliseconds.
+    /// (docs/exporter.md, "Values"), milliseconds.
     pub(super) const fn sample_window(self) -> i64 {
         match self {
             Self::H100 | Self::A100 => 167,

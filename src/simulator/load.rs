@@ -1,5 +1,5 @@
 //! Layer 3: the true busy fraction of a device's memory, by class of load
-//! (`dcgm.md` §8.2).
+//! (docs/exporter.md, "Scenarios").
 //!
 //! The signal is constant over each [`RESOLUTION`], so its mean over any span
 //! is a finite sum and no approximation.
@@ -24,7 +24,7 @@ pub enum LoadClass {
     Constant(f64),
 }
 
-/// Deviation between readings, percent points (`dcgm.md` §8.2).
+/// Deviation between readings, percent points (docs/exporter.md, "Scenarios").
 const SIGMA: f64 = 8.0;
 
 /// What one pod does on one device.

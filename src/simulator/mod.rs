@@ -1,5 +1,5 @@
 //! A deterministic DCGM fleet: what exporters, an API server and a Prometheus
-//! would say of GPUs whose truth is known (`dcgm.md` §8).
+//! would say of GPUs whose truth is known (docs/architecture.md, "Simulator").
 //!
 //! ```text
 //!  Scenario { seed, nodes, … }

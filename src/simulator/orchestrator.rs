@@ -1,5 +1,5 @@
 //! Layer 2: pods, their owners, and which device each holds from when until
-//! when (`dcgm.md` §8.1).
+//! when.
 //!
 //! The whole timeline is laid out once; afterwards every question is a look
 //! into sorted tables.
@@ -192,8 +192,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A time-sliced card: the first pod holds its first and last replica,
-    /// each other pod one (`dcgm.md` §1.4 h); one replica may stay free.
+    /// A time-sliced card: the first pod holds its first and last replica, each
+    /// other pod one (docs/exporter.md, "Lines", e); one replica may stay free.
     fn share_out(&mut self, node: u32, device: u32, replicas: u32) {
         if replicas >= 4 {
             let ends = vec![(device, Some(0)), (device, Some(replicas - 1))];

@@ -1,4 +1,5 @@
-//! Named scenarios: the demo, everything at once, and those of `dcgm.md` §8.3.
+//! Named scenarios: the demo, everything at once, and those of docs/exporter.md,
+//! "Scenarios".
 
 use std::time::Duration;
 
@@ -31,8 +32,7 @@ impl Scenario {
         scenario
     }
 
-    /// Every defect at once, at the raised rates that `dcgm.md` §8.2 names
-    /// for tests.
+    /// Every defect at once, at rates far above those of real fleets.
     #[must_use]
     pub fn defects(nodes: u32, gpus_per_node: u32, seed: u64) -> Self {
         let mut scenario = Self::clean(nodes, gpus_per_node, seed);
@@ -60,8 +60,8 @@ impl Scenario {
         scenario
     }
 
-    /// The scenario of that number in `dcgm.md` §8.3 (`"S2"`), on a small
-    /// fleet. `None` for those that are not about data: S14 (faulty HTTP
+    /// The scenario of that name (`"S2"`; docs/exporter.md, "Scenarios"), on a
+    /// small fleet. `None` for those that are not about data: S14 (faulty HTTP
     /// answers), S17 (the reader's clock), S18 (an engine's query delay).
     #[must_use]
     pub fn named(name: &str, seed: u64) -> Option<Self> {

@@ -1,7 +1,7 @@
 //! Noise without state: a number is a hash of what it belongs to.
 //!
 //! The same seed, device and time bucket always give the same number, so any
-//! moment can be asked for in any order (`dcgm.md` §8).
+//! moment can be asked for in any order.
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit
 /// changes about half of the output bits.

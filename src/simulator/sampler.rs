@@ -1,4 +1,5 @@
-//! Layer 4: what DCGM reads from a device, and when (`dcgm.md` §3.1, §8.1).
+//! Layer 4: what DCGM reads from a device, and when (docs/exporter.md,
+//! "Values").
 //!
 //! Once per exporter interval I, at a phase of the node's own, every field is
 //! read; between two readings the exporter repeats the last one.
@@ -66,13 +67,13 @@ impl Field {
         )
     }
 
-    /// Whether it belongs to whole cards only (`dcgm.md` §1.6).
+    /// Whether it belongs to whole cards only (docs/exporter.md, "MIG").
     pub(super) const fn is_whole_card(self) -> bool {
         matches!(self, Self::MemCopyUtil | Self::GpuUtil)
     }
 }
 
-/// int64 `NOT_SUPPORTED` (`dcgm.md` §3.3).
+/// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
 pub(super) const SENTINEL_INT: i64 = 9_223_372_036_854_775_794;
 /// fp64 `NOT_SUPPORTED`.
 const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;

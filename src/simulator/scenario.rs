@@ -1,4 +1,4 @@
-//! What a fleet is made of: one plain struct, every knob of `dcgm.md` §8.2.
+//! What a fleet is made of: one plain struct, with every knob.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Scenario {
     pub scrape: ScrapePath,
 }
 
-/// Layer 1 of `dcgm.md` §8.1.
+/// Layer 1 (docs/architecture.md, "Simulator").
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hardware {
     /// Models, dealt to the nodes in turn.
@@ -54,7 +54,7 @@ pub struct Hardware {
     pub mig_reconfigured: Option<Duration>,
 }
 
-/// Layers 2 and 3 of `dcgm.md` §8.1. A slot is a set of devices that one pod
+/// Layers 2 and 3. A slot is a set of devices that one pod
 /// after another holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workloads {
@@ -79,13 +79,14 @@ pub struct Workloads {
     /// Every n-th slot belongs to a CronJob, one Job after another.
     pub cron_every: u32,
     /// A kubelet before 1.34: a GPU that nobody holds keeps the labels of the
-    /// finished pod that held it last (`dcgm.md` §6).
+    /// finished pod that held it last (docs/exporter.md, "How a GPU gets its
+    /// pod").
     pub finished_pods_keep_labels: bool,
     /// One more pod that holds a GPU on each of the first two nodes (S20).
     pub across_nodes: bool,
 }
 
-/// Layers 4 and 5 of `dcgm.md` §8.1.
+/// Layers 4 and 5.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exporters {
     /// Versions, dealt to the nodes in turn.
@@ -109,7 +110,7 @@ pub struct Exporters {
     /// Rate of NaN, per reading; never from versions ≥ 4.8.3, whose renderer
     /// would fail the whole response.
     pub nan_rate: f64,
-    /// GR_ENGINE_ACTIVE sticks at 0 (`dcgm.md` §3.1).
+    /// GR_ENGINE_ACTIVE sticks at 0 (docs/exporter.md, "Values").
     pub gr_engine_stuck: bool,
     /// Every n-th exporter serves what it knew at this offset for ever.
     pub frozen: Option<(u32, Duration)>,
@@ -118,11 +119,12 @@ pub struct Exporters {
     /// Every n-th exporter gives no answer from this offset on.
     pub silent: Option<(u32, Duration)>,
     /// Rate of scrapes whose lines lack their pod labels, because the kubelet
-    /// did not answer (`dcgm.md` §1.5).
+    /// did not answer (docs/exporter.md, "How a GPU gets its pod").
     pub dropout_rate: f64,
 }
 
-/// Whether replicas of a shared card are printed one by one (`dcgm.md` §1.4 g, h).
+/// Whether replicas of a shared card are printed one by one (docs/exporter.md,
+/// "Lines").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharingMode {
     /// One line per card; which sharer it names changes.
@@ -133,7 +135,7 @@ pub enum SharingMode {
     Flapping(Duration),
 }
 
-/// Layer 6 of `dcgm.md` §8.1.
+/// Layer 6.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScrapePath {
     /// Label schemes, dealt to the nodes in turn.

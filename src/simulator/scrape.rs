@@ -1,5 +1,5 @@
 //! Layer 6: what a scrape makes of an exporter's labels, and when it happens
-//! (`dcgm.md` §2.1, §2.2).
+//! (docs/exporter.md, "After the scrape").
 
 use std::borrow::Cow;
 use std::time::Duration;

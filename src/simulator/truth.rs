@@ -1,5 +1,5 @@
 //! The truth beside the data: what a perfect observer would have seen, and
-//! how far samples may stray from it (`dcgm.md` §8.4).
+//! how far samples may stray from it (docs/exporter.md, "Scenarios").
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,9 +31,10 @@ pub struct TrueMean {
 }
 
 impl TrueMean {
-    /// k standard errors of a mean over the readings, percent points: from
-    /// the true variance, which for on/off load is the p(1−p) of `dcgm.md`
-    /// §8.4. Readings of one device count once: bursts are common to them.
+    /// k standard errors of a mean over the readings, percent points: from the
+    /// true variance, which for on/off load is the p(1−p) of docs/exporter.md,
+    /// "Scenarios". Readings of one device count once: bursts are common to
+    /// them.
     #[must_use]
     pub fn bound(&self, k: f64) -> f64 {
         let readings = f64::from(self.readings.max(1));

@@ -1,8 +1,8 @@
 //! A source without Prometheus: exporters are scraped directly.
 //!
 //! For laptops and demonstrations. It does what a scrape configuration with
-//! `honor_labels: false` does (`dcgm.md` §2.1) and remembers nothing: every
-//! fetch holds the newest scrape only.
+//! `honor_labels: false` does (docs/exporter.md, "After the scrape") and
+//! remembers nothing: every fetch holds the newest scrape only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

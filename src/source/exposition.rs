@@ -1,6 +1,6 @@
 //! The exporters' own text: `name{label="value", …} number`.
 //!
-//! Only what DCGM exporters of any age print (`dcgm.md` §1.2, §1.4): no
+//! Only what DCGM exporters of any age print (docs/exporter.md, "Lines"): no
 //! timestamps, spaces after commas in some versions, label values unescaped up
 //! to 4.8.2.
 

@@ -1,5 +1,5 @@
 //! The operators' paths: health and `/metrics`, for whichever port serves them
-//! (`protocol.md` §7.6 and §7.8).
+//! (docs/protocol.md, "Health"; docs/metrics.md, "Metrics of the server itself").
 //!
 //! Who may read them is for the port to decide: on the main port the three
 //! health paths are open and the rest needs authorization.

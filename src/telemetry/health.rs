@@ -1,4 +1,5 @@
-//! Named checks behind `/livez`, `/readyz` and `/healthz` (`protocol.md` §7.6).
+//! Named checks behind `/livez`, `/readyz` and `/healthz` (docs/protocol.md,
+//! "Health").
 //!
 //! Whoever has something to say registers a check and keeps its handle. What
 //! is wrong is told to the log and to those who may read `/readyz/NAME`; the

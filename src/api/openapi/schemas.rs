@@ -1,5 +1,5 @@
 //! The schemas of our lists, as metrics `pkg/apis/{custom,external}_metrics`
-//! define the types (`protocol.md` §1.7).
+//! define the types (docs/protocol.md, "Value lists").
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,5 +1,5 @@
 //! Messages as apimachinery `pkg/apis/meta/v1/generated.proto` and its
-//! siblings number them (`protocol.md` §2.3). Frozen upstream.
+//! siblings number them (docs/protocol.md, "Protobuf"). Frozen upstream.
 //!
 //! Every scalar is optional as in proto2, so that what was written and what
 //! was left out can be told apart.

@@ -1,5 +1,5 @@
 //! The API over real TLS connections. A test whose name begins with a number
-//! is that statement of `protocol.md` §9.
+//! is that statement of docs/protocol.md, "Conformance statements".
 
 mod aggregated;
 mod discovery;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use crate::api::path::{Attributes, parse};
 
-/// The table of `protocol.md` §5.2.
+/// The table of docs/protocol.md, "What a review asks".
 #[test]
 fn what_is_authorized_is_what_is_served() {
     let custom = |verb, namespace, resource, subresource, name| Attributes::Resource {

@@ -49,7 +49,8 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<Feed, Failure> {
     })
 }
 
-/// The labels a ServiceMonitor gives the target (`dcgm.md` §2.1).
+/// The labels a ServiceMonitor gives the target (docs/exporter.md, "After the
+/// scrape").
 fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
     let exporter = &fleet.exporters()[running.index];
     let labels = [

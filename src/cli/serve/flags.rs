@@ -1,9 +1,10 @@
 //! Flags of `serve`: prometheus-adapter's names, with our additions.
 //!
 //! Names and defaults of the adapter and of the libraries it is built from:
-//! `peers.md` §1.1. What the adapter takes and this server has no use for is
-//! accepted and said to be without effect, so that a Deployment works with only
-//! its image changed.
+//! prometheus-adapter `cmd/adapter/adapter.go`, custom-metrics-apiserver
+//! `pkg/cmd/options/options.go`, apiserver `pkg/server/options`. What the adapter
+//! takes and this server has no use for is accepted and said to be without effect,
+//! so that a Deployment works with only its image changed.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The numbers of `dcgm.md` §1.6, §2.1, §2.6 and §4.
+//! The numbers of docs/numbers.md beside its small cases: the original's, MIG,
+//! label schemes, predicates, and what an autoscaler makes of them.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::core::policy::{Activity, Condition, DeviceValue, Idle, MigWeight, Pol
 use crate::core::signal::SignalId;
 
 #[test]
-fn section_4_1_the_original_takes_the_non_zero_of_the_whole_cluster() {
+fn the_original_takes_the_non_zero_of_the_whole_cluster() {
     // Two of three active, then one, then none; each instant of 5 s holds the
     // last scrape.
     let scene = || {
@@ -25,7 +26,7 @@ fn section_4_1_the_original_takes_the_non_zero_of_the_whole_cluster() {
 }
 
 #[test]
-fn section_4_1_duplicates_count_twice_and_any_namespace_shows_it() {
+fn the_originals_duplicates_count_twice_and_any_namespace_shows_it() {
     let mut scene = Scene::new(policy(30))
         .mcu("UUID=A prometheus_replica=a", "60 60 60")
         .mcu("UUID=A prometheus_replica=b", "60 60 60")
@@ -48,7 +49,7 @@ fn any_of() -> Activity {
 }
 
 #[test]
-fn section_4_4_any_of_three_predicates() {
+fn any_of_three_predicates() {
     let settings = Policy {
         activity: any_of(),
         ..policy(50)
@@ -66,7 +67,7 @@ fn section_4_4_any_of_three_predicates() {
 }
 
 #[test]
-fn section_4_4_mig_instances_use_dram_and_shadow_their_parent() {
+fn mig_instances_use_dram_and_shadow_their_parent() {
     let mut scene = Scene::new(policy(50))
         .signal(
             SignalId::DRAM_ACTIVE,
@@ -110,9 +111,9 @@ fn mig_weights_keep_small_instances_from_outvoting_a_gpu() {
     close(build(MigWeight::Slices), (20.0 + 7.0 * 60.0) / 8.0);
 }
 
-/// `dcgm.md` §2.6, `label-schemes.promtool.yml`: four series, four schemes.
+/// Four series, four schemes (docs/numbers.md, "Readings and whose they are").
 #[test]
-fn section_2_6_all_schemes_in_one_store() {
+fn all_schemes_in_one_store() {
     let mut scene = Scene::new(policy(50))
         .mcu(
             "UUID=A exported_namespace=t exported_pod=w1 exported_container=c namespace=gpu-operator pod=exp-1 \
@@ -132,9 +133,10 @@ fn section_2_6_all_schemes_in_one_store() {
     close(answers.of("namespaces t", "gpu_held_count"), 3.0);
 }
 
-/// `dcgm.md` §2.1: the idle GPU under `honor_labels: true`.
+/// The idle GPU under `honor_labels: true` (docs/exporter.md, "After the
+/// scrape").
 #[test]
-fn section_2_1_an_unheld_gpu_is_never_booked_on_the_exporter() {
+fn an_unheld_gpu_is_never_booked_on_the_exporter() {
     let idle = "UUID=B namespace=monitoring pod=gpu-exp-9xk2f container=main instance=i:9400 job=j";
     let held = "UUID=A exported_namespace=t exported_pod=w1 namespace=monitoring pod=gpu-exp-9xk2f container=main \
                 instance=i:9400 job=j";
@@ -180,9 +182,10 @@ fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
     assert_eq!(answers.cluster(), None);
 }
 
-/// `dcgm.md` §4.6: ten replicas, two of them busy at 80, eight idle, target 50.
+/// Ten replicas, two of them busy at 80, eight idle, target 50
+/// (docs/numbers.md, "What an autoscaler makes of it").
 #[test]
-fn section_4_6_what_an_autoscaler_sees() {
+fn what_an_autoscaler_sees() {
     let mut scene = Scene::new(policy(50));
     for pod in 0..10 {
         let load = if pod < 2 { "80 80 80 80" } else { "0 0 0 0" };
@@ -207,7 +210,7 @@ fn section_4_6_what_an_autoscaler_sees() {
 }
 
 #[test]
-fn section_4_6_omitted_idle_pods_leave_two() {
+fn omitted_idle_pods_leave_two() {
     let settings = Policy {
         idle: Idle::Omit,
         ..policy(50)
@@ -297,7 +300,8 @@ fn a_split_share_is_the_devices_value_by_its_holders() {
     close(answers.flagship("namespaces n"), 60.0);
 }
 
-/// `dcgm.md` §2.5: a collector that rescaled percents to ratios.
+/// A collector that rescaled percents to ratios (docs/exporter.md, "After the
+/// scrape").
 #[test]
 fn a_job_that_sends_ratios_is_served_in_percent() {
     let mut scene = Scene::new(policy(50))
@@ -336,7 +340,7 @@ fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
     assert_eq!(value.window_secs, 20);
 }
 
-/// `dcgm.md` §1.6: power is the board's, repeated on every instance.
+/// Power is the board's, repeated on every instance (docs/exporter.md, "MIG").
 #[test]
 fn a_board_draws_its_power_once_however_many_instances_it_has() {
     let mut scene = Scene::new(policy(50));

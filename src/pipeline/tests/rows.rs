@@ -1,4 +1,4 @@
-//! Rows A to M of `dcgm.md` §3.5, each with its number.
+//! Rows A to M of docs/numbers.md, "Small cases", each with its number.
 
 use std::time::Duration;
 

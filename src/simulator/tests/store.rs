@@ -1,4 +1,5 @@
-//! Label sets in the store against the tables of `dcgm.md` §2.1 and §2.2.
+//! Label sets in the store against the tables of docs/exporter.md, "After the
+//! scrape".
 
 use super::*;
 

@@ -1,7 +1,8 @@
 //! The API's envelope and its series, as seeds that fill a batch while serde
 //! reads: `{"status":…,"data":{"resultType":"matrix","result":[…]},…}`.
 //!
-//! Keys may come in any order and unknown ones are ignored (`dcgm.md` §5.3).
+//! Keys may come in any order and unknown ones are ignored (docs/stores.md,
+//! "Answers").
 
 use std::fmt;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! Prometheus' query answers, from bytes straight into a [`Batch`]. Pure.
 //!
 //! A range selector (`X[1m]`) is answered with `resultType` "matrix". Labels
-//! are the bytes (`dcgm.md` §5.2): a label set is therefore never parsed here,
-//! only delimited and hashed, and parsed elsewhere when its series is new.
-//! Once the batch's buffers have grown, nothing is allocated per series or per
-//! sample.
+//! are the bytes (docs/stores.md, "Answers"): a label set is therefore never
+//! parsed here, only delimited and hashed, and parsed elsewhere when its series
+//! is new. Once the batch's buffers have grown, nothing is allocated per series
+//! or per sample.
 
 mod envelope;
 mod sample;
@@ -87,7 +87,7 @@ pub enum DecodeError {
     #[error("the answer is JSON but no answer of the Prometheus query API: {0}")]
     Shape(String),
     /// `data` or `data.result` is null or absent: some proxies do that
-    /// (`dcgm.md` §5.3). Unknown is not empty.
+    /// (docs/stores.md, "Answers"). Unknown is not empty.
     #[error("the answer says success but its {0} is null or missing")]
     Null(&'static str),
     /// A result that no range selector gives.

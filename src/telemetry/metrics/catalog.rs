@@ -3,8 +3,7 @@
 //!
 //! Names follow the conventions of Prometheus: base units, `_total` for
 //! counters, points in time instead of ages (`time() - NAME` is the age). Label
-//! values come from closed sets (`protocol.md` §7.8): no namespace, object,
-//! user or path is ever one.
+//! values come from closed sets: no namespace, object, user or path is ever one.
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The server's own metrics (`protocol.md` §7.8).
+//! The server's own metrics (docs/metrics.md, "Metrics of the server itself").
 //!
 //! [`catalog`] names them all. The poll loop and the request layer have handles
 //! ([`Polls`], [`Requests`]); numbers that others keep in atomics of their own

@@ -1,5 +1,6 @@
-//! Counters of requests. Their labels come from closed sets
-//! (`protocol.md` §7.8): a client that invents paths invents no series.
+//! Counters of requests. Their labels come from closed sets (docs/metrics.md,
+//! "Metrics of the server itself"): a client that invents paths invents no
+//! series.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,256 @@
+//! Whether the pages that are cited are in the repository, with their sections.
+//!
+//! A citation names a page, and sections of it by their headings:
+//! docs/protocol.md, "Front proxy". It may go over several lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What may cite: files, and folders with all that is below them.
+const PLACES: &[&str] = &[
+    "src",
+    "e2e",
+    "manifests",
+    "certs",
+    "docs",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "Makefile",
+    "Dockerfile",
+    "Cargo.toml",
+    "clippy.toml",
+    "deny.toml",
+];
+
+/// This file, which names pages that are not there.
+const SELF: &str = "src/citations.rs";
+
+/// Where pages that are not in the repository are still cited.
+const STILL_CITING: &[&str] = &[
+    "src/serve/",
+    "src/cluster/",
+    "src/certificates/",
+    "src/api/mod.rs",
+    "src/api/access.rs",
+    "src/api/class.rs",
+    "src/security/tokens.rs",
+];
+
+/// Pages that are not in the repository, in whatever folder.
+const ABSENT: &[&str] = &[
+    "aesthetics.md",
+    "backends.md",
+    "crates.md",
+    "dcgm.md",
+    "design.md",
+    "human.md",
+    "lab.md",
+    "peers.md",
+];
+
+/// A page by its path, and the headings that are named with it.
+type Citation = (String, Vec<String>);
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below a folder, or the file itself.
+fn files(at: &Path) -> Vec<PathBuf> {
+    if at.is_file() {
+        return vec![at.to_path_buf()];
+    }
+    let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| files(&path)).collect()
+}
+
+/// Name and content of everything that may cite; what is no text cites nothing.
+fn texts() -> Vec<(String, String)> {
+    let found = PLACES.iter().flat_map(|place| files(&root().join(place)));
+    found
+        .filter_map(|path| {
+            let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+            Some((name.to_owned(), fs::read_to_string(&path).ok()?))
+        })
+        .filter(|(name, _)| name != SELF)
+        .collect()
+}
+
+/// A text in one line, without the marks of comments.
+fn joined(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let line = line.trim();
+        let marks = ["//!", "///", "//", "#"];
+        let comment = marks.into_iter().find_map(|mark| line.strip_prefix(mark));
+        comment.unwrap_or(line).trim_start()
+    });
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+fn is_of_path(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-')
+}
+
+/// The quoted headings with which a text begins: `, "One", "Two"`.
+fn sections(text: &str) -> Vec<String> {
+    let mut rest = text.strip_prefix('`').unwrap_or(text);
+    let mut sections = Vec::new();
+    while let Some((section, behind)) = rest
+        .strip_prefix(", \"")
+        .and_then(|quoted| quoted.split_once('"'))
+    {
+        sections.push(section.to_owned());
+        rest = behind;
+    }
+    sections
+}
+
+/// All citations of a text.
+fn citations(text: &str) -> Vec<Citation> {
+    let text = joined(text);
+    let mut found = Vec::new();
+    for (at, extension) in text.match_indices(".md") {
+        let (before, after) = text.split_at(at + extension.len());
+        if after.starts_with(|c: char| c.is_alphanumeric()) {
+            continue;
+        }
+        let path = before.chars().rev().take_while(|c| is_of_path(*c));
+        let page = &before[before.len() - path.count()..];
+        found.push((page.to_owned(), sections(after)));
+    }
+    found
+}
+
+/// The headings of a page; in a block of code there are none.
+fn headings(page: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut headings = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        }
+        if !is_code && line.starts_with('#') {
+            headings.push(line.trim_start_matches('#').trim().to_owned());
+        }
+    }
+    headings
+}
+
+/// The anchor of a heading, as hosting sites make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c })
+        .collect::<String>()
+        .to_lowercase()
+}
+
+/// Where the links of a page lead.
+fn links(page: &str) -> Vec<&str> {
+    let behind = page.split("](").skip(1);
+    behind
+        .filter_map(|rest| Some(rest.split_once(')')?.0))
+        .collect()
+}
+
+#[test]
+fn every_cited_page_and_section_is_there() {
+    let mut wrong = Vec::new();
+    for (name, text) in texts() {
+        for (page, sections) in citations(&text) {
+            if sections.is_empty() && !page.starts_with("docs/") {
+                continue;
+            }
+            let Ok(content) = fs::read_to_string(root().join(&page)) else {
+                wrong.push(format!("{name} cites {page}, which is not there"));
+                continue;
+            };
+            let known = headings(&content);
+            for section in sections {
+                if !known.contains(&section) {
+                    wrong.push(format!("{name} cites {page}, {section:?}: no such heading"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_cites_a_page_that_is_not_in_the_repository() {
+    let mut wrong = Vec::new();
+    for (name, text) in texts() {
+        if STILL_CITING.iter().any(|place| name.starts_with(place)) {
+            continue;
+        }
+        for (page, _) in citations(&text) {
+            let file = page.rsplit('/').next().unwrap_or_default();
+            // Beside it, in docs, a page is linked by its name alone.
+            let is_bare = page == "protocol.md" && !name.starts_with("docs/");
+            if ABSENT.contains(&file) || is_bare {
+                wrong.push(format!("{name} cites {page}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let mut wrong = Vec::new();
+    for (name, text) in texts() {
+        if !name.ends_with(".md") {
+            continue;
+        }
+        let here = root().join(&name);
+        for link in links(&text) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => here.clone(),
+                path => here.parent().unwrap().join(path),
+            };
+            let Ok(content) = fs::read_to_string(&target) else {
+                wrong.push(format!("{name} links {link}, which is not there"));
+                continue;
+            };
+            let is_known = headings(&content)
+                .iter()
+                .any(|heading| anchor(heading) == fragment);
+            if !fragment.is_empty() && !is_known {
+                wrong.push(format!("{name} links {link}: no such heading"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn citations_are_read_over_lines_and_with_several_sections() {
+    let text = "//! So it is (docs/a.md, \"One\n//! two\", \"Three\"; `b/c.md`).\n// See d.mdx.";
+    let read = citations(text);
+    let page = |page: &str, sections: &[&str]| {
+        let sections = sections.iter().map(|&section| section.to_owned());
+        (page.to_owned(), sections.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        read,
+        [
+            page("docs/a.md", &["One two", "Three"]),
+            page("b/c.md", &[])
+        ]
+    );
+    assert_eq!(
+        headings("# A\n```\n# no\n```\n## B c\n"),
+        ["A".to_owned(), "B c".to_owned()]
+    );
+    assert_eq!(
+        anchor("Client certificates, all"),
+        "client-certificates-all"
+    );
+}
