@@ -5,7 +5,7 @@
 //! What a stranger wrote is escaped and cut.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,10 +15,9 @@ use tokio::time::Instant;
 
 use super::authorize::is_open;
 use super::denied::{Answer, Denied};
-use super::identity::Identity;
+use super::identity::{Identity, Via};
 use super::layer::{Inner, Step, pass};
 use super::peer::Peer;
-use super::places::Rank;
 use super::quota::{Fault, Quota};
 use super::reviewer::Access;
 use super::settings::Settings;
@@ -44,7 +43,7 @@ pub struct Trail {
     address: Option<SocketAddr>,
     access_of: AccessOf,
     what: OnceLock<Access>,
-    who: OnceLock<(Arc<Identity>, Rank)>,
+    who: OnceLock<(Arc<Identity>, Via)>,
     until: OnceLock<Instant>,
 }
 
@@ -75,9 +74,9 @@ impl Trail {
             .get_or_init(|| (self.access_of)(&self.method, &self.uri))
     }
 
-    /// Notes who asks, and whether places are kept for him.
-    pub(super) fn identify(&self, who: Arc<Identity>, rank: Rank) {
-        let _ = self.who.set((who, rank));
+    /// Notes who asks, and by which way.
+    pub(super) fn identify(&self, who: Arc<Identity>, via: Via) {
+        let _ = self.who.set((who, via));
     }
 
     /// Who asks; nobody before that was found out.
@@ -85,9 +84,9 @@ impl Trail {
         self.who.get().map(|(who, _)| who)
     }
 
-    /// Whether places are kept for who asks.
-    pub(super) fn rank(&self) -> Rank {
-        self.who.get().map_or(Rank::Common, |(_, rank)| *rank)
+    /// By which way the request comes.
+    pub(super) fn via(&self) -> Via {
+        self.who.get().map_or(Via::Direct, |(_, via)| *via)
     }
 
     /// Notes until when reviews must have ended, for the request to be answered
@@ -100,11 +99,6 @@ impl Trail {
     pub(super) fn until(&self) -> Instant {
         let until = self.until.get().copied();
         until.unwrap_or_else(|| Instant::now() + UNLIMITED)
-    }
-
-    /// The address at the other end.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.address.map(|address| address.ip())
     }
 
     fn say(&self, answer: &Answer, quota: &Arc<Quota>) {

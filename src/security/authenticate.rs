@@ -1,4 +1,4 @@
-//! Who asks (`protocol.md` §4): a front proxy's headers, a client's
+//! Who asks: a front proxy's headers, a client's
 //! certificate, a bearer token, in this order; the first that is good counts.
 //!
 //! Credentials of which none is good are refused, also where nobody needs any;
@@ -12,11 +12,11 @@ use http::{HeaderMap, Request, Version};
 use super::audit::{AccessOf, Trail, trail};
 use super::denied::{Answer, Denied, Refusals};
 use super::front_proxy;
-use super::identity::Identity;
+use super::identity::{Identity, Via};
 use super::layer::{Inner, Step, pass};
 use super::peer::{Origin, Peer, Trusted};
-use super::places::Rank;
-use super::tokens::{self, TokenFailure, Tokens};
+use super::reviews::Reviews;
+use super::tokens::{self, TokenFailure};
 use super::trust::{Trust, TrustStore};
 
 /// How headers begin that ask to act as somebody else.
@@ -29,7 +29,7 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 /// only the [`Identity`] among its extensions (as `Arc<Identity>`) counts.
 pub(super) struct Authenticate {
     pub(super) trust: Arc<TrustStore>,
-    pub(super) tokens: Tokens,
+    pub(super) reviews: Arc<Reviews>,
     pub(super) clock: Clock,
     pub(super) refusals: Refusals,
     pub(super) access_of: AccessOf,
@@ -58,11 +58,7 @@ impl Authenticate {
         }
         match tokens::shown(headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match self
-                .tokens
-                .owner(&token, trail.address(), trail.until())
-                .await
-            {
+            Ok(Some(token)) => match tokens::owner(&self.reviews, &token, trail.until()).await {
                 Ok(identity) => return Ok(identity.with_authenticated_group()),
                 Err(TokenFailure::Busy) => return Err(Denied::Busy),
                 Err(TokenFailure::Refused(why)) => wrong.push(why),
@@ -114,10 +110,10 @@ fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, D
     }
 }
 
-fn rank(origin: &Origin) -> Rank {
+fn via(origin: &Origin) -> Via {
     match origin {
-        Origin::FrontProxy { .. } => Rank::First,
-        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Rank::Common,
+        Origin::FrontProxy { .. } => Via::FrontProxy,
+        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Via::Direct,
     }
 }
 
@@ -138,8 +134,8 @@ impl Step for Authenticate {
             peer.hang_up();
         }
         let admitted = identified.and_then(|who| {
-            let rank = rank(&origin);
-            admit((who, rank), &trail, &mut request)
+            let via = via(&origin);
+            admit((who, via), &trail, &mut request)
         });
         let mut answer = match admitted {
             Ok(()) => pass(inner, request).await,
@@ -154,12 +150,12 @@ impl Step for Authenticate {
 
 /// Writes down who asks, for the layers and the handler further in.
 fn admit(
-    (identity, rank): (Identity, Rank),
+    (identity, via): (Identity, Via),
     trail: &Trail,
     request: &mut Request<()>,
 ) -> Result<(), Denied> {
     let identity = Arc::new(identity);
-    trail.identify(identity.clone(), rank);
+    trail.identify(identity.clone(), via);
     let mut names = request.headers().keys();
     if names.any(|name| name.as_str().starts_with(IMPERSONATE)) {
         return Err(Denied::Impersonation);

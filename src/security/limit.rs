@@ -1,18 +1,18 @@
-//! Limits on one request and on all at a time (`protocol.md` §7.3, §7.4).
+//! Limits on one request and on all at a time.
 //! A body's size is the listener's business: no request here has one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Request};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::audit::{AccessOf, Trail, trail};
 use super::authorize::is_open;
 use super::denied::{Answer, Denied, Refusals};
-use super::identity::{ANONYMOUS, MASTERS};
+use super::identity::{MASTERS, Via};
 use super::layer::{Inner, Step, pass};
-use super::places::{Place, Places, Rank, Share, Shares};
 use super::reviewer::Access;
 use super::settings::Settings;
 
@@ -67,70 +67,44 @@ impl Step for TimeLimit {
     }
 }
 
-/// Refuses requests at once when too many are under way, in all or of one user.
-/// It stands after authentication, as in the reference: who asks decides about
-/// the lane, so that nobody's flood costs the API server its probes, nor one
-/// user's another his answers.
+/// Refuses requests at once when too many are under way. It stands after
+/// authentication, as in the reference (apiserver `pkg/server/config.go`), because
+/// each kind of client has a semaphore of its own: direct clients, or nobody in
+/// particular, take nothing from the front proxy's users.
 pub(super) struct InFlight {
-    values: Places,
-    discovery: Places,
-    users: Shares,
-    user: usize,
-    proxied_user: usize,
-    anonymous: usize,
+    values: Semaphore,
+    discovery: Semaphore,
+    direct: Semaphore,
+    anonymous: Semaphore,
     refusals: Refusals,
     access_of: AccessOf,
-}
-
-/// What a request takes while it is under way: a part of its user's share and
-/// a place of its lane.
-struct Stay {
-    _share: Option<Share>,
-    _place: Option<Place>,
 }
 
 impl InFlight {
     pub(super) fn new(settings: &Settings, refusals: Refusals, access_of: AccessOf) -> Self {
         Self {
-            values: Places::new(settings.values_in_flight),
-            discovery: Places::new(settings.discovery_in_flight),
-            users: Shares::default(),
-            user: settings.user_in_flight,
-            proxied_user: settings.proxied_user_in_flight,
-            anonymous: settings.anonymous_in_flight,
+            values: Semaphore::new(settings.values_in_flight),
+            discovery: Semaphore::new(settings.discovery_in_flight),
+            direct: Semaphore::new(settings.direct_in_flight),
+            anonymous: Semaphore::new(settings.anonymous_in_flight),
             refusals,
             access_of,
         }
     }
 
-    /// `None` when too many are under way.
-    fn stay(&self, trail: &Trail) -> Option<Stay> {
-        let (who, rank) = (trail.who(), trail.rank());
+    /// The semaphore that limits such requests; `None` for those without limit.
+    fn semaphore(&self, trail: &Trail) -> Option<&Semaphore> {
+        let who = trail.who();
         if is_open(trail.what()) || who.is_some_and(|who| who.is_in(MASTERS)) {
-            return Some(Stay {
-                _share: None,
-                _place: None,
-            });
+            return None;
         }
-        let Some(who) = who.filter(|who| !who.is_anonymous()) else {
-            let share = self.users.take((rank, ANONYMOUS), self.anonymous)?;
-            return Some(Stay {
-                _share: Some(share),
-                _place: None,
-            });
-        };
-        let most = match rank {
-            Rank::First => self.proxied_user,
-            Rank::Common => self.user,
-        };
-        let share = self.users.take((rank, &who.user), most)?;
-        let lane = match trail.what() {
-            Access::Resource { .. } => &self.values,
-            Access::NonResource { .. } => &self.discovery,
-        };
-        Some(Stay {
-            _share: Some(share),
-            _place: Some(lane.try_take(rank)?),
+        if who.is_none_or(|who| who.is_anonymous()) {
+            return Some(&self.anonymous);
+        }
+        Some(match (trail.via(), trail.what()) {
+            (Via::Direct, _) => &self.direct,
+            (Via::FrontProxy, Access::Resource { .. }) => &self.values,
+            (Via::FrontProxy, Access::NonResource { .. }) => &self.discovery,
         })
     }
 }
@@ -138,9 +112,10 @@ impl InFlight {
 impl Step for InFlight {
     async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
         let trail = trail(&request, self.access_of);
-        let Some(_stay) = self.stay(&trail) else {
-            return self.refusals.answer(Denied::Busy, &trail);
-        };
-        pass(inner, request).await
+        match self.semaphore(&trail).map(Semaphore::try_acquire) {
+            Some(Err(_)) => self.refusals.answer(Denied::Busy, &trail),
+            // The permit, if there is one, is taken until the answer is there.
+            _permit => pass(inner, request).await,
+        }
     }
 }

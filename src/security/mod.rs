@@ -11,18 +11,17 @@ pub mod authorize;
 mod bundle;
 pub mod counters;
 pub mod denied;
-mod digest;
 mod front_proxy;
 pub mod identity;
 pub mod layer;
 mod limit;
-mod memo;
 mod panic;
 pub mod peer;
-mod places;
+mod permits;
 mod quota;
 pub mod rate;
 pub mod reviewer;
+mod reviews;
 pub mod settings;
 mod subject;
 mod tokens;
@@ -42,8 +41,8 @@ use layer::{Inner, Wrap};
 use limit::{HeaderLimit, InFlight, TimeLimit};
 use panic::CatchPanic;
 use reviewer::Reviewer;
+use reviews::Reviews;
 use settings::Settings;
-use tokens::Tokens;
 use trust::TrustStore;
 
 /// What the layers are made of.
@@ -89,7 +88,7 @@ impl Guard {
             ..
         } = self;
         let refusals = Refusals::new(self.refuse, counters.clone());
-        let tokens = Tokens::new(reviewer.clone(), &settings, counters.clone());
+        let reviews = Arc::new(Reviews::new(reviewer, &settings, &counters));
         ServiceBuilder::new()
             .layer(Wrap::new(Audit::new(access_of, &settings)))
             .layer(Wrap::new(CatchPanic {
@@ -110,7 +109,7 @@ impl Guard {
             }))
             .layer(Wrap::new(Authenticate {
                 trust: self.trust,
-                tokens,
+                reviews: reviews.clone(),
                 clock: self.clock,
                 refusals: refusals.clone(),
                 access_of,
@@ -120,9 +119,11 @@ impl Guard {
                 refusals.clone(),
                 access_of,
             )))
-            .layer(Wrap::new(Authorize::new(
-                reviewer, &settings, counters, refusals, access_of,
-            )))
+            .layer(Wrap::new(Authorize {
+                reviews,
+                refusals,
+                access_of,
+            }))
             .service(service)
     }
 }

@@ -1,11 +1,8 @@
 //! How often something may happen: token buckets, on tokio's clock.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-use super::places::Rank;
 
 /// So many a second, and so many at once after a rest.
 #[derive(Clone, Copy, Debug)]
@@ -52,44 +49,6 @@ impl Bucket {
     }
 }
 
-/// Turns at a [`Rate`], first come first served in each rank. The last quarter
-/// of the burst is kept for [`Rank::First`].
-#[derive(Debug)]
-pub(super) struct Turns {
-    bucket: Mutex<Bucket>,
-    kept: f64,
-    first: tokio::sync::Mutex<()>,
-    common: tokio::sync::Mutex<()>,
-}
-
-impl Turns {
-    pub(super) fn new(rate: Rate) -> Self {
-        Self {
-            bucket: Mutex::new(Bucket::new(rate, Instant::now())),
-            kept: f64::from(rate.burst / 4),
-            first: tokio::sync::Mutex::default(),
-            common: tokio::sync::Mutex::default(),
-        }
-    }
-
-    /// Waits for a turn.
-    pub(super) async fn turn(&self, rank: Rank) {
-        let (line, floor) = match rank {
-            Rank::First => (&self.first, 0.0),
-            Rank::Common => (&self.common, self.kept),
-        };
-        let _head = line.lock().await;
-        while let Err(wait) = self.take(floor) {
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    fn take(&self, floor: f64) -> Result<(), Duration> {
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket.take(Instant::now(), floor)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,23 +71,5 @@ mod tests {
         assert_eq!(taken(Duration::from_millis(501)), 5);
         assert_eq!(taken(Duration::from_millis(502)), 0);
         assert_eq!(taken(Duration::from_secs(3600)), 8);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_flood_of_others_does_not_keep_the_first_waiting() {
-        let turns = Turns::new(RATE);
-        let flood = async {
-            for _ in 0..50 {
-                turns.turn(Rank::Common).await;
-            }
-        };
-        let first = async {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            let began = Instant::now();
-            turns.turn(Rank::First).await;
-            turns.turn(Rank::First).await;
-            assert_eq!(began.elapsed(), Duration::ZERO);
-        };
-        tokio::join!(flood, first);
     }
 }

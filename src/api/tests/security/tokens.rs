@@ -120,9 +120,10 @@ async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn tokens_that_pile_up_are_refused_and_cost_others_nothing() {
+async fn a_token_without_a_permit_in_time_is_told_to_retry() {
     let scene = Scene::with(Settings {
-        token_waiting: 2,
+        token_reviews: 2,
+        token_budget: Duration::from_secs(2),
         ..Settings::default()
     })
     .await;
