@@ -17,7 +17,6 @@ pub mod layer;
 mod limit;
 mod panic;
 pub mod peer;
-mod permits;
 mod quota;
 pub mod rate;
 pub mod reviewer;
