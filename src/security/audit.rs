@@ -1,8 +1,8 @@
 //! One line for each request that was refused or failed: who, what, verdict;
-//! beyond a rate, only how many.
+//! beyond so many a second, only how many.
 //!
 //! Nothing that proves an identity is in it: no token, no header, no query.
-//! What a stranger wrote is escaped and cut.
+//! What a client wrote is escaped and cut.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ use super::denied::{Answer, Denied};
 use super::identity::{Identity, Via};
 use super::layer::{Inner, Step, pass};
 use super::peer::Peer;
-use super::quota::{Fault, Quota};
 use super::reviewer::Access;
 use super::settings::Settings;
+use crate::telemetry::line_limit::LineLimit;
 
-/// Characters of a stranger's text that a line shows at most.
+/// Characters of a client's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
 
 /// How long a request without a limit waits for a review, which ends earlier.
@@ -32,6 +32,25 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Tells what a request wants to do, which must be what it would be served.
 pub type AccessOf = fn(&Method, &Uri) -> Access;
+
+/// Whose fault a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    /// The client's: a refusal.
+    Theirs,
+    /// The server's: a failure.
+    Ours,
+}
+
+/// The lines of the audit, limited for each verdict's word.
+type AuditLimit = LineLimit<(Fault, &'static str)>;
+
+fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
+    match fault {
+        Fault::Theirs => tracing::info!(verdict, left_out, "more requests refused"),
+        Fault::Ours => tracing::error!(verdict, left_out, "more requests failed"),
+    }
+}
 
 /// What becomes known of a request on its way in. It outlives the request, so
 /// that one that was cut off or made the server panic is known too.
@@ -101,7 +120,7 @@ impl Trail {
         until.unwrap_or_else(|| Instant::now() + UNLIMITED)
     }
 
-    fn say(&self, answer: &Answer, quota: &Arc<Quota>) {
+    fn say(&self, answer: &Answer, limit: &AuditLimit) {
         let denied = answer.extensions().get::<Denied>();
         let code = answer.status();
         let fault = match (denied, code.is_server_error()) {
@@ -112,7 +131,7 @@ impl Trail {
             (None, false) => return,
         };
         let verdict = denied.map_or("failed", |denied| denied.verdict().word());
-        if !quota.admits(fault, verdict) {
+        if !limit.admit((fault, verdict)) {
             return;
         }
         let user = self.who().map_or("-", |who| who.user.as_str());
@@ -180,7 +199,7 @@ impl Line<'_> {
     }
 }
 
-/// A stranger's text for a line of the log.
+/// Text from a client, for a line of the log.
 fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let mut out: String = chars
@@ -202,14 +221,14 @@ fn shown(text: &str) -> String {
 /// Begins the trail and writes the line.
 pub(super) struct Audit {
     access_of: AccessOf,
-    quota: Arc<Quota>,
+    limit: AuditLimit,
 }
 
 impl Audit {
     pub(super) fn new(access_of: AccessOf, settings: &Settings) -> Self {
         Self {
             access_of,
-            quota: Quota::new(settings.audit_rate, settings.audit_every),
+            limit: LineLimit::new(settings.audit_lines, write_left_out),
         }
     }
 }
@@ -219,7 +238,7 @@ impl Step for Audit {
         let trail = Arc::new(Trail::begin(&request, self.access_of));
         request.extensions_mut().insert(trail.clone());
         let answer = pass(inner, request).await;
-        trail.say(&answer, &self.quota);
+        trail.say(&answer, &self.limit);
         answer
     }
 }
@@ -229,7 +248,7 @@ mod tests {
     use super::shown;
 
     #[test]
-    fn a_strangers_text_cannot_make_a_line_or_colour_it_or_fill_the_log() {
+    fn text_from_a_client_stays_on_its_line_without_colour_and_is_cut() {
         assert_eq!(shown("bob"), "bob");
         assert_eq!(shown("a\r\nb\u{1b}[31m"), r"a\r\nb\u{1b}[31m");
         assert_eq!(shown("\u{202e}x"), r"\u{202e}x");

@@ -17,8 +17,6 @@ pub mod layer;
 mod limit;
 mod panic;
 pub mod peer;
-mod quota;
-pub mod rate;
 pub mod reviewer;
 mod reviews;
 pub mod settings;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::rate::Rate;
-
 /// Limits and times.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -40,7 +38,7 @@ pub struct Settings {
     pub discovery_in_flight: usize,
     /// Requests at a time of users who ask directly.
     pub direct_in_flight: usize,
-    /// Requests at a time by nobody in particular.
+    /// Requests at a time of anonymous clients.
     pub anonymous_in_flight: usize,
     /// For a request for values.
     pub values_time: Duration,
@@ -50,10 +48,8 @@ pub struct Settings {
     pub header_lines: usize,
     /// Bytes of header names and values, 32 more for each line as HTTP/2 counts.
     pub header_bytes: usize,
-    /// Lines of the audit, for each verdict.
-    pub audit_rate: Rate,
-    /// How often it is said how many lines were left out.
-    pub audit_every: Duration,
+    /// Lines of the audit in a second, for each verdict.
+    pub audit_lines: u64,
 }
 
 impl Default for Settings {
@@ -77,11 +73,7 @@ impl Default for Settings {
             other_time: Duration::from_secs(2),
             header_lines: 1024,
             header_bytes: 256 * 1024,
-            audit_rate: Rate {
-                per_second: 50,
-                burst: 200,
-            },
-            audit_every: Duration::from_secs(10),
+            audit_lines: 50,
         }
     }
 }
