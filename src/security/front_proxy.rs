@@ -1,5 +1,5 @@
-//! The headers in which a front proxy says for whom it speaks (`protocol.md`
-//! §4.3; apiserver `pkg/authentication/request/headerrequest/requestheader.go`).
+//! The headers in which a front proxy says for whom it speaks (apiserver
+//! `pkg/authentication/request/headerrequest/requestheader.go`).
 //! From anybody else they are worth nothing.
 
 use std::collections::BTreeMap;

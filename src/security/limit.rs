@@ -69,8 +69,8 @@ impl Step for TimeLimit {
 
 /// Refuses requests at once when too many are under way. It stands after
 /// authentication, as in the reference (apiserver `pkg/server/config.go`), because
-/// each kind of client has a semaphore of its own: direct clients, or nobody in
-/// particular, take nothing from the front proxy's users.
+/// each kind of client has a semaphore of its own: direct and anonymous clients
+/// take nothing from the front proxy's users.
 pub(super) struct InFlight {
     values: Semaphore,
     discovery: Semaphore,

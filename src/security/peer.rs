@@ -27,7 +27,7 @@ const ORIGIN_LIFE: Duration = Duration::from_secs(60);
 
 /// Asks for a certificate, demands none, and trusts none; but who shows one
 /// must hold its key. kube-apiserver sends its certificate only when asked, and
-/// others must be able to come without (`protocol.md` §4.5).
+/// others must be able to come without (apiserver `pkg/server/secure_serving.go`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskForCertificate;
 

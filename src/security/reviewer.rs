@@ -29,7 +29,7 @@ pub enum TokenVerdict {
 }
 
 /// What is to be done, in the terms of a SubjectAccessReview
-/// (`authorization.k8s.io/v1`, `protocol.md` §5.2).
+/// (`authorization.k8s.io/v1`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Something under `/apis/GROUP/VERSION/…`.
@@ -86,7 +86,7 @@ pub enum AccessVerdict {
     /// Allowed.
     Allowed,
     /// Not allowed: denied, also where it is said to be allowed as well, or
-    /// nobody had an opinion (`protocol.md` §5.2); kube-apiserver's reason.
+    /// no authorizer had an opinion; kube-apiserver's reason.
     Refused(String),
 }
 

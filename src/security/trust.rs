@@ -1,8 +1,8 @@
 //! What is believed: whose certificates, and which headers of whom.
 //!
 //! Read from the data of the ConfigMap
-//! `kube-system/extension-apiserver-authentication` (`protocol.md` §4.2), which
-//! every kube-apiserver of the cluster writes. What cannot be read leaves what
+//! `kube-system/extension-apiserver-authentication`, which every kube-apiserver
+//! of the cluster writes. What cannot be read leaves what
 //! was known before in force, key by key; until something was read nothing is
 //! believed.
 
@@ -111,7 +111,7 @@ pub struct FrontProxy {
     /// Headers that name the user.
     pub user_headers: Vec<HeaderName>,
     /// Headers that hold the UID. None by default: an old kube-apiserver hands
-    /// on what the user wrote there (`protocol.md` §3.1).
+    /// on what the user wrote there.
     pub uid_headers: Vec<HeaderName>,
     /// Headers that name a group each.
     pub group_headers: Vec<HeaderName>,

@@ -21,7 +21,8 @@ fn path(verb: &str, path: &str) -> Access {
     }
 }
 
-/// Targets, and what is reviewed for them: the table of `protocol.md` §5.2.
+/// Targets, and what is reviewed for them: as in the reference (apiserver
+/// `pkg/endpoints/request/requestinfo.go`).
 fn table() -> Vec<(String, Access)> {
     const CUSTOM: &str = "custom.metrics.k8s.io";
     let own = |target: &str| format!("{V2}/{target}");

@@ -77,7 +77,7 @@ async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
 }
 
 #[tokio::test]
-async fn of_several_credentials_the_first_good_one_counts() {
+async fn the_first_good_credential_of_several_counts() {
     let scene = Scene::new().await;
     scene.reviewer.token_is("good", "tina");
     let foreign = Authority::new("foreign", validity()).unwrap();
@@ -181,7 +181,7 @@ async fn s072_a_token_is_nowhere_to_be_read() {
 }
 
 #[tokio::test]
-async fn a_readiness_check_that_says_no_is_no_failed_request() {
+async fn a_failing_readiness_check_is_not_logged_as_a_failed_request() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;
     let waiting = State::Waiting("pods".to_owned());
