@@ -1,5 +1,5 @@
-//! Who asks: a front proxy's headers, a client's
-//! certificate, a bearer token, in this order; the first that is good counts.
+//! Who asks: a front proxy's headers, a client's certificate, a bearer token, in
+//! this order; the first that is good counts.
 //!
 //! Credentials of which none is good are refused, also where nobody needs any;
 //! who shows none is anonymous.
@@ -56,7 +56,7 @@ impl Authenticate {
             Ok(None) => {}
             Err(why) => wrong.push(why),
         }
-        match tokens::shown(headers) {
+        match tokens::bearer_token(headers) {
             Ok(None) => {}
             Ok(Some(token)) => match tokens::owner(&self.reviews, &token, trail.until()).await {
                 Ok(identity) => return Ok(identity.with_authenticated_group()),

@@ -21,7 +21,7 @@ pub(super) enum TokenFailure {
 ///
 /// # Errors
 /// When it is not text.
-pub(super) fn shown(headers: &HeaderMap) -> Result<Option<Token>, String> {
+pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
     let Some(value) = headers.get(AUTHORIZATION) else {
         return Ok(None);
     };
@@ -82,12 +82,12 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
-            let token = shown(&headers).unwrap().map(|token| token.0);
+            let token = bearer_token(&headers).unwrap().map(|token| token.0);
             assert_eq!(token.as_deref(), wanted, "{value:?}");
         }
         let mut headers = HeaderMap::new();
         let broken = HeaderValue::from_bytes(b"Bearer \xff").unwrap();
         headers.insert(AUTHORIZATION, broken);
-        assert!(shown(&headers).is_err());
+        assert!(bearer_token(&headers).is_err());
     }
 }

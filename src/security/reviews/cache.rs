@@ -103,10 +103,9 @@ where
         let now = Instant::now();
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
         // Half of the time is left for the review itself.
-        let permit = permits
-            .acquire(until.min(now + self.budget / 2))
-            .await
-            .ok_or(NoAnswer::Busy)?;
+        let time = self.budget.min(until.saturating_duration_since(now));
+        let permit = permits.acquire(now + time / 2).await;
+        let permit = permit.ok_or(NoAnswer::Busy)?;
         let (cache, end) = (self.clone(), now + self.budget);
         let task = tokio::spawn(async move { cache.review(key, permit, end, review).await });
         match timeout_at(until, task).await {
