@@ -151,7 +151,7 @@ pub(super) async fn in_flight(
         return refuse(&api, &context, Denied::Busy);
     };
     let mut response = next.run(request).await;
-    response.extensions_mut().insert(Arc::new(permit));
+    response.extensions_mut().insert(permit);
     response
 }
 

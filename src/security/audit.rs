@@ -1,23 +1,41 @@
 //! One line for each request that was refused or failed: who, what, verdict;
-//! beyond a rate, only how many.
+//! beyond so many a second, only how many.
 //!
 //! Nothing that proves an identity is in it: no token, no header, no query.
 //! What a stranger wrote is escaped and cut.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use http::StatusCode;
 
 use super::authorize::is_open;
 use super::denied::Denied;
-use super::quota::{Fault, Quota};
 use super::reviewer::Access;
 use super::settings::Settings;
+use crate::telemetry::line_limit::LineLimit;
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
+
+/// Whose fault a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    /// The client's: a refusal.
+    Theirs,
+    /// The server's: a failure.
+    Ours,
+}
+
+/// The lines of the audit, limited for each verdict's word.
+type AuditLimit = LineLimit<(Fault, &'static str)>;
+
+fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
+    match fault {
+        Fault::Theirs => tracing::info!(verdict, left_out, "more requests refused"),
+        Fault::Ours => tracing::error!(verdict, left_out, "more requests failed"),
+    }
+}
 
 /// How a request ended, and whose it was.
 #[derive(Debug)]
@@ -43,13 +61,13 @@ pub struct Outcome<'o> {
 /// Writes the lines.
 #[derive(Debug)]
 pub struct Audit {
-    quota: Arc<Quota>,
+    limit: AuditLimit,
 }
 
 impl Audit {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            quota: Quota::new(settings.audit_rate, settings.audit_every),
+            limit: LineLimit::new(settings.audit_lines, write_left_out),
         }
     }
 
@@ -65,7 +83,7 @@ impl Audit {
         let verdict = outcome
             .denied
             .map_or("failed", |denied| denied.verdict().word());
-        if !self.quota.admits(fault, verdict) {
+        if !self.limit.admit((fault, verdict)) {
             return;
         }
         let line = Line {

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use super::denied::Denied;
 use super::front_proxy;
-use super::identity::Identity;
+use super::identity::{Identity, Via};
 use super::peer::{Origin, Peer};
-use super::places::Rank;
-use super::tokens::{self, TokenFailure, Tokens};
+use super::reviews::Reviews;
+use super::tokens::{self, TokenFailure};
 use super::trust::{Trust, TrustStore};
 
 /// How headers begin that ask to act as somebody else.
@@ -31,8 +31,8 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 pub struct User {
     /// The user.
     pub identity: Arc<Identity>,
-    /// Whether room is kept for him.
-    pub(super) rank: Rank,
+    /// By which way he comes.
+    pub via: Via,
 }
 
 /// What was found out of a request's credentials.
@@ -49,7 +49,7 @@ pub struct Authenticated {
 /// Finds out who asks.
 pub struct Authenticate {
     pub(super) trust: Arc<TrustStore>,
-    pub(super) tokens: Tokens,
+    pub(super) reviews: Arc<Reviews>,
     pub(super) clock: Clock,
 }
 
@@ -75,7 +75,7 @@ impl Authenticate {
             Some(peer) => peer.origin(trust, (self.clock)()),
             None => Arc::new(Origin::Anonymous),
         };
-        let identified = self.identify(&origin, trust, headers, (peer, until)).await;
+        let identified = self.identify(&origin, trust, headers, until).await;
         let proxy = trust.and_then(|trust| trust.proxy.as_ref());
         front_proxy::strip(proxy, headers);
         if is_suspect(&origin, version, &identified)
@@ -87,7 +87,7 @@ impl Authenticate {
         let impersonates = names.any(|name| name.as_str().starts_with(IMPERSONATE));
         let user = identified.map(|identity| User {
             identity: Arc::new(identity),
-            rank: rank(&origin),
+            via: via(&origin),
         });
         Authenticated {
             user,
@@ -101,7 +101,7 @@ impl Authenticate {
         origin: &Origin,
         trust: Option<&Trust>,
         headers: &HeaderMap,
-        (peer, until): (Option<&Peer>, Instant),
+        until: Instant,
     ) -> Result<Identity, Denied> {
         let mut wrong = Vec::new();
         match by_certificate(origin, trust, headers) {
@@ -109,13 +109,9 @@ impl Authenticate {
             Ok(None) => {}
             Err(why) => wrong.push(why),
         }
-        match tokens::shown(headers) {
+        match tokens::bearer_token(headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match self
-                .tokens
-                .owner(&token, peer.map(|peer| peer.address.ip()), until)
-                .await
-            {
+            Ok(Some(token)) => match tokens::owner(&self.reviews, &token, until).await {
                 Ok(identity) => return Ok(identity.with_authenticated_group()),
                 Err(TokenFailure::Busy) => return Err(Denied::Busy),
                 Err(TokenFailure::Refused(why)) => wrong.push(why),
@@ -167,9 +163,9 @@ fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, D
     }
 }
 
-fn rank(origin: &Origin) -> Rank {
+fn via(origin: &Origin) -> Via {
     match origin {
-        Origin::FrontProxy { .. } => Rank::First,
-        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Rank::Common,
+        Origin::FrontProxy { .. } => Via::FrontProxy,
+        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Via::Direct,
     }
 }

@@ -1,77 +1,71 @@
-//! Limits on all requests at a time. A body's size is the listener's business:
-//! no request here has one.
+//! Limits on all requests at a time (docs/security.md, "Limits"). A body's size
+//! is the listener's business: no request here has one.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::authenticate::User;
 use super::authorize::is_open;
-use super::identity::{ANONYMOUS, MASTERS};
-use super::places::{Place, Places, Rank, Share, Shares};
+use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
 use super::settings::Settings;
 
-/// Refuses requests at once when too many are under way, in all or of one user.
-/// It stands after authentication, as in the reference: who asks decides about
-/// the lane, so that nobody's flood costs the API server its probes, nor one
-/// user's another his answers.
+/// Refuses requests at once when too many are under way. It stands after
+/// authentication, as in the reference (kubernetes/apiserver
+/// `pkg/server/config.go`), because each kind of client has a semaphore of its
+/// own: direct and anonymous clients take nothing from the front proxy's users.
 #[derive(Debug)]
 pub struct InFlight {
-    values: Places,
-    discovery: Places,
-    users: Shares,
-    user: usize,
-    proxied_user: usize,
-    anonymous: usize,
+    values: Arc<Semaphore>,
+    discovery: Arc<Semaphore>,
+    direct: Arc<Semaphore>,
+    anonymous: Arc<Semaphore>,
 }
 
-/// What a request takes while it is under way: a part of its user's share and
-/// a place of its lane.
-#[derive(Debug)]
-pub struct Permit {
-    _share: Option<Share>,
-    _place: Option<Place>,
+/// What a request holds until its answer has been written; put into the answer's
+/// extensions. Nothing where requests have no limit.
+#[derive(Clone, Debug, Default)]
+pub struct InFlightPermit {
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl InFlight {
     pub(super) fn new(settings: &Settings) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
-            values: Places::new(settings.values_in_flight),
-            discovery: Places::new(settings.discovery_in_flight),
-            users: Shares::default(),
-            user: settings.user_in_flight,
-            proxied_user: settings.proxied_user_in_flight,
-            anonymous: settings.anonymous_in_flight,
+            values: semaphore(settings.values_in_flight),
+            discovery: semaphore(settings.discovery_in_flight),
+            direct: semaphore(settings.direct_in_flight),
+            anonymous: semaphore(settings.anonymous_in_flight),
         }
     }
 
     /// `None` when too many are under way.
     #[must_use]
-    pub fn permit(&self, user: Option<&User>, what: &Access) -> Option<Permit> {
-        let who = user.map(|user| &user.identity);
-        let rank = user.map_or(Rank::Common, |user| user.rank);
-        if is_open(what) || who.is_some_and(|who| who.is_in(MASTERS)) {
-            return Some(Permit {
-                _share: None,
-                _place: None,
-            });
+    pub fn permit(&self, user: Option<&User>, what: &Access) -> Option<InFlightPermit> {
+        let Some(semaphore) = self.semaphore(user, what) else {
+            return Some(InFlightPermit::default());
+        };
+        let permit = Arc::clone(semaphore).try_acquire_owned().ok()?;
+        Some(InFlightPermit {
+            _permit: Some(Arc::new(permit)),
+        })
+    }
+
+    /// The semaphore that limits such requests; `None` for those without limit.
+    fn semaphore(&self, user: Option<&User>, what: &Access) -> Option<&Arc<Semaphore>> {
+        let is_master = user.is_some_and(|user| user.identity.is_in(MASTERS));
+        if is_open(what) || is_master {
+            return None;
         }
-        let Some(who) = who.filter(|who| !who.is_anonymous()) else {
-            let share = self.users.take((rank, ANONYMOUS), self.anonymous)?;
-            return Some(Permit {
-                _share: Some(share),
-                _place: None,
-            });
+        let Some(user) = user.filter(|user| !user.identity.is_anonymous()) else {
+            return Some(&self.anonymous);
         };
-        let most = match rank {
-            Rank::First => self.proxied_user,
-            Rank::Common => self.user,
-        };
-        let share = self.users.take((rank, &who.user), most)?;
-        let lane = match what {
-            Access::Resource { .. } => &self.values,
-            Access::NonResource { .. } => &self.discovery,
-        };
-        Some(Permit {
-            _share: Some(share),
-            _place: Some(lane.try_take(rank)?),
+        Some(match (user.via, what) {
+            (Via::Direct, _) => &self.direct,
+            (Via::FrontProxy, Access::Resource { .. }) => &self.values,
+            (Via::FrontProxy, Access::NonResource { .. }) => &self.discovery,
         })
     }
 }

@@ -12,16 +12,12 @@ pub mod authorize;
 mod bundle;
 pub mod counters;
 pub mod denied;
-mod digest;
 mod front_proxy;
 pub mod identity;
 pub mod limit;
-mod memo;
 pub mod peer;
-mod places;
-mod quota;
-pub mod rate;
 pub mod reviewer;
+mod reviews;
 pub mod settings;
 mod subject;
 mod tokens;
@@ -35,8 +31,8 @@ use authorize::Authorize;
 use counters::Counters;
 use limit::InFlight;
 use reviewer::Reviewer;
+use reviews::Reviews;
 use settings::Settings;
-use tokens::Tokens;
 use trust::TrustStore;
 
 /// Everything that decides about requests.
@@ -65,15 +61,15 @@ impl Security {
         settings: Settings,
         counters: &Arc<Counters>,
     ) -> Self {
-        let tokens = Tokens::new(Arc::clone(&reviewer), &settings, Arc::clone(counters));
+        let reviews = Arc::new(Reviews::new(reviewer, &settings, counters));
         Self {
             authenticate: Authenticate {
                 trust,
-                tokens,
+                reviews: Arc::clone(&reviews),
                 clock,
             },
             in_flight: InFlight::new(&settings),
-            authorize: Authorize::new(reviewer, &settings, Arc::clone(counters)),
+            authorize: Authorize { reviews },
             audit: Audit::new(&settings),
             settings,
         }

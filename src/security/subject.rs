@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::digest;
 use rustls::pki_types::CertificateDer;
 use x509_parser::oid_registry::Oid;
 use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer, X509Certificate};
 
-use super::digest;
 use super::identity::Identity;
 
 /// The user's UID in a subject: 1.3.6.1.4.1.57683.2 (apimachinery
@@ -96,7 +96,7 @@ pub(super) fn identity(der: &CertificateDer<'_>) -> Result<Identity, String> {
         _ => return Err("the subject must have one UID that is not empty, or none".to_owned()),
     };
     let mut fingerprint = "X509SHA256=".to_owned();
-    for byte in digest::sha256(der)? {
+    for byte in digest::digest(&digest::SHA256, der).as_ref() {
         // Writing to a string cannot fail.
         let _ = write!(fingerprint, "{byte:02x}");
     }

@@ -5,6 +5,7 @@
 
 pub mod endpoints;
 pub mod health;
+pub mod line_limit;
 pub mod metrics;
 
 use std::io::IsTerminal;
