@@ -161,7 +161,7 @@ pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let failure = match code {
         StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
         StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
-        StatusCode::TOO_MANY_REQUESTS => Failure::AnswersUnread,
+        StatusCode::URI_TOO_LONG => Failure::TargetTooLong,
         _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
     };
     let headers = HeaderMap::new();

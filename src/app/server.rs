@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use http::Request;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::Layer;
+use tower::util::BoxCloneSyncService;
 
 use super::shutdown::{Shutdown, Times};
 use super::{Engine, EngineSettings, clock, numbers, trusted};
@@ -38,7 +40,6 @@ use crate::security::trust::TrustStore;
 use crate::security::{Guard, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
-use crate::serve::plain;
 use crate::serve::tls::{self, ClientAuth, TlsError};
 use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
@@ -48,6 +49,9 @@ use crate::telemetry::health::{State, Weight};
 /// How much longer than the longest window pods that went are remembered: their
 /// readings may be that late.
 const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
+
+/// Connections of the operators' port: a probe and a few scrapers.
+const OPERATORS: u32 = 64;
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
@@ -215,16 +219,26 @@ pub async fn run(
     let trust = beside.follow_trust(settings.lookup, &clients.authentication);
     let provider = beside.poll(settings.config, settings.source, &clients.lister);
     if let Some(tcp) = settings.operators {
+        let limits = Limits {
+            connections: OPERATORS,
+            ..Limits::default()
+        };
+        let listener = Listener::without_tls(tcp, limits, api::refusal);
         let operators = Operators(telemetry.clone());
-        let answer = move |request: &http::request::Parts| operators.answer(request);
+        let service = tower::service_fn(move |request: Request<()>| {
+            let answer = operators.answer(&request.into_parts().0);
+            async move { Ok(answer) }
+        });
+        let service = BoxCloneSyncService::new(service);
         let draining = shutdown.draining();
-        beside.tasks.spawn(plain::run(tcp, answer, draining));
+        beside.tasks.spawn(listener.run(service, draining));
     }
     let counters = Arc::new(Counters::default());
     numbers::of_security(&telemetry.metrics, &counters);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     let counting = api.count_layer();
+    let believed = Arc::clone(&trust);
     let guard = Guard {
         trust,
         reviewer: Arc::new(Reviews {
@@ -237,10 +251,13 @@ pub async fn run(
         settings: settings.security,
         counters,
     };
-    let service = counting.layer(guard.around(api));
+    let service = BoxCloneSyncService::new(counting.layer(guard.around(api)));
     let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let tls = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
+        .front_proxies(move |peer| {
+            peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
+        })
         .leaving(shutdown.leaving());
     numbers::of_connections(&metrics, listener.connections());
     beside

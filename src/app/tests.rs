@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
+use tower::util::BoxCloneSyncService;
 
 use super::shutdown::{Phase, Shutdown};
 use crate::api::{self, Api};
@@ -37,7 +38,7 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let config = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(tcp, config, Limits::default(), api::refusal)
         .leaving(shutdown.leaving())
-        .run(api.counted(), shutdown.draining());
+        .run(BoxCloneSyncService::new(api.counted()), shutdown.draining());
     TestServer {
         address,
         authority,

@@ -14,7 +14,7 @@ use super::denied::{Answer, Denied, Refusals};
 use super::front_proxy;
 use super::identity::Identity;
 use super::layer::{Inner, Step, pass};
-use super::peer::{Origin, Peer, Trusted};
+use super::peer::{Origin, Peer};
 use super::places::Rank;
 use super::tokens::{self, TokenFailure, Tokens};
 use super::trust::{Trust, TrustStore};
@@ -141,14 +141,10 @@ impl Step for Authenticate {
             let rank = rank(&origin);
             admit((who, rank), &trail, &mut request)
         });
-        let mut answer = match admitted {
+        match admitted {
             Ok(()) => pass(inner, request).await,
             Err(denied) => self.refusals.answer(denied, &trail),
-        };
-        if matches!(*origin, Origin::FrontProxy { .. }) {
-            answer.extensions_mut().insert(Trusted);
         }
-        answer
     }
 }
 

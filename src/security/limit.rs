@@ -83,10 +83,19 @@ pub(super) struct InFlight {
 }
 
 /// What a request takes while it is under way: a part of its user's share and
-/// a place of its lane.
-struct Stay {
-    _share: Option<Share>,
-    _place: Option<Place>,
+/// a place of its lane. An extension of the answer, which keeps it until the
+/// answer is written: answers that nobody reads count as requests under way.
+/// It is given back when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    _taken: Arc<(Option<Share>, Option<Place>)>,
+}
+
+impl Permit {
+    fn of(share: Option<Share>, place: Option<Place>) -> Self {
+        let _taken = Arc::new((share, place));
+        Self { _taken }
+    }
 }
 
 impl InFlight {
@@ -104,20 +113,14 @@ impl InFlight {
     }
 
     /// `None` when too many are under way.
-    fn stay(&self, trail: &Trail) -> Option<Stay> {
+    fn permit(&self, trail: &Trail) -> Option<Permit> {
         let (who, rank) = (trail.who(), trail.rank());
         if is_open(trail.what()) || who.is_some_and(|who| who.is_in(MASTERS)) {
-            return Some(Stay {
-                _share: None,
-                _place: None,
-            });
+            return Some(Permit::of(None, None));
         }
         let Some(who) = who.filter(|who| !who.is_anonymous()) else {
             let share = self.users.take((rank, ANONYMOUS), self.anonymous)?;
-            return Some(Stay {
-                _share: Some(share),
-                _place: None,
-            });
+            return Some(Permit::of(Some(share), None));
         };
         let most = match rank {
             Rank::First => self.proxied_user,
@@ -128,19 +131,19 @@ impl InFlight {
             Access::Resource { .. } => &self.values,
             Access::NonResource { .. } => &self.discovery,
         };
-        Some(Stay {
-            _share: Some(share),
-            _place: Some(lane.try_take(rank)?),
-        })
+        let place = lane.try_take(rank)?;
+        Some(Permit::of(Some(share), Some(place)))
     }
 }
 
 impl Step for InFlight {
     async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
         let trail = trail(&request, self.access_of);
-        let Some(_stay) = self.stay(&trail) else {
+        let Some(permit) = self.permit(&trail) else {
             return self.refusals.answer(Denied::Busy, &trail);
         };
-        pass(inner, request).await
+        let mut answer = pass(inner, request).await;
+        answer.extensions_mut().insert(permit);
+        answer
     }
 }

@@ -39,6 +39,7 @@ use authorize::Authorize;
 use counters::Counters;
 use denied::{Refusals, Refuse};
 use layer::{Inner, Wrap};
+pub use limit::Permit;
 use limit::{HeaderLimit, InFlight, TimeLimit};
 use panic::CatchPanic;
 use reviewer::Reviewer;

@@ -14,18 +14,20 @@ use tokio::net::TcpStream;
 
 mod crowd;
 mod frames;
+mod front_proxy;
 mod refusals;
 mod unread;
 
 use super::certs::Authority;
-use super::listener::{self, Limits, Peer, Serve};
+use super::listener::{Limits, Peer};
 use super::tls::{self, ClientAuth};
+use crate::security::layer::Inner;
 use crate::testing::test_server::{TestServer, read_answer, validity};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 /// Answers after a while with the number of client certificates; counts.
-fn service(delay: Duration, count: &Arc<AtomicUsize>) -> impl Serve {
+fn service(delay: Duration, count: &Arc<AtomicUsize>) -> impl Inner + use<> {
     let count = count.clone();
     tower::service_fn(move |request: Request<()>| {
         count.fetch_add(1, Ordering::SeqCst);

@@ -13,9 +13,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tower::util::BoxCloneSyncService;
 
+use crate::security::layer::Inner;
 use crate::serve::certs::{Authority, Issued, Validity};
-use crate::serve::listener::{Limits, Listener, Serve};
+use crate::serve::listener::{Limits, Listener};
 use crate::serve::tls::{self, ClientAuth};
 
 /// Certificates of a test: they outlive it.
@@ -36,13 +38,14 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    pub(crate) async fn start<S: Serve>(service: S) -> Self {
+    pub(crate) async fn start(service: impl Inner) -> Self {
         let authority = Authority::new("test", validity()).unwrap();
         Self::with(service, authority, &ClientAuth::None, Limits::default()).await
     }
 
-    pub(crate) async fn with<S: Serve>(
-        service: S,
+    /// Whoever shows a certificate is taken for a front proxy.
+    pub(crate) async fn with(
+        service: impl Inner,
         authority: Authority,
         clients: &ClientAuth,
         limits: Limits,
@@ -56,7 +59,9 @@ impl TestServer {
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
         let config = Arc::new(ArcSwap::new(config));
-        let listener = Listener::new(tcp, config, limits, crate::api::refusal);
+        let listener = Listener::new(tcp, config, limits, crate::api::refusal)
+            .front_proxies(|peer| !peer.certificates.is_empty());
+        let service = BoxCloneSyncService::new(service);
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(listener.run(service, stopped));
         Self {

@@ -18,6 +18,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tower::util::BoxCloneSyncService;
 use url::Url;
 
 use super::{Failure, number};
@@ -101,6 +102,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         limits,
         api::refusal,
     );
+    let server = BoxCloneSyncService::new(server);
     let serving = tokio::spawn(listener.run(server, stopped.clone()));
     let showing = tokio::spawn(show::run(
         Arc::clone(&provider),

@@ -161,19 +161,6 @@ impl Scene {
         }
     }
 
-    /// The layers of this server once more.
-    fn guard(&self) -> Guard {
-        Guard {
-            trust: self.trust.clone(),
-            reviewer: self.reviewer.clone(),
-            access_of: api::access,
-            refuse: api::denied,
-            clock: Arc::new(SystemTime::now),
-            settings: Settings::default(),
-            counters: self.counters.clone(),
-        }
-    }
-
     fn data(&self) -> BTreeMap<String, String> {
         config_map(
             &self.clients.certificate_pem(),
