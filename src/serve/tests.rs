@@ -16,6 +16,7 @@ mod crowd;
 mod frames;
 mod front_proxy;
 mod refusals;
+mod rounds;
 mod unread;
 
 use super::certs::Authority;

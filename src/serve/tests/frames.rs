@@ -9,16 +9,18 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::serve::certs::Issued;
 
+pub(super) const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
 
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// Longer than any wait that is not for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,11 +121,18 @@ impl Frames {
         self.write(&frame(RST_STREAM, 0, stream, &CANCEL)).await
     }
 
-    /// Sends so many settings and pings.
-    pub(super) async fn flood(&mut self, times: usize) {
-        let settings = frame(SETTINGS, 0, 0, &[]);
-        let ping = frame(PING, 0, 0, &[0; 8]);
-        self.write(&[settings, ping].concat().repeat(times)).await;
+    /// Sends a frame so many times.
+    pub(super) async fn flood(&mut self, kind: u8, stream: u32, payload: &[u8], times: usize) {
+        self.write(&frame(kind, 0, stream, payload).repeat(times))
+            .await;
+    }
+
+    /// Sends a request of which more has to come: of its head, or its body.
+    pub(super) async fn begin(&mut self, flags: u8) -> u32 {
+        let (stream, mut headers) = self.headers("/");
+        headers[4] = flags;
+        self.write(&headers).await;
+        stream
     }
 
     /// Lets so many more bytes come: on a stream, or on all (0).
@@ -171,7 +180,7 @@ async fn read(mut stream: ReadHalf<TlsStream<TcpStream>>, seen: Arc<Seen>) {
         if head[3] == HEADERS {
             seen.began.fetch_add(1, SeqCst);
         }
-        if matches!(head[3], 0 | HEADERS) && head[4] & END_STREAM != 0 {
+        if matches!(head[3], DATA | HEADERS) && head[4] & END_STREAM != 0 {
             seen.ended.fetch_add(1, SeqCst);
         }
     }
