@@ -149,15 +149,16 @@ impl Activity {
         }
     }
 
-    /// Waits until the client has done nothing for too long.
-    pub(super) async fn timed_out(&self, limits: &Limits) -> TimedOut {
+    /// Waits until the client has not asked, or has taken nothing of its
+    /// answers, for too long.
+    pub(super) async fn timed_out(&self, limits: &Limits) -> End {
         loop {
             let now = Instant::now();
             // Looked at again and again: a limit may get shorter meanwhile.
             let mut next = now + limits.stall / 4;
-            if let Some((until, what)) = self.state().time_limit(limits) {
+            if let Some((until, end)) = self.state().time_limit(limits) {
                 if until <= now {
-                    return what;
+                    return end;
                 }
                 next = next.min(until);
             }
@@ -166,27 +167,24 @@ impl Activity {
     }
 }
 
-/// What a client did not do in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimedOut {
-    /// Send the first request.
-    FirstRequest,
-    /// Send another request.
-    NextRequest,
-    /// Take any part of the answers that are there.
-    Reading,
-}
-
 impl State {
-    fn time_limit(&self, limits: &Limits) -> Option<(Instant, TimedOut)> {
+    /// Until when the client has to ask or to take something, and how the
+    /// connection ends otherwise.
+    fn time_limit(&self, limits: &Limits) -> Option<(Instant, End)> {
         if self.unwritten > 0 {
-            Some((self.taken + limits.stall, TimedOut::Reading))
+            // Other users of a front proxy may have requests under way.
+            let end = if self.front_proxy {
+                End::Graceful
+            } else {
+                End::Now
+            };
+            Some((self.taken + limits.stall, end))
         } else if self.requests > 0 {
             None
         } else if self.answered {
-            Some((self.since + limits.idle, TimedOut::NextRequest))
+            Some((self.since + limits.idle, End::Graceful))
         } else {
-            Some((self.since + limits.read, TimedOut::FirstRequest))
+            Some((self.since + limits.read, End::Now))
         }
     }
 

@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
-use super::activity::{Activity, End, TimedOut};
+use super::activity::{Activity, End};
 use super::body::{self, Unfit, Unwritten};
 use super::listener::{IsFrontProxy, Limits, Peer, Refuse, Service};
 use super::refusals::Refusals;
@@ -31,17 +31,11 @@ use super::slots::Slot;
 /// is above is refused by hyper and h2, without a body.
 const MAX_HEADERS: usize = 1536;
 const MAX_HEAD: u32 = 384 * 1024;
-/// Requests at a time on one HTTP/2 connection, and of them those that the
-/// client cancelled before they were looked at (CVE-2023-44487). A front proxy
-/// passes on the requests of many users, and what they cancel.
-const FRONT_PROXY: Streams = Streams {
-    most: 250,
-    cancelled: 250,
-};
-const OTHER: Streams = Streams {
-    most: 16,
-    cancelled: 20,
-};
+/// Requests at a time on one HTTP/2 connection, and those that the client may
+/// cancel before they are looked at (CVE-2023-44487). A front proxy passes on
+/// the requests of many users, and what they cancel.
+const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
+const STREAMS: (u32, usize) = (16, 20);
 /// Streams that we reset for the client's mistakes; one more ends the
 /// connection (CVE-2025-8671).
 const MAX_FAULTS: usize = 100;
@@ -52,12 +46,6 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
 /// Encrypted bytes kept for a client that reads slowly.
 const TLS_BUFFER: usize = 64 * 1024;
-
-#[derive(Clone, Copy, Debug)]
-struct Streams {
-    most: u32,
-    cancelled: usize,
-}
 
 /// What all connections of a listener have in common.
 pub(super) struct Shared {
@@ -134,8 +122,8 @@ impl Connection {
         let (address, limits) = (self.address, self.shared.limits);
         let is_front_proxy = (self.shared.is_front_proxy)(&peer);
         let streams = match self.slot.handshake_done(is_front_proxy) {
-            true => FRONT_PROXY,
-            false => OTHER,
+            true => STREAMS_OF_FRONT_PROXY,
+            false => STREAMS,
         };
         let handler = Handler {
             peer: peer.clone(),
@@ -176,14 +164,10 @@ impl Connection {
         let activity = &self.slot.activity;
         let mut told = activity.told();
         tokio::select! {
-            what = activity.timed_out(limits) => {
-                tracing::debug!(%address, ?what, "the client did not do this in time");
-                match what {
-                    // There is nobody to say goodbye to.
-                    TimedOut::FirstRequest => return End::Now,
-                    // Other users of a front proxy may have requests under way.
-                    TimedOut::Reading if !activity.is_front_proxy() => return End::Now,
-                    TimedOut::Reading | TimedOut::NextRequest => {}
+            end = activity.timed_out(limits) => {
+                tracing::debug!(%address, "no request came in time, or no answer was taken");
+                if end == End::Now {
+                    return end;
                 }
             }
             end = told.wait_for(Option::is_some) => {
@@ -212,19 +196,13 @@ impl Handler {
         self,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Unwritten>>, Infallible> {
-        let Shared {
-            limits,
-            refuse,
-            refusals,
-            service,
-            ..
-        } = &*self.shared;
+        let (shared, refuse) = (&self.shared, self.shared.refuse);
         let version = request.version();
         let mut in_progress = self.activity.begin();
-        let response = match body::receive(request, limits).await {
+        let response = match body::receive(request, &shared.limits).await {
             Ok(mut request) => {
                 request.extensions_mut().insert(self.peer);
-                service.clone().oneshot(request).await?
+                shared.service.clone().oneshot(request).await?
             }
             Err(Unfit::Cancelled) => {
                 // Nobody gets this answer.
@@ -232,7 +210,8 @@ impl Handler {
                 return Ok(Unwritten::answer(response, in_progress));
             }
             Err(Unfit::Refused(code, why)) => {
-                refusals.answered(code, why, self.peer.address);
+                let from = self.peer.address;
+                shared.refusals.answered(code, why, from);
                 let mut response = refuse(code);
                 // What follows on this connection may be anything.
                 if version < Version::HTTP_2 {
@@ -249,7 +228,11 @@ impl Handler {
 
 /// The protocol was agreed on in the handshake, so none is guessed from the
 /// first bytes, which a slow client could hold back.
-fn builder(http2: bool, streams: Streams, limits: &Limits) -> auto::Builder<TokioExecutor> {
+fn builder(
+    http2: bool,
+    (streams, cancelled): (u32, usize),
+    limits: &Limits,
+) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -263,8 +246,8 @@ fn builder(http2: bool, streams: Streams, limits: &Limits) -> auto::Builder<Toki
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD)
-        .max_concurrent_streams(streams.most)
-        .max_pending_accept_reset_streams(streams.cancelled)
+        .max_concurrent_streams(streams)
+        .max_pending_accept_reset_streams(cancelled)
         .max_local_error_reset_streams(MAX_FAULTS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(4 * STREAM_WINDOW)

@@ -1,8 +1,8 @@
 //! The accept loop: every wait has a limit, everything that is kept has a
 //! bound, and one broken client costs nobody else anything.
 //!
-//! What all connections hold at most: each has a number of requests at a time
-//! ([`super::connection`]), each request a head of limited size, and each large
+//! So all connections together hold so much at most: each has a number of
+//! requests at a time, each request a head of limited size, and each large
 //! answer the permit of its request until it is written.
 
 use std::convert::Infallible;
