@@ -19,7 +19,6 @@ use crate::security::Security;
 use crate::security::audit::Outcome;
 use crate::security::authenticate::User;
 use crate::security::denied::Denied;
-use crate::security::peer::Trusted;
 
 /// The request's context.
 type Context = Extension<Arc<RequestContext>>;
@@ -119,7 +118,7 @@ pub(super) async fn authenticate(
         .authenticate
         .user(peer, version, request.headers_mut(), until);
     let found = found.await;
-    let mut response = match found.user {
+    match found.user {
         Ok(user) => {
             let _ = context.user.set(user);
             if found.impersonates {
@@ -129,11 +128,7 @@ pub(super) async fn authenticate(
             }
         }
         Err(denied) => refuse(&api, &context, denied),
-    };
-    if found.by_front_proxy {
-        response.extensions_mut().insert(Trusted);
     }
-    response
 }
 
 /// Refuses requests at once when too many are under way. The permit goes with

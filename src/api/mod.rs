@@ -171,14 +171,13 @@ impl Api {
 }
 
 /// The answer to a request that never became one: refused by the listener for
-/// its framing (400), its slowness (408), its body (413), or because answers
-/// before it are not read (429).
+/// its framing (400), its slowness (408), its body (413) or its length (414).
 #[must_use]
 pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let failure = match code {
         StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
         StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
-        StatusCode::TOO_MANY_REQUESTS => Failure::AnswersUnread,
+        StatusCode::URI_TOO_LONG => Failure::TargetTooLong,
         _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
     };
     let headers = HeaderMap::new();

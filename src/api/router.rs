@@ -16,7 +16,8 @@ use axum::routing::any;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Collected, Full};
 use tower::ServiceBuilder;
-use tower::{Service, ServiceExt as _};
+use tower::ServiceExt as _;
+use tower::util::BoxCloneSyncService;
 
 use super::{Api, count, handlers, layers};
 use crate::security::Security;
@@ -92,19 +93,12 @@ pub fn secured(routes: Router, api: &Api, security: Arc<Security>) -> Router {
     )
 }
 
-/// The router for a listener that hands in requests without bodies.
+/// The router for a listener, which hands in requests without bodies and wants
+/// whole answers: what it keeps of one is kept until that is written.
 pub fn into_service(
     router: Router,
-) -> impl Service<
-    http::Request<()>,
-    Response = http::Response<Full<Bytes>>,
-    Error = Infallible,
-    Future: Future<Output = Result<http::Response<Full<Bytes>>, Infallible>> + Send,
-> + Clone
-+ Send
-+ Sync
-+ 'static {
-    tower::service_fn(move |request: http::Request<()>| {
+) -> BoxCloneSyncService<http::Request<()>, http::Response<Full<Bytes>>, Infallible> {
+    BoxCloneSyncService::new(tower::service_fn(move |request: http::Request<()>| {
         let router = router.clone();
         async move {
             let response = router.oneshot(request.map(|()| Body::empty())).await?;
@@ -113,5 +107,5 @@ pub fn into_service(
             let body = Full::new(body.unwrap_or_default());
             Ok(http::Response::from_parts(parts, body))
         }
-    })
+    }))
 }

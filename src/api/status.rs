@@ -52,8 +52,8 @@ pub(crate) enum Failure {
     BodyTooLarge,
     /// The request did not arrive in time.
     TooSlow,
-    /// The client does not read the answers that it has.
-    AnswersUnread,
+    /// The request's path and query are over the limit.
+    TargetTooLong,
     /// The security layers let nothing through.
     Denied(Box<Denied>),
 }
@@ -149,14 +149,11 @@ impl Failure {
                 "the request did not arrive in time".to_owned(),
                 None,
             ),
-            Self::AnswersUnread => (
-                429,
-                "TooManyRequests",
-                "answers before this one are not read: read them and try again".to_owned(),
-                Some(Details {
-                    retry_after: Some(1),
-                    ..Details::default()
-                }),
+            Self::TargetTooLong => (
+                414,
+                "BadRequest",
+                "the request's path and query are too long".to_owned(),
+                None,
             ),
             Self::Provider(error, asked) => provider_row(error, &asked),
             Self::Denied(denied) => denied::row(&denied),

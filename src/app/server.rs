@@ -36,7 +36,6 @@ use crate::security::trust::TrustStore;
 use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
-use crate::serve::plain;
 use crate::serve::tls::{self, ClientAuth, TlsError};
 use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
@@ -45,6 +44,9 @@ use crate::telemetry::health::{State, Weight};
 /// How much longer than the longest window pods that went are remembered: their
 /// readings may be that late.
 const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
+
+/// Connections of the operators' port: a probe and a few scrapers.
+const OPERATORS: u32 = 64;
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
@@ -215,10 +217,17 @@ pub async fn run(
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
     if let Some(tcp) = settings.operators {
-        let operators = router::into_service(router::operators(&api));
-        let serving = plain::run(tcp, operators, shutdown.draining());
-        beside.tasks.spawn(serving);
+        let limits = Limits {
+            connections: OPERATORS,
+            ..Limits::default()
+        };
+        let listener = Listener::without_tls(tcp, limits, api::refusal);
+        let service = router::into_service(router::operators(&api));
+        beside
+            .tasks
+            .spawn(listener.run(service, shutdown.draining()));
     }
+    let believed = Arc::clone(&trust);
     let reviewer = Arc::new(Reviews {
         tokens: KubeReviewer::new(clients.authentication),
         accesses: KubeReviewer::new(clients.authorization),
@@ -230,6 +239,9 @@ pub async fn run(
     let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let tls = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
+        .front_proxies(move |peer| {
+            peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
+        })
         .leaving(shutdown.leaving());
     numbers::of_connections(&metrics, listener.connections());
     beside

@@ -42,8 +42,6 @@ pub struct Authenticated {
     pub user: Result<User, Denied>,
     /// Whether he wants to act as somebody else.
     pub impersonates: bool,
-    /// Whether a front proxy brought the request.
-    pub by_front_proxy: bool,
 }
 
 /// Finds out who asks.
@@ -89,11 +87,7 @@ impl Authenticate {
             identity: Arc::new(identity),
             via: via(&origin),
         });
-        Authenticated {
-            user,
-            impersonates,
-            by_front_proxy: matches!(*origin, Origin::FrontProxy { .. }),
-        }
+        Authenticated { user, impersonates }
     }
 
     async fn identify(

@@ -26,7 +26,7 @@ pub struct InFlight {
 /// What a request holds until its answer has been written; put into the answer's
 /// extensions. Nothing where requests have no limit.
 #[derive(Clone, Debug, Default)]
-pub struct InFlightPermit {
+pub struct Permit {
     _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -43,12 +43,12 @@ impl InFlight {
 
     /// `None` when too many are under way.
     #[must_use]
-    pub fn permit(&self, user: Option<&User>, what: &Access) -> Option<InFlightPermit> {
+    pub fn permit(&self, user: Option<&User>, what: &Access) -> Option<Permit> {
         let Some(semaphore) = self.semaphore(user, what) else {
-            return Some(InFlightPermit::default());
+            return Some(Permit::default());
         };
         let permit = Arc::clone(semaphore).try_acquire_owned().ok()?;
-        Some(InFlightPermit {
+        Some(Permit {
             _permit: Some(Arc::new(permit)),
         })
     }

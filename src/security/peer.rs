@@ -99,12 +99,6 @@ pub enum Origin {
     Unverified(String),
 }
 
-/// Put into a response's extensions, it says that the client is a verified
-/// one, such as the aggregator: its connection is the last to end when
-/// connections run out. Nothing of it goes on the wire.
-#[derive(Clone, Copy, Debug)]
-pub struct Trusted;
-
 /// One TLS connection; an extension of every request on it. Clones are the
 /// same connection.
 #[derive(Clone, Debug)]
@@ -168,6 +162,12 @@ impl Peer {
             origin: origin.clone(),
         });
         origin
+    }
+
+    /// Whether the certificate is a front proxy's, to one who believes `trust`.
+    #[must_use]
+    pub fn is_front_proxy(&self, trust: Option<&Trust>, now: SystemTime) -> bool {
+        matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
     }
 
     /// Asks for the end of the connection once the requests under way are

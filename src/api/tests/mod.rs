@@ -20,9 +20,8 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::api::{Api, router};
-use crate::serve::listener::Serve;
 use crate::telemetry::Telemetry;
-use crate::testing::test_server::{Answer, TestServer};
+use crate::testing::test_server::{Answer, Serve, TestServer};
 
 use fixture::{Fixture, NOW};
 

@@ -162,19 +162,6 @@ impl Scene {
         }
     }
 
-    /// This server once more, without a network.
-    fn router(&self) -> Router {
-        let api = super::api(&self.fixture);
-        let security = Security::new(
-            self.trust.clone(),
-            self.reviewer.clone(),
-            Arc::new(SystemTime::now),
-            Settings::default(),
-            &self.counters,
-        );
-        router::secured(router::routes(&api), &api, Arc::new(security))
-    }
-
     fn data(&self) -> BTreeMap<String, String> {
         config_map(
             &self.clients.certificate_pem(),
