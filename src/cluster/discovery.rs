@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::client::Client;
 use super::error::CallError;
 use super::pool::KindName;
-use super::reduce::is_name;
+use super::wire::is_name;
 use crate::core::inventory::ObjectKind;
 
 /// The largest discovery document.

@@ -3,11 +3,9 @@
 //! Read and patched by name; never created, because RBAC cannot restrict
 //! `create` to one name: the manifests bring it, empty.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use k8s_openapi::ByteString;
-use serde::Deserialize;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
 
 use super::client::Client;
@@ -92,19 +90,6 @@ pub(super) const fn is_conflict(error: &CallError) -> bool {
     )
 }
 
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-    #[serde(default)]
-    data: Option<BTreeMap<String, ByteString>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: String,
-}
-
 impl SecretStore for SharedSecret {
     fn place(&self) -> String {
         format!("Secret {}/{}", self.namespace, self.name)
@@ -115,17 +100,14 @@ impl SecretStore for SharedSecret {
         let answer = self.client.get(&path, "application/json", LIMIT).await;
         let body = answer.map_err(|error| self.trouble(error))?;
         // The parser's words may quote a private key: none of them.
-        let object: Object = serde_json::from_slice(&body).map_err(|_| {
+        let object: Secret = serde_json::from_slice(&body).map_err(|_| {
             let error = self.client.garbled("this is no Secret");
             self.trouble(error)
         })?;
         let data = object.data.unwrap_or_default();
         Ok(Stored {
-            version: object.metadata.resource_version,
-            data: data
-                .into_iter()
-                .map(|(key, value)| (key, value.0))
-                .collect(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+            data: data.into_iter().map(|(key, it)| (key, it.0)).collect(),
         })
     }
 
