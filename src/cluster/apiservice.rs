@@ -98,7 +98,7 @@ impl Registry for ApiServices {
             .await;
         let body = match answer {
             Ok(body) => body,
-            Err(CallError::NotFound { .. }) => return Ok(None),
+            Err(CallError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(failed(name, error)),
         };
         let object = serde_json::from_slice(&body);

@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use super::client::Client;
 use super::health::{Board, Need};
-use super::watch::{Form, Refused, Store, Target, Watcher};
+use super::store::{Form, Refused, Store, Target};
+use super::watch::Watcher;
 use super::wire;
 
 /// The ConfigMap's name, also that of its watch on the board.
@@ -39,7 +40,7 @@ const NOT_SERVED: Duration = Duration::from_secs(5);
 /// The longest wait between two tries while kube-apiserver is away. Its restart
 /// is how authorities are replaced in many clusters: until the new ones are
 /// read, nobody who comes through it is believed.
-const WAIT_MOST: Duration = Duration::from_secs(5);
+pub(super) const WAIT_MOST: Duration = Duration::from_secs(5);
 
 /// Watches the ConfigMap and sends its texts whenever they change; to be
 /// spawned, ends only when it is aborted.

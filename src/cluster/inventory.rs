@@ -12,7 +12,8 @@ use super::owners;
 pub use super::settings::WatchSettings;
 use super::snapshot;
 use super::state::{Shared, Tables, Writer};
-use super::watch::{Form, Store, Target, WAIT_MOST, Watcher};
+use super::store::{Form, Store, Target};
+use super::watch::{WAIT_MOST, Watcher};
 use crate::core::inventory::{Authority, Inventory};
 
 /// Snapshots are made no sooner after one another: a rollout changes hundreds

@@ -4,6 +4,7 @@
 //! up. Those that come with Kubernetes always have a place; of the others,
 //! which whoever may write pods invents at will, the first by name have one.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +40,9 @@ fn is_built_in((group, kind): &KindKey) -> bool {
 /// A kind that is followed.
 #[derive(Debug)]
 pub(super) struct OwnerKind {
-    pub(super) name: Arc<KindName>,
+    /// Tells it from one of the same name before.
+    number: u64,
+    name: Arc<KindName>,
     /// What discovery says of it; `None`: not asked so far, or not served.
     pub(super) resource: Option<ObjectKind>,
     pub(super) objects: Table<KeptObject>,
@@ -56,6 +59,8 @@ pub(super) struct Kinds {
     followed: BTreeMap<KindKey, OwnerKind>,
     /// Kinds in use that have no place.
     left_out: BTreeSet<Arc<KindName>>,
+    /// The last number given.
+    number: u64,
 }
 
 impl Kinds {
@@ -67,9 +72,9 @@ impl Kinds {
         self.followed.get_mut(key)
     }
 
-    /// All that are followed.
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<KindName>> {
-        self.followed.values().map(|kind| &kind.name)
+    /// All that are followed, each with a number of its own.
+    pub(super) fn names(&self) -> impl Iterator<Item = (u64, &Arc<KindName>)> {
+        self.followed.values().map(|kind| (kind.number, &kind.name))
     }
 
     /// Kinds in use that have no place.
@@ -84,14 +89,14 @@ impl Kinds {
 
     /// These are in use now. Whether others are to be followed than before.
     pub(super) fn set_used(&mut self, used: Uses, now: Instant) -> bool {
-        let (built_in, others): (Uses, Uses) =
+        let (mut wanted, others): (Uses, Uses) =
             used.into_iter().partition(|(key, _)| is_built_in(key));
         let mut others = others.into_iter();
-        let mut wanted = built_in;
         wanted.extend(others.by_ref().take(MOST_KINDS));
         let left_out: BTreeSet<_> = others.map(|(_, name)| name).collect();
         let mut changed = left_out != self.left_out;
         self.left_out = left_out;
+        let in_use = wanted.keys().filter(|key| !is_built_in(key)).count();
         for (key, kind) in &mut self.followed {
             if wanted.remove(key).is_some() {
                 kind.unused = None;
@@ -99,26 +104,35 @@ impl Kinds {
                 kind.unused.get_or_insert(now);
             }
         }
-        let before = self.followed.len();
-        let in_use = |kind: &OwnerKind| kind.unused.is_none();
-        let custom = |(key, kind): &(&KindKey, &OwnerKind)| !is_built_in(key) && in_use(kind);
-        let taken = self.followed.iter().filter(custom).count() + wanted.len();
-        self.followed.retain(|key, kind| {
-            let crowded = taken >= MOST_KINDS && !is_built_in(key);
-            kind.unused
-                .is_none_or(|since| !crowded && now.saturating_duration_since(since) < UNUSED)
-        });
-        changed |= self.followed.len() != before || !wanted.is_empty();
-        let added = wanted.into_iter().map(|(key, name)| {
+        changed |= self.let_go(MOST_KINDS - in_use, now) || !wanted.is_empty();
+        for (key, name) in wanted {
+            self.number += 1;
             let kind = OwnerKind {
+                number: self.number,
                 name,
                 resource: None,
                 objects: Table::default(),
                 unused: None,
             };
-            (key, kind)
-        });
-        self.followed.extend(added);
+            self.followed.insert(key, kind);
+        }
         changed
+    }
+
+    /// Lets go of what has been unused for long, and of what finds no room,
+    /// the longest unused first. Whether there was any.
+    fn let_go(&mut self, room: usize, now: Instant) -> bool {
+        let custom = self.followed.iter().filter(|(key, _)| !is_built_in(key));
+        let mut unused: Vec<Instant> = custom.filter_map(|(_, kind)| kind.unused).collect();
+        unused.sort_by_key(|since| Reverse(*since));
+        let last = unused.get(room).copied();
+        let before = self.followed.len();
+        self.followed.retain(|key, kind| {
+            kind.unused.is_none_or(|since| {
+                let crowded = !is_built_in(key) && last.is_some_and(|last| since <= last);
+                !crowded && now.saturating_duration_since(since) < UNUSED
+            })
+        });
+        self.followed.len() != before
     }
 }

@@ -33,6 +33,7 @@ mod services;
 mod settings;
 mod snapshot;
 mod state;
+mod store;
 mod table;
 #[cfg(test)]
 mod tests;

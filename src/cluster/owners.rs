@@ -12,9 +12,10 @@ use super::discovery::discover;
 use super::error::excerpt;
 use super::health::{Board, Need, Reporter};
 use super::kinds::MOST_KINDS;
-use super::pool::{KindKey, KindName};
+use super::pool::KindName;
 use super::state::{Shared, Writer};
-use super::watch::{Form, Target, WAIT_MOST, Watcher, jitter};
+use super::store::{Form, Target};
+use super::watch::{WAIT_MOST, Watcher, jitter};
 use crate::core::inventory::ObjectKind;
 
 /// How often a failed lookup is tried again.
@@ -50,26 +51,29 @@ pub(super) fn spelled(kind: &KindName) -> String {
 pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
     // Dropping a set ends its tasks.
     let mut tasks = JoinSet::new();
-    let mut running: BTreeMap<KindKey, AbortHandle> = BTreeMap::new();
+    let mut running: BTreeMap<u64, AbortHandle> = BTreeMap::new();
     let (mut crowd, mut told): (Option<Reporter>, usize) = (None, 0);
     loop {
         shared.kinds_changed.notified().await;
         let (followed, left_out) = {
             let known = shared.lock();
             let kinds = &known.tables.kinds;
-            let followed: Vec<_> = kinds.names().cloned().collect();
+            let followed = kinds
+                .names()
+                .map(|(number, kind)| (number, Arc::clone(kind)));
+            let followed: BTreeMap<_, _> = followed.collect();
             (followed, kinds.left_out().clone())
         };
-        running.retain(|key, task| {
-            let stays = followed.iter().any(|kind| kind.key() == *key);
+        running.retain(|number, task| {
+            let stays = followed.contains_key(number);
             if !stays {
                 task.abort();
             }
             stays
         });
-        for kind in followed {
+        for (number, kind) in followed {
             let (client, shared, board) = (client.clone(), Arc::clone(&shared), board.clone());
-            running.entry(kind.key()).or_insert_with(|| {
+            running.entry(number).or_insert_with(|| {
                 told += 1;
                 let tell = told <= MOST_TOLD;
                 tasks.spawn(follow(client, shared, board, kind, tell))

@@ -49,7 +49,7 @@ impl SharedSecret {
         let Self {
             namespace, name, ..
         } = self;
-        if let CallError::NotFound { .. } = error {
+        if let CallError::NotFound(_) = error {
             return Trouble {
                 text: format!(
                     "Secret {namespace}/{name} is absent: apply manifests/secret.yaml; the server \
@@ -69,25 +69,15 @@ impl SharedSecret {
 /// An error with the rule that would mend it.
 pub(super) fn trouble(error: CallError, rule: &str) -> Trouble {
     let outage = error.is_outage() || error.is_passing();
-    let error = match error {
-        CallError::Forbidden { text, .. } => CallError::Forbidden {
-            text,
-            remedy: rule.to_owned(),
-        },
-        other => other,
-    };
     Trouble {
-        text: error.to_string(),
+        text: error.with_remedy(rule).to_string(),
         outage,
     }
 }
 
 /// Whether a write came second; 404: it was there a moment ago.
 pub(super) const fn is_conflict(error: &CallError) -> bool {
-    matches!(
-        error,
-        CallError::Status { code: 409, .. } | CallError::NotFound { .. }
-    )
+    matches!(error, CallError::Status(_, 409, _) | CallError::NotFound(_))
 }
 
 impl SecretStore for SharedSecret {

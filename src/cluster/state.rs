@@ -14,8 +14,8 @@ use super::objects::{Kept, KeptObject, KeptService};
 use super::pods::KeptPod;
 use super::pool::Pool;
 use super::settings::WatchSettings;
+use super::store::{Refused, Store};
 use super::table::{Key, Table};
-use super::watch::{Refused, Store};
 use super::wire::{self, Name, Object};
 
 /// One table for each watch.

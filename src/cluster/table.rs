@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::watch::Refused;
+use super::store::Refused;
 
 /// Most objects of one collection: five times the pods of the largest cluster
 /// that Kubernetes is tested for (`kubernetes.io/docs/setup/best-practices/

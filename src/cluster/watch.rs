@@ -35,8 +35,9 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::client::Client;
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 use super::health::Reporter;
+use super::store::{Refused, Store, Target};
 
 /// Objects a page, at first.
 const PAGE: u32 = 250;
@@ -66,89 +67,6 @@ const RESUMES: u32 = 3;
 
 /// A watch that lasted as long is good, whatever its end.
 const GOOD_WATCH: Duration = Duration::from_secs(5);
-
-/// Lists begin no sooner after one another; the time doubles, up to the most,
-/// while the server forgets every version before it was of use.
-const LIST_EVERY: Duration = Duration::from_secs(1);
-const LIST_MOST: Duration = Duration::from_secs(60);
-
-/// After so many times in a row that is a trouble to be told.
-const FORGETFUL: u32 = 3;
-
-/// What of the objects is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// All of it.
-    Whole,
-    /// `metadata` only (`meta.k8s.io/v1 PartialObjectMetadata`).
-    Metadata,
-}
-
-impl Form {
-    const fn of_list(self) -> &'static str {
-        match self {
-            Self::Whole => "application/json",
-            Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-        }
-    }
-
-    const fn of_watch(self) -> &'static str {
-        match self {
-            Self::Whole => "application/json",
-            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-        }
-    }
-}
-
-/// A collection to watch.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    /// Its path: `/api/v1/pods`.
-    pub(super) path: String,
-    /// A field selector, or nothing.
-    pub(super) fields: &'static str,
-    /// What of the objects.
-    pub(super) form: Form,
-    /// What to do when it is forbidden.
-    pub(super) remedy: String,
-    /// The longest wait after a failure.
-    pub(super) wait_most: Duration,
-}
-
-/// What a watch does with its objects.
-pub(super) trait Store: Send {
-    /// A list begins: what it does not hold is gone when it is complete.
-    fn begin(&mut self) {}
-    /// An object is so now.
-    fn put(&mut self, object: &RawValue) -> Result<(), Refused>;
-    /// An object is gone.
-    fn remove(&mut self, _: &RawValue) {}
-    /// The list is complete.
-    fn complete(&mut self) {}
-    /// A call failed; what is known stays.
-    fn failed(&mut self) {}
-    /// How many objects are kept.
-    fn len(&self) -> usize;
-    /// What is not there although it should be; `None`: all is well.
-    fn lacking(&self) -> Option<&'static str> {
-        None
-    }
-}
-
-/// Why an object is not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It cannot be read.
-    Garbage(Garbage),
-    /// There are as many as this already.
-    Full(usize),
-}
-
-impl From<Garbage> for Refused {
-    fn from(garbage: Garbage) -> Self {
-        Self::Garbage(garbage)
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -198,11 +116,8 @@ pub(super) struct Watcher<S> {
     /// The version up to which everything is known; `None`: list first.
     version: Option<String>,
     page: u32,
+    /// Failures since the last [good watch](GOOD_WATCH).
     failures: u32,
-    list_began: Option<Instant>,
-    /// How often in a row the server had forgotten the version it was asked
-    /// for, without a [good watch](GOOD_WATCH) in between.
-    forgotten: u32,
 }
 
 impl<S: Store> Watcher<S> {
@@ -215,8 +130,6 @@ impl<S: Store> Watcher<S> {
             version: None,
             page: PAGE,
             failures: 0,
-            list_began: None,
-            forgotten: 0,
         }
     }
 
@@ -231,40 +144,24 @@ impl<S: Store> Watcher<S> {
             let Err(error) = outcome else {
                 continue;
             };
-            let error = self.with_remedy(error);
+            let error = error.with_remedy(&self.target.remedy);
             self.failures += 1;
-            if self.failures > RESUMES || matches!(error, CallError::Garbled { .. }) {
+            let gone = error == CallError::Gone;
+            if gone || self.failures > RESUMES || matches!(error, CallError::Garbled(..)) {
                 self.version = None;
             }
             // The first break is mended at once and without a word: servers
-            // end connections for reasons of their own.
-            if self.failures == 1 && self.version.is_some() {
+            // end connections, and forget versions, for reasons of their own.
+            if self.failures == 1 && (gone || self.version.is_some()) {
                 continue;
             }
             self.reporter.failed(&error);
             self.store.failed();
-            if matches!(error, CallError::NotFound { .. }) {
+            if matches!(error, CallError::NotFound(_)) {
                 return;
             }
-            tokio::time::sleep(self.wait()).await;
+            tokio::time::sleep(wait(self.failures, self.target.wait_most)).await;
         }
-    }
-
-    fn with_remedy(&self, error: CallError) -> CallError {
-        match error {
-            CallError::Forbidden { text, .. } => CallError::Forbidden {
-                text,
-                remedy: self.target.remedy.clone(),
-            },
-            other => other,
-        }
-    }
-
-    fn wait(&self) -> Duration {
-        let doubled = WAIT_FIRST.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
-        doubled
-            .min(self.target.wait_most)
-            .mul_f64(0.5 + jitter() / 2.0)
     }
 
     /// The path with a query.
@@ -277,26 +174,7 @@ impl<S: Store> Watcher<S> {
         format!("{}?{}", self.target.path, query.finish())
     }
 
-    /// The server has forgotten the version: list, with a rest before it.
-    fn forget(&mut self) {
-        self.version = None;
-        self.forgotten = self.forgotten.saturating_add(1);
-        if self.forgotten >= FORGETFUL {
-            self.reporter.failed(&CallError::Gone);
-            self.store.failed();
-        }
-    }
-
-    fn list_rest(&self) -> Duration {
-        let doubled = LIST_EVERY.saturating_mul(1 << self.forgotten.saturating_sub(1).min(16));
-        doubled.min(LIST_MOST)
-    }
-
     async fn list(&mut self) -> Result<(), CallError> {
-        if let Some(began) = self.list_began {
-            tokio::time::sleep_until(began + self.list_rest()).await;
-        }
-        self.list_began = Some(Instant::now());
         self.store.begin();
         let mut next: Option<String> = None;
         for _ in 0..PAGES {
@@ -306,14 +184,9 @@ impl<S: Store> Watcher<S> {
             let path = self.path(&pairs);
             let form = self.target.form.of_list();
             let page = match self.client.get(&path, form, PIECE_BYTES).await {
-                Err(CallError::TooLarge { .. }) if self.page > 1 => {
+                Err(CallError::TooLarge(..)) if self.page > 1 => {
                     self.page /= 2;
                     continue;
-                }
-                // The continue token is too old: from the beginning.
-                Err(CallError::Gone) => {
-                    self.forget();
-                    return Ok(());
                 }
                 page => page?,
             };
@@ -336,7 +209,6 @@ impl<S: Store> Watcher<S> {
         let version = version.ok_or_else(|| self.client.garbled("a list without a version"))?;
         self.store.complete();
         self.version = Some(version);
-        self.failures = 0;
         self.reporter.listed(self.store.len());
         self.judge();
         Ok(())
@@ -358,8 +230,7 @@ impl<S: Store> Watcher<S> {
         }
     }
 
-    /// One watch. `self.version` is what is known when it ends; none when
-    /// the server has forgotten it.
+    /// One watch. `self.version` is what is known when it ends.
     async fn watch(&mut self, version: String) -> Result<(), CallError> {
         let seconds = WATCH_SECS + (jitter() * f64::from(WATCH_SECS)) as u32;
         let path = self.path(&[
@@ -370,26 +241,15 @@ impl<S: Store> Watcher<S> {
         ]);
         let client = self.client.clone();
         let began = Instant::now();
-        let mut body = match client.open(&path, self.target.form.of_watch()).await {
-            Err(CallError::Gone) => {
-                self.forget();
-                return Ok(());
-            }
-            Err(error) => {
-                self.version = Some(version);
-                return Err(error);
-            }
-            Ok(body) => body,
-        };
         self.version = Some(version);
+        let mut body = client.open(&path, self.target.form.of_watch()).await?;
         self.reporter.contact(self.store.len());
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
         let outcome = self.read(&mut body, silence).await;
         // Servers end connections for reasons of their own.
         if began.elapsed() >= GOOD_WATCH {
             self.failures = 0;
-            self.forgotten = self.forgotten.min(u32::from(self.version.is_none()));
-        } else if outcome.is_ok() && self.version.is_some() {
+        } else if outcome.is_ok() {
             // One that ends every watch at once is not asked without a pause.
             tokio::time::sleep(WAIT_FIRST).await;
         }
@@ -400,19 +260,24 @@ impl<S: Store> Watcher<S> {
         let client = self.client.clone();
         let (mut lines, mut searched) = (BytesMut::new(), 0);
         // After a failure a watch has to prove itself before all is well.
-        if self.failures == 0 {
+        let mut proof = Some(Instant::now() + GOOD_WATCH).filter(|_| self.failures > 0);
+        if proof.is_none() {
             self.judge();
         }
         loop {
             let next = client.piece(body, silence);
-            let piece = if self.failures == 0 {
-                next.await?
-            } else if let Ok(piece) = tokio::time::timeout(GOOD_WATCH, next).await {
-                piece?
-            } else {
-                self.failures = 0;
-                self.judge();
-                continue;
+            let piece = match proof {
+                None => next.await?,
+                Some(at) => match tokio::time::timeout_at(at, next).await {
+                    Ok(piece) if Instant::now() < at => piece?,
+                    piece => {
+                        self.failures = 0;
+                        self.judge();
+                        proof = None;
+                        let Ok(piece) = piece else { continue };
+                        piece?
+                    }
+                },
             };
             let Some(piece) = piece else {
                 return Ok(());
@@ -422,9 +287,6 @@ impl<S: Store> Watcher<S> {
                 let event = lines.split_to(searched + end + 1);
                 searched = 0;
                 self.event(&event)?;
-                if self.version.is_none() {
-                    return Ok(());
-                }
             }
             searched = lines.len();
             if searched > PIECE_BYTES {
@@ -443,7 +305,11 @@ impl<S: Store> Watcher<S> {
         match event.kind.as_str() {
             "ADDED" | "MODIFIED" => self.put(event.object),
             "DELETED" => self.store.remove(event.object),
-            "ERROR" => return self.error_event(event.object),
+            "ERROR" => {
+                let failure: Failure = serde_json::from_str(event.object.get())
+                    .map_err(|error| self.client.garbled(error))?;
+                return Err(self.client.refused(failure.code, failure.message));
+            }
             // BOOKMARK has only a version; others are of a later day.
             _ => {}
         }
@@ -454,25 +320,18 @@ impl<S: Store> Watcher<S> {
         if version.is_some() {
             self.version = version;
         }
-        self.failures = 0;
         self.reporter.contact(self.store.len());
         if self.store.lacking().is_none() {
             self.reporter.well();
         }
         Ok(())
     }
+}
 
-    fn error_event(&mut self, object: &RawValue) -> Result<(), CallError> {
-        let failure: Failure =
-            serde_json::from_str(object.get()).map_err(|error| self.client.garbled(error))?;
-        match self.client.refused(failure.code, failure.message) {
-            CallError::Gone => {
-                self.forget();
-                Ok(())
-            }
-            error => Err(error),
-        }
-    }
+/// How long to wait after so many failures in a row.
+pub(super) fn wait(failures: u32, most: Duration) -> Duration {
+    let doubled = WAIT_FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(most).mul_f64(0.5 + jitter() / 2.0)
 }
 
 /// A number in 0..1: the keys of the standard hasher are random.

@@ -8,7 +8,7 @@ use super::super::kinds::Uses;
 use super::super::pool::KindName;
 use super::super::snapshot;
 use super::super::state::{Shared, Writer};
-use super::super::watch::Store;
+use super::super::store::Store;
 use super::fixture::{object, owned, owners, owners_of, pod};
 use crate::core::inventory::{Inventory, ObjectKind};
 

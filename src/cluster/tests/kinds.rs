@@ -67,6 +67,19 @@ fn a_kind_in_use_takes_the_place_of_one_that_is_not() {
     assert!(kinds.get(&kind("aaa.io", "K0001").key()).is_some());
 }
 
+#[test]
+fn kinds_that_change_all_the_time_do_not_pile_up() {
+    let mut kinds = Kinds::default();
+    let now = Instant::now();
+    for second in 0..20 {
+        let names = (0..10).map(|number| kind("aaa.io", &format!("K{second}-{number}")));
+        kinds.set_used(uses(names), now + Duration::from_secs(second));
+        assert!(kinds.names().count() <= MOST_KINDS);
+    }
+    assert!(kinds.get(&kind("aaa.io", "K18-0").key()).is_some());
+    assert!(kinds.get(&kind("aaa.io", "K1-0").key()).is_none());
+}
+
 fn elsewhere(mut pod: Value, namespace: &str) -> Value {
     pod["metadata"]["namespace"] = namespace.into();
     pod

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::snapshot;
 use super::super::state::{Shared, Writer};
-use super::super::watch::Store;
+use super::super::store::Store;
 use super::fixture::{owners_of, pod};
 use crate::core::inventory::Inventory;
 
