@@ -45,3 +45,4 @@ pub mod source;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
+pub mod x509;

@@ -316,10 +316,7 @@ mod tests {
     use super::*;
 
     fn away() -> CallError {
-        CallError::Unreachable {
-            address: "https://a".into(),
-            reason: "refused".into(),
-        }
+        CallError::Unreachable("https://a".into(), "refused".into())
     }
 
     fn state(board: &Board, name: &str) -> WatchState {

@@ -20,6 +20,7 @@ use super::bundle::PROVIDER;
 use super::identity::Identity;
 use super::subject;
 use super::trust::{FrontProxy, Trust};
+use crate::x509::Certificate;
 
 /// An answer about a certificate is not believed for longer: the clock may be
 /// set.
@@ -222,7 +223,7 @@ fn front_proxy(
     now: SystemTime,
 ) -> Result<String, String> {
     proxy.authorities.verify(leaf, rest, now)?;
-    let name = subject::common_name(leaf)?.unwrap_or_default();
+    let name = Certificate::read(leaf)?.common_name()?.unwrap_or_default();
     if proxy.allowed_names.is_empty() || proxy.allowed_names.contains(&name) {
         Ok(name)
     } else {
@@ -237,8 +238,8 @@ fn horizon(
     now: SystemTime,
 ) -> SystemTime {
     let own = chain.iter().filter_map(|certificate| {
-        let validity = subject::validity(certificate).ok()?;
-        validity.next(now)
+        let read = Certificate::read(certificate).ok()?;
+        read.validity().next_change(now)
     });
     let bundles = trust.into_iter().flat_map(|trust| {
         let proxy = trust.proxy.as_ref().map(|proxy| &proxy.authorities);

@@ -7,46 +7,14 @@
 //! or long overtaken, is trusted wherever a replica wrote a bundle.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::content::{
-    AUTHORITY_NAME, Anchor, Authorities, Content, Found, Leaf, MOST_AUTHORITIES, Signer, anchors,
-};
-use super::departed::Departed;
-use crate::certificates::authority::{Authority, CertError, Validity};
-use crate::certificates::pair::moment;
-
-/// How long certificates live.
-#[derive(Clone, Copy, Debug)]
-pub struct Lifetimes {
-    /// An authority.
-    pub authority: Duration,
-    /// A serving certificate.
-    pub leaf: Duration,
-    /// How far clocks may be apart: certificates are valid that much earlier
-    /// than they are made.
-    pub skew: Duration,
-}
-
-impl Lifetimes {
-    /// How long an authority may be in use that the Secret does not hold: for
-    /// the life of the last certificate it can have signed.
-    pub(super) fn of_departed(&self) -> Duration {
-        self.leaf + 2 * self.skew
-    }
-}
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-impl Default for Lifetimes {
-    fn default() -> Self {
-        Self {
-            authority: HOUR * 24 * 365,
-            leaf: HOUR * 24 * 90,
-            skew: HOUR,
-        }
-    }
-}
+use super::content::{Authorities, Content, Found, Leaf, anchors};
+use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
+pub use super::settings::Lifetimes;
+use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
+use crate::x509::moment;
 
 /// More names than one change of the Service's name needs.
 const MOST_NAMES: usize = 16;
@@ -64,9 +32,9 @@ pub struct Wanted {
 #[derive(Debug)]
 pub enum Step {
     /// Nothing: it is as it should be.
-    Keep(Box<Content>),
+    Keep(Content),
     /// Write this.
-    Write(Box<Content>, Reason),
+    Write(Content, Reason),
 }
 
 /// Why the Secret is written; the text is for the log.
@@ -90,10 +58,14 @@ pub enum Reason {
     Promoted,
     /// The authority has expired.
     Expired,
-    /// It held authorities that are not of our making.
-    Sifted,
-    /// Bundles hold other authorities than it does.
-    Departed,
+}
+
+impl Reason {
+    /// Whether somebody should look into it.
+    pub(super) const fn is_alarming(&self) -> bool {
+        use Reason::{Expired, LeafRemade, Remade, Restored};
+        matches!(self, Restored(_) | Remade(_) | LeafRemade(_) | Expired)
+    }
 }
 
 impl fmt::Display for Reason {
@@ -107,14 +79,6 @@ impl fmt::Display for Reason {
             Self::Renewed => f.write_str("the serving certificate was renewed"),
             Self::Announced => f.write_str("a new authority was announced"),
             Self::Promoted => f.write_str("the new authority signs from now on"),
-            Self::Sifted => f.write_str(
-                "it held authorities that are not of our making: they were taken out; find out \
-                 who writes this Secret",
-            ),
-            Self::Departed => f.write_str(
-                "it does not hold all authorities that our APIServices trust: since when was \
-                 noted, so that they are not trusted for longer than needed",
-            ),
             Self::Expired => f.write_str("the authority had expired: a new one was made"),
         }
     }
@@ -134,86 +98,54 @@ pub fn decide(
     wanted: &Wanted,
     now: SystemTime,
 ) -> Result<Step, CertError> {
-    decide_at(found, memory, bundles, wanted, (now, now))
-}
-
-/// The same where the pass began at `now` and the Secret was read at `read`:
-/// whoever was not in it had left by then.
-pub(super) fn decide_at(
-    found: Found,
-    memory: Option<&Content>,
-    bundles: &[Vec<u8>],
-    wanted: &Wanted,
-    (now, read): (SystemTime, SystemTime),
-) -> Result<Step, CertError> {
-    let (found, sifted) = wanted.sift(found);
-    let step = wanted.step(found, memory, bundles, now)?;
-    Ok(wanted.note(step, sifted, bundles, (now, read)))
+    let known = memory.filter(|known| !is_over(&known.authorities.current, now));
+    let (lost, reason) = match found {
+        Found::Whole(content) => return wanted.tend(content, bundles, now),
+        Found::Leafless(authorities, _) if is_over(&authorities.current, now) => {
+            return wanted.begin(Some(&authorities), now, Reason::Expired);
+        }
+        Found::Leafless(authorities, why) => {
+            return wanted.issue(authorities, &[], now, Reason::LeafRemade(why));
+        }
+        Found::Empty => ("it was emptied".to_owned(), Reason::First),
+        Found::Broken(why) => (why.clone(), Reason::Remade(why)),
+    };
+    match known {
+        None => wanted.begin(None, now, reason),
+        // Overtaken for so long that others may have forgotten it.
+        Some(known) if known.leaf.pair.validity().not_after <= now => {
+            wanted.begin(Some(&known.authorities), now, Reason::Remade(lost))
+        }
+        Some(known) => Ok(Step::Write(known.clone(), Reason::Restored(lost))),
+    }
 }
 
 impl Wanted {
-    fn step(
-        &self,
-        found: Found,
-        memory: Option<&Content>,
-        bundles: &[Vec<u8>],
-        now: SystemTime,
-    ) -> Result<Step, CertError> {
-        match found {
-            Found::Whole(content) => self.tend(content, bundles, now),
-            Found::Leafless(authorities, why) if authorities.current.anchor.not_after > now => {
-                self.issue(*authorities, &[], now, Reason::LeafRemade(why))
-            }
-            Found::Leafless(authorities, _) => self.begin(Some(&authorities), now, Reason::Expired),
-            Found::Empty => self.recover(None, memory, now),
-            Found::Broken(why) => self.recover(Some(why), memory, now),
-        }
-    }
-
-    /// Nothing usable is in the Secret.
-    fn recover(
-        &self,
-        why: Option<String>,
-        memory: Option<&Content>,
-        now: SystemTime,
-    ) -> Result<Step, CertError> {
-        let known = memory.filter(|known| known.authorities.current.anchor.not_after > now);
-        match (known, why) {
-            // Overtaken for so long that others may have forgotten it.
-            (Some(known), why) if known.leaf.pair.not_after() <= now => {
-                let why = why.unwrap_or_else(|| "it was emptied".to_owned());
-                self.begin(Some(&known.authorities), now, Reason::Remade(why))
-            }
-            (Some(known), why) => {
-                let why = why.unwrap_or_else(|| "it was emptied".to_owned());
-                let mut content = Box::new(known.clone());
-                // Whoever we knew as gone may have been back since.
-                content.authorities.departed = Departed::default();
-                Ok(Step::Write(content, Reason::Restored(why)))
-            }
-            (None, Some(why)) => self.begin(None, now, Reason::Remade(why)),
-            (None, None) => self.begin(None, now, Reason::First),
-        }
-    }
-
     /// All is there: is it still fresh?
     fn tend(
         &self,
-        content: Box<Content>,
+        content: Content,
         bundles: &[Vec<u8>],
         now: SystemTime,
     ) -> Result<Step, CertError> {
-        let Content { authorities, leaf } = *content;
-        let current = &authorities.current.anchor;
-        let usable = |next: &&Signer| next.anchor.not_after > now;
-        if let Some(next) = authorities.next.as_ref().filter(usable) {
-            let everywhere = bundles.iter().all(|pem| trusts(pem, &next.anchor));
-            // One that has expired is trusted nowhere: nothing is lost.
-            if everywhere || current.not_after <= now {
-                return self.promote(&authorities, next.clone(), now);
+        let Content { authorities, leaf } = content;
+        let current = &authorities.current;
+        let next = authorities.next.as_ref();
+        let next = next.filter(|next| !is_over(next, now));
+        if let Some(next) = next {
+            let everywhere = bundles.iter().all(|pem| trusts(pem, next.anchor()));
+            // An authority that has expired is trusted nowhere: nothing is
+            // lost.
+            if everywhere || is_over(current, now) {
+                let promoted = Authorities {
+                    current: Arc::clone(next),
+                    next: None,
+                    retired: retired(&authorities, now),
+                };
+                return self.issue(promoted, &[], now, Reason::Promoted);
             }
         }
-        if current.not_after <= now {
+        if is_over(current, now) {
             return self.begin(Some(&authorities), now, Reason::Expired);
         }
         let pair = &leaf.pair;
@@ -221,33 +153,23 @@ impl Wanted {
             let others = pair.names().to_vec();
             return self.issue(authorities, &others, now, Reason::Names);
         }
-        let last = self.leaf_validity(now, current).not_after;
-        let ends = is_old(pair.not_before(), pair.not_after(), now);
-        if ends && last > pair.not_after() + self.lifetimes.skew {
+        // Renewed only if the new one lives longer: not at its authority's end.
+        let last = self.leaf_validity(now, current.anchor()).not_after;
+        if pair.validity().is_old(now) && last > pair.validity().not_after + self.lifetimes.skew {
             return self.issue(authorities, &[], now, Reason::Renewed);
         }
-        if is_old(current.not_before, current.not_after, now)
-            && authorities.next.as_ref().filter(usable).is_none()
-        {
-            let next = Some(self.signer(now)?);
-            let authorities = Authorities {
-                next,
+        if current.anchor().validity.is_old(now) && next.is_none() {
+            let announced = Authorities {
+                next: Some(self.authority(now)?),
                 ..authorities
             };
-            let content = Content { authorities, leaf };
-            return Ok(Step::Write(Box::new(content), Reason::Announced));
+            let content = Content {
+                authorities: announced,
+                leaf,
+            };
+            return Ok(Step::Write(content, Reason::Announced));
         }
-        Ok(Step::Keep(Box::new(Content { authorities, leaf })))
-    }
-
-    fn promote(&self, old: &Authorities, next: Signer, now: SystemTime) -> Result<Step, CertError> {
-        let authorities = Authorities {
-            current: next,
-            next: None,
-            retired: retired(old, now),
-            departed: old.departed.clone(),
-        };
-        self.issue(authorities, &[], now, Reason::Promoted)
+        Ok(Step::Keep(Content { authorities, leaf }))
     }
 
     /// A new authority, at once; those before stay trusted.
@@ -258,10 +180,9 @@ impl Wanted {
         reason: Reason,
     ) -> Result<Step, CertError> {
         let authorities = Authorities {
-            current: self.signer(now)?,
+            current: self.authority(now)?,
             next: None,
             retired: before.map_or_else(Vec::new, |before| retired(before, now)),
-            departed: before.map_or_else(Departed::default, |before| before.departed.clone()),
         };
         self.issue(authorities, &[], now, reason)
     }
@@ -278,57 +199,41 @@ impl Wanted {
         let mut names = self.names.clone();
         let others = others.iter().filter(|name| !self.names.contains(name));
         names.extend(others.take(MOST_NAMES).cloned());
-        let leaf = self.leaf(&authorities.current, &names, now)?;
-        let content = Box::new(Content { authorities, leaf });
-        Ok(Step::Write(content, reason))
-    }
-
-    fn leaf(&self, by: &Signer, names: &[String], now: SystemTime) -> Result<Leaf, CertError> {
-        by.sign(names, self.leaf_validity(now, &by.anchor))
+        let by = &authorities.current;
+        let leaf = Leaf::make(by, &names, self.leaf_validity(now, by.anchor()))?;
+        Ok(Step::Write(Content { authorities, leaf }, reason))
     }
 
     /// Never longer than its authority's.
     fn leaf_validity(&self, now: SystemTime, by: &Anchor) -> Validity {
         Validity {
-            not_before: (now - self.lifetimes.skew).max(by.not_before),
-            not_after: (now + self.lifetimes.leaf).min(by.not_after),
+            not_before: (now - self.lifetimes.skew).max(by.validity.not_before),
+            not_after: (now + self.lifetimes.leaf).min(by.validity.not_after),
         }
     }
 
-    fn signer(&self, now: SystemTime) -> Result<Signer, CertError> {
+    fn authority(&self, now: SystemTime) -> Result<Arc<Authority>, CertError> {
         let validity = Validity {
             not_before: now - self.lifetimes.skew,
             not_after: now + self.lifetimes.authority,
         };
         let day: String = moment(now).chars().take("2026-11-21".len()).collect();
-        Signer::new(Authority::new(
-            &format!("{AUTHORITY_NAME} {day}"),
-            validity,
-        )?)
+        Authority::new(&format!("{AUTHORITY_NAME} {day}"), validity).map(Arc::new)
     }
+}
+
+fn is_over(authority: &Authority, now: SystemTime) -> bool {
+    authority.anchor().validity.not_after <= now
 }
 
 /// Who stays trusted when the one that signs steps back.
 fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
     let trusted = before.trusted(now);
-    let mut retired: Vec<Anchor> = trusted
-        .filter(|anchor| anchor.not_after >= now)
-        .cloned()
-        .collect();
-    retired.truncate(MOST_AUTHORITIES);
-    retired
-}
-
-/// Whether two thirds of a life are over.
-fn is_old(not_before: SystemTime, not_after: SystemTime, now: SystemTime) -> bool {
-    let life = not_after.duration_since(not_before).unwrap_or_default();
-    now >= not_before + life * 2 / 3
+    let fresh = trusted.filter(|anchor| anchor.validity.not_after >= now);
+    fresh.take(MOST_AUTHORITIES).cloned().collect()
 }
 
 /// Whether a bundle holds an authority.
 pub(super) fn trusts(pem: &[u8], anchor: &Anchor) -> bool {
-    let found = anchors(pem).unwrap_or_default();
-    found
-        .iter()
-        .any(|known| known.certificate == anchor.certificate)
+    anchors(pem).is_ok_and(|anchors| anchors.contains(anchor))
 }
