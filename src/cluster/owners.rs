@@ -52,7 +52,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
     // Dropping a set ends its tasks.
     let mut tasks = JoinSet::new();
     let mut running: BTreeMap<u64, AbortHandle> = BTreeMap::new();
-    let (mut crowd, mut told): (Option<Reporter>, usize) = (None, 0);
+    let (mut too_many, mut told): (Option<Reporter>, usize) = (None, 0);
     loop {
         shared.kinds_changed.notified().await;
         let (followed, left_out) = {
@@ -81,7 +81,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
         }
         while tasks.try_join_next().is_some() {}
         let Some(first) = left_out.first() else {
-            crowd = None;
+            too_many = None;
             continue;
         };
         let what = format!(
@@ -91,7 +91,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
             left_out.len() - 1
         );
         let enter = || board.enter("owners", Need::Optional);
-        crowd.get_or_insert_with(enter).lacks(&what);
+        too_many.get_or_insert_with(enter).incomplete(&what);
     }
 }
 

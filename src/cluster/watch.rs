@@ -3,16 +3,16 @@
 //! (`kubernetes.io/docs/reference/using-api/api-concepts`, "Efficient detection
 //! of changes").
 //!
-//! `kube::runtime::watcher` (5.0.0) was measured beside this loop, in a process
-//! of its own against a server that lists pods of 9 kB, both with the same few
-//! fields and the same table, pages of 250, memory over that of the bare
-//! process:
+//! `kube::runtime::watcher` (5.0.0) was measured beside the list of this loop,
+//! each in a small process against a server that lists pods of 9 kB, with the
+//! same few fields, the same table and pages of 250; memory
+//! over that of the bare process:
 //!
 //! ```text
 //!                                   this loop         kube::runtime
 //!   2,000 pods, peak                  8 MiB             11 MiB
 //!   20,000 pods, peak                28 to 29 MiB       31 to 33 MiB
-//!   20,000 pods, whole ObjectMeta     -                 67 to 69 MiB
+//!   20,000 pods, whole ObjectMeta     -                 66 to 67 MiB
 //!   500 pods of 1 MB each, peak      33 MiB            515 MiB (150 MiB in pages of 50)
 //! ```
 //!

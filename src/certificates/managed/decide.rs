@@ -6,7 +6,6 @@
 //! outlives the authority that signed it. So whatever a replica serves, fresh
 //! or long overtaken, is trusted wherever a replica wrote a bundle.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -37,50 +36,34 @@ pub enum Step {
     Write(Content, Reason),
 }
 
-/// Why the Secret is written; the text is for the log.
+/// Why the Secret is written, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The Secret was empty.
-    First,
-    /// It was emptied or broken, and we still knew what it held.
-    Restored(String),
-    /// It was broken, and nobody here knew what it held.
-    Remade(String),
-    /// The serving certificate was broken.
-    LeafRemade(String),
-    /// The serving certificate lacks a name.
-    Names,
-    /// The serving certificate nears its end.
-    Renewed,
-    /// The authority nears its end: another is announced.
-    Announced,
-    /// The announced authority is trusted everywhere: it signs now.
-    Promoted,
-    /// The authority has expired.
-    Expired,
+pub struct Reason {
+    /// In words.
+    pub text: String,
+    /// Whether somebody should look into it.
+    pub alarming: bool,
 }
 
 impl Reason {
-    /// Whether somebody should look into it.
-    pub(super) const fn is_alarming(&self) -> bool {
-        use Reason::{Expired, LeafRemade, Remade, Restored};
-        matches!(self, Restored(_) | Remade(_) | LeafRemade(_) | Expired)
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::First => f.write_str("an authority and a serving certificate were made"),
-            Self::Restored(why) => write!(f, "{why}: written again as it was before"),
-            Self::Remade(why) => write!(f, "{why}: a new authority was made"),
-            Self::LeafRemade(why) => write!(f, "{why}: a new serving certificate was made"),
-            Self::Names => f.write_str("the serving certificate got our Service's names"),
-            Self::Renewed => f.write_str("the serving certificate was renewed"),
-            Self::Announced => f.write_str("a new authority was announced"),
-            Self::Promoted => f.write_str("the new authority signs from now on"),
-            Self::Expired => f.write_str("the authority had expired: a new one was made"),
+    /// What belongs to the course of things.
+    fn usual(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            alarming: false,
         }
+    }
+
+    /// What should not have come to pass, and what was done.
+    fn alarming(what: &str, done: &str) -> Self {
+        Self {
+            text: format!("{what}: {done}"),
+            alarming: true,
+        }
+    }
+
+    fn expired() -> Self {
+        Self::alarming("the authority had expired", "a new one was made")
     }
 }
 
@@ -99,25 +82,32 @@ pub fn decide(
     now: SystemTime,
 ) -> Result<Step, CertError> {
     let known = memory.filter(|known| !is_over(&known.authorities.current, now));
-    let (lost, reason) = match found {
+    let lost = match found {
         Found::Whole(content) => return wanted.tend(content, bundles, now),
         Found::Leafless(authorities, _) if is_over(&authorities.current, now) => {
-            return wanted.begin(Some(&authorities), now, Reason::Expired);
+            return wanted.begin(Some(&authorities), now, Reason::expired());
         }
         Found::Leafless(authorities, why) => {
-            return wanted.issue(authorities, &[], now, Reason::LeafRemade(why));
+            let reason = Reason::alarming(&why, "a new serving certificate was made");
+            return wanted.issue(authorities, &[], now, reason);
         }
-        Found::Empty => ("it was emptied".to_owned(), Reason::First),
-        Found::Broken(why) => (why.clone(), Reason::Remade(why)),
+        Found::Empty if known.is_none() => {
+            let reason = Reason::usual("an authority and a serving certificate were made");
+            return wanted.begin(None, now, reason);
+        }
+        Found::Empty => "it was emptied".to_owned(),
+        Found::Broken(why) => why,
     };
-    match known {
-        None => wanted.begin(None, now, reason),
-        // Overtaken for so long that others may have forgotten it.
-        Some(known) if known.leaf.pair.validity().not_after <= now => {
-            wanted.begin(Some(&known.authorities), now, Reason::Remade(lost))
-        }
-        Some(known) => Ok(Step::Write(known.clone(), Reason::Restored(lost))),
+    // One whose certificate has expired too was overtaken for so long that
+    // others may have forgotten it.
+    let before = known.map(|known| &known.authorities);
+    let known = known.filter(|known| known.leaf.pair.validity().not_after > now);
+    if let Some(known) = known {
+        let reason = Reason::alarming(&lost, "written again as it was before");
+        return Ok(Step::Write(known.clone(), reason));
     }
+    let reason = Reason::alarming(&lost, "a new authority was made");
+    wanted.begin(before, now, reason)
 }
 
 impl Wanted {
@@ -130,33 +120,33 @@ impl Wanted {
     ) -> Result<Step, CertError> {
         let Content { authorities, leaf } = content;
         let current = &authorities.current;
-        let next = authorities.next.as_ref();
-        let next = next.filter(|next| !is_over(next, now));
-        if let Some(next) = next {
-            let everywhere = bundles.iter().all(|pem| trusts(pem, next.anchor()));
-            // An authority that has expired is trusted nowhere: nothing is
-            // lost.
-            if everywhere || is_over(current, now) {
-                let promoted = Authorities {
-                    current: Arc::clone(next),
-                    next: None,
-                    retired: retired(&authorities, now),
-                };
-                return self.issue(promoted, &[], now, Reason::Promoted);
-            }
+        let next = authorities.next.iter().find(|next| !is_over(next, now));
+        if let Some(next) = next
+            // An authority that has expired is trusted nowhere: nothing is lost.
+            && (trusted_everywhere(bundles, next.anchor()) || is_over(current, now))
+        {
+            let promoted = Authorities {
+                current: Arc::clone(next),
+                next: None,
+                retired: retired(&authorities, now),
+            };
+            let reason = Reason::usual("the new authority signs from now on");
+            return self.issue(promoted, &[], now, reason);
         }
         if is_over(current, now) {
-            return self.begin(Some(&authorities), now, Reason::Expired);
+            return self.begin(Some(&authorities), now, Reason::expired());
         }
         let pair = &leaf.pair;
         if self.names.iter().any(|name| !pair.names().contains(name)) {
             let others = pair.names().to_vec();
-            return self.issue(authorities, &others, now, Reason::Names);
+            let reason = Reason::usual("the serving certificate got our Service's names");
+            return self.issue(authorities, &others, now, reason);
         }
         // Renewed only if the new one lives longer: not at its authority's end.
         let last = self.leaf_validity(now, current.anchor()).not_after;
         if pair.validity().is_old(now) && last > pair.validity().not_after + self.lifetimes.skew {
-            return self.issue(authorities, &[], now, Reason::Renewed);
+            let reason = Reason::usual("the serving certificate was renewed");
+            return self.issue(authorities, &[], now, reason);
         }
         if current.anchor().validity.is_old(now) && next.is_none() {
             let announced = Authorities {
@@ -167,7 +157,8 @@ impl Wanted {
                 authorities: announced,
                 leaf,
             };
-            return Ok(Step::Write(content, Reason::Announced));
+            let reason = Reason::usual("a new authority was announced");
+            return Ok(Step::Write(content, reason));
         }
         Ok(Step::Keep(Content { authorities, leaf }))
     }
@@ -233,7 +224,8 @@ fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
     fresh.take(MOST_AUTHORITIES).cloned().collect()
 }
 
-/// Whether a bundle holds an authority.
-pub(super) fn trusts(pem: &[u8], anchor: &Anchor) -> bool {
-    anchors(pem).is_ok_and(|anchors| anchors.contains(anchor))
+/// Whether all bundles hold an authority.
+pub(super) fn trusted_everywhere(bundles: &[Vec<u8>], anchor: &Anchor) -> bool {
+    let mut bundles = bundles.iter();
+    bundles.all(|pem| anchors(pem).is_ok_and(|anchors| anchors.contains(anchor)))
 }

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::content::{self, Content, Found};
-use super::decide::{Step, Wanted, decide, trusts};
+use super::decide::{Step, Wanted, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
 use super::settings::{Settings, service_names};
 use super::store::{Entry, Registry, SecretStore, Trouble, WriteError};
@@ -115,10 +115,11 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             };
             match self.secret.write(&stored.version, &content.data(now)).await {
                 Ok(()) => {
-                    if reason.is_alarming() {
-                        tracing::warn!("{place}: {reason}");
+                    let text = reason.text;
+                    if reason.alarming {
+                        tracing::warn!("{place}: {text}");
                     } else {
-                        tracing::info!("{place}: {reason}");
+                        tracing::info!("{place}: {text}");
                     }
                     self.memory = Some(content);
                     return Ok(true);
@@ -196,7 +197,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         // has heard of them by then.
         let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
         let anchor = known.authorities.current.anchor();
-        if nothing_to_lose || bundles.iter().all(|pem| trusts(pem, anchor)) {
+        if nothing_to_lose || trusted_everywhere(bundles, anchor) {
             self.publisher.serve(pair);
         } else {
             self.publisher.failing(

@@ -106,7 +106,7 @@ fn departed(inventory: &Inventory) -> Vec<(&str, Vec<String>)> {
 const CHAIN: [&str; 2] = ["replicasets.apps/web-1", "deployments.apps/web"];
 
 #[test]
-fn a_pod_that_went_keeps_its_owners_for_a_while() {
+fn a_deleted_pod_keeps_its_owners_for_a_while() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     assert!(world.inventory().departed.is_empty());
@@ -134,7 +134,7 @@ fn a_workload_without_pods_is_known_all_the_same() {
 }
 
 #[test]
-fn one_that_a_list_does_not_hold_any_more_went_too() {
+fn a_pod_missing_from_a_new_list_is_remembered_like_a_deleted_one() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     world.put(Of::Pods, &replica("b", "2"));
@@ -151,7 +151,7 @@ fn one_that_a_list_does_not_hold_any_more_went_too() {
 }
 
 #[test]
-fn of_one_name_all_are_kept_and_the_last_that_went_comes_first() {
+fn pods_of_one_name_are_all_remembered_the_last_deleted_first() {
     let world = World::new();
     for (uid, node) in [("1", "n1"), ("2", "n2"), ("3", "n3")] {
         let mut pod = replica("set-0", uid);
@@ -168,7 +168,7 @@ fn of_one_name_all_are_kept_and_the_last_that_went_comes_first() {
 }
 
 #[test]
-fn one_that_comes_back_never_went() {
+fn a_deleted_pod_that_comes_back_is_not_remembered_as_deleted() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     world.remove(Of::Pods, &replica("a", "1"));
@@ -179,7 +179,7 @@ fn one_that_comes_back_never_went() {
 }
 
 #[test]
-fn an_owner_that_went_is_no_group_and_what_controls_it_still_is() {
+fn the_controller_of_a_deleted_owner_is_still_an_owner() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     world.remove(Of::Owners("ReplicaSet"), &object("web-1"));
@@ -205,7 +205,7 @@ fn a_pod_that_ends_keeps_its_owners() {
 }
 
 #[test]
-fn services_of_today_select_by_the_labels_last_seen() {
+fn services_select_a_deleted_pod_by_its_last_labels() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     world.remove(Of::Pods, &replica("a", "1"));
@@ -218,7 +218,7 @@ fn services_of_today_select_by_the_labels_last_seen() {
 }
 
 #[test]
-fn one_that_was_never_bound_to_a_node_held_nothing() {
+fn a_deleted_pod_that_had_no_node_is_not_remembered() {
     let world = World::new();
     let mut pending = replica("a", "1");
     pending["spec"]["nodeName"] = Value::Null;
