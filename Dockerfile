@@ -10,20 +10,20 @@ COPY Cargo.toml Cargo.lock ./
 RUN mkdir -p src e2e/bench \
  && echo 'fn main() {}' | tee src/main.rs e2e/main.rs e2e/bench/main.rs > /dev/null \
  && touch src/lib.rs \
- && cargo build --release --locked
+ && cargo build --profile dist --locked
 
 COPY src src
 # docker build --build-arg GIT_COMMIT=$(git rev-parse HEAD)
 ARG GIT_COMMIT=unknown
 # Newer than what the layer above made of the placeholders.
 RUN touch src/main.rs src/lib.rs \
- && cargo build --release --locked \
- && ./target/release/gpu-metrics-apiserver --version
+ && cargo build --profile dist --locked \
+ && ./target/dist/gpu-metrics-apiserver --version
 
 # The binary needs libc, libm and libgcc_s: no more than this image has. No
 # shell, no package manager, user 65532.
 FROM gcr.io/distroless/cc-debian12:nonroot
-COPY --from=build /build/target/release/gpu-metrics-apiserver /usr/local/bin/gpu-metrics-apiserver
+COPY --from=build /build/target/dist/gpu-metrics-apiserver /usr/local/bin/gpu-metrics-apiserver
 USER 65532:65532
 EXPOSE 6443
 ENTRYPOINT ["/usr/local/bin/gpu-metrics-apiserver"]

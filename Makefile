@@ -5,7 +5,7 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench release programs prerequisites controlplane stores cargo-deny
+.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane stores cargo-deny
 
 all: lint test
 
@@ -34,9 +34,13 @@ lint: cargo-deny
 
 # Checks its answers; writes the table of e2e/bench/README.md to stdout.
 bench:
-	$(CARGO) bench --locked
+	$(CARGO) bench --locked --profile dist
 
 # The binary as the image has it; some minutes on two cores.
+dist:
+	$(CARGO) build --locked --profile dist
+
+# The same, built quickly: what tests of the image and `demo` run.
 release:
 	$(CARGO) build --locked --release
 

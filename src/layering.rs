@@ -17,12 +17,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("source", &["core", "config", "file", "telemetry"]),
     ("provider", &["core"]),
     ("api", &["core", "provider", "security", "telemetry"]),
-    ("certificates", &["core", "file", "telemetry"]),
+    ("certificates", &["core", "file", "telemetry", "x509"]),
     (
         "cluster",
         &["certificates", "core", "file", "security", "telemetry"],
     ),
-    ("security", &["telemetry"]),
+    ("security", &["telemetry", "x509"]),
     (
         "serve",
         &["certificates", "config", "security", "telemetry"],
@@ -63,8 +63,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "simulator",
             "source",
             "telemetry",
+            "x509",
         ],
     ),
+    ("x509", &[]),
 ];
 
 /// Words that mean I/O, a clock or a runtime: none of them in a pure module.

@@ -4,24 +4,27 @@
 //!
 //! ```text
 //!  Prometheus            ┌────────────── pure, no I/O, no clock ──────────────┐
-//!      │ HTTP            │                                                    │
+//!      │ HTTP            │ pipeline                                           │
 //!      ▼                 │                                                    │
 //!  source ── Batch ────► │ dcgm ──► core::store ──► core::aggregate ──► Snapshot
 //!  (poll, decode)        │ (whose GPU?) (windows)      (formulas)        │    │
 //!                        └──────────────────────────────────────────────┼────┘
-//!  inventory ── pods, owners, kinds ────────────────────────────────► provider
-//!                                                                       │
-//!                                                                       ▼
-//!  serve (TLS) ◄──────────────────────────────────────────────────────► api
-//!      ▲
-//!      └── kube-apiserver ◄── HPA controller
+//!  cluster ── pods, owners, services ───────────────────────────────► provider
+//!      ▲                                                                │
+//!      │ watches, reviews                                               ▼
+//!  kube-apiserver ──► serve ──► api::router ── layers: security ──► api handlers
+//!      ▲              (TLS: certificates, x509)
+//!      └── HPA controller
 //! ```
 //!
 //! A sample enters in [`source`], [`dcgm`] says whose it is, [`core`] turns it
 //! into a number, [`provider`] answers questions from an immutable snapshot and
 //! [`api`] puts the answer on the wire. Nothing on the right writes to the
 //! left; an autoscaler's request never causes a query to Prometheus. Between
-//! [`serve`] and [`api`] stands [`security`]: who asks, and whether they may.
+//! [`serve`] and the handlers of [`api`] stands [`security`]: who asks, and
+//! whether they may. [`app`] connects the parts, [`cli`] has the commands,
+//! [`config`] reads the file, [`telemetry`] tells how the server itself does,
+//! and [`simulator`] makes fleets whose truth is known.
 
 pub mod api;
 pub mod app;
@@ -45,3 +48,4 @@ pub mod source;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
+pub mod x509;

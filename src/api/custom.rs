@@ -12,7 +12,7 @@ use super::{Document, Inner};
 /// Answers C1, C2 and C3 (docs/protocol.md, "Paths").
 pub(crate) fn answer(
     inner: &Inner,
-    target: &CustomTarget<'_>,
+    target: &CustomTarget,
     params: &Params,
     format: Format,
     effort: Effort,
@@ -24,8 +24,8 @@ pub(crate) fn answer(
     // C3 describes the namespace itself, which lives in no namespace.
     let (resource, namespace, name) = match &target.object {
         Object::OwnNamespace => ("namespaces", None, namespace),
-        Object::All { resource } => (resource.as_ref(), namespace, None),
-        Object::Named { resource, name } => (resource.as_ref(), namespace, Some(name.as_ref())),
+        Object::All { resource } => (resource.as_str(), namespace, None),
+        Object::Named { resource, name } => (resource.as_str(), namespace, Some(name.as_str())),
     };
     params
         .check_field_selector(name)
@@ -61,7 +61,7 @@ pub(crate) fn answer(
         .and_then(|()| list.finish())
         .map_err(|error| {
             let asked = Asked {
-                metric: target.metric.to_string(),
+                metric: target.metric.clone(),
                 resource: resource.to_owned(),
                 name: name.map(str::to_owned),
                 selector: question.echo.map(ToString::to_string),

@@ -11,8 +11,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::IF_NONE_MATCH;
-use http::request::Parts;
+use http::header::{IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::Full;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -177,77 +176,64 @@ impl Documents {
     }
 }
 
+/// A response, or why there is none.
+type Answer = Result<Response<Full<Bytes>>, Failure>;
+
 impl Inner {
-    /// Documents that clients keep; `None` when the target is none of them.
-    pub(crate) fn kept(
-        &self,
-        request: &Parts,
-        target: &Target<'_>,
-        params: &Params,
-    ) -> Result<Option<Response<Full<Bytes>>>, Failure> {
-        let headers = &request.headers;
-        if let Target::Groups = target {
-            let form = negotiate::groups_form(headers).map_err(|_| Failure::NotAcceptable)?;
-            let GroupsForm::Aggregated(version) = form else {
-                return Ok(None);
-            };
-            let documents = self.documents();
-            let (document, media_type) = (documents.aggregated(version), version.media_type());
-            let response = response::kept(document, media_type, Keep::Shared, headers);
-            return Ok(Some(response));
-        }
-        if !matches!(
-            target,
-            Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(..)
-        ) {
-            return Ok(None);
-        }
+    /// The list of groups: plain, or with all their resources for clients that
+    /// take that.
+    pub(super) fn groups(&self, headers: &HeaderMap, manner: Manner) -> Answer {
+        let form = negotiate::groups_form(headers).map_err(|_| Failure::NotAcceptable)?;
         let documents = self.documents();
-        let (document, keep) = match target {
-            Target::OpenApiV2 => (documents.openapi_v2(), Keep::Ask),
-            Target::OpenApiV3 => (documents.openapi_v3(), Keep::Ask),
-            Target::OpenApiV3Of(group, version) => {
-                let document = documents
-                    .openapi_v3_of(*group, *version)
-                    .ok_or(Failure::NoSuchPath)?;
-                // Another edition than asked for is given all the same: a
-                // redirection would be a fault for the aggregator.
-                let keep = match &params.hash {
-                    Some(hash) if *hash == document.hash => Keep::Forever((self.clock)()),
-                    _ => Keep::Ask,
-                };
-                (document, keep)
-            }
-            _ => return Ok(None),
-        };
-        negotiate::json(headers).map_err(|_| Failure::JsonOnly)?;
-        let media_type = Format::Json.media_type();
-        Ok(Some(response::kept(document, media_type, keep, headers)))
+        if let GroupsForm::Aggregated(version) = form {
+            let (document, media_type) = (documents.aggregated(version), version.media_type());
+            return Ok(response::kept(document, media_type, Keep::Shared, headers));
+        }
+        negotiate::format(headers).map_err(|_| Failure::NotAcceptable)?;
+        let mut response = response::listed(documents.groups.of(manner), manner);
+        if !response.headers().contains_key(VARY) {
+            response::vary_by_accept(response.headers_mut());
+        }
+        Ok(response)
     }
 
-    /// Discovery that is not aggregated; `None` when the target is something
-    /// else.
-    pub(crate) fn listed(
-        &self,
-        request: &Parts,
-        target: &Target<'_>,
-        manner: Manner,
-    ) -> Result<Option<Response<Full<Bytes>>>, Failure> {
-        if !matches!(
-            target,
-            Target::Groups | Target::Group(_) | Target::GroupVersion(..)
-        ) {
-            return Ok(None);
-        }
-        negotiate::format(&request.headers).map_err(|_| Failure::NotAcceptable)?;
+    /// A group, or what one of its versions holds.
+    pub(super) fn discovery(&self, target: &Target, headers: &HeaderMap, manner: Manner) -> Answer {
+        negotiate::format(headers).map_err(|_| Failure::NotAcceptable)?;
         let documents = self.documents();
         let forms = match target {
             Target::Group(group) => documents.group(*group),
             Target::GroupVersion(group, version) => documents.version(*group, *version),
-            _ => Some(&documents.groups),
+            _ => None,
         };
         let forms = forms.ok_or(Failure::NoSuchPath)?;
-        Ok(Some(response::listed(forms.of(manner), manner)))
+        Ok(response::listed(forms.of(manner), manner))
+    }
+
+    /// OpenAPI of either version, for clients that keep it.
+    pub(super) fn openapi(&self, target: &Target, headers: &HeaderMap, params: &Params) -> Answer {
+        let documents = self.documents();
+        let (document, keep) = match target {
+            Target::OpenApiV2 => (Some(documents.openapi_v2()), Keep::Ask),
+            Target::OpenApiV3 => (Some(documents.openapi_v3()), Keep::Ask),
+            Target::OpenApiV3Of(group, version) => {
+                let document = documents.openapi_v3_of(*group, *version);
+                // Another edition than asked for is given all the same: a
+                // redirection would be a fault for the aggregator.
+                let known = document.is_some_and(|it| params.hash.as_ref() == Some(&it.hash));
+                let keep = if known {
+                    Keep::Forever((self.clock)())
+                } else {
+                    Keep::Ask
+                };
+                (document, keep)
+            }
+            _ => (None, Keep::Ask),
+        };
+        let document = document.ok_or(Failure::NoSuchPath)?;
+        negotiate::json(headers).map_err(|_| Failure::JsonOnly)?;
+        let media_type = Format::Json.media_type();
+        Ok(response::kept(document, media_type, keep, headers))
     }
 
     /// The documents of the configuration in force.

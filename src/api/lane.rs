@@ -1,20 +1,17 @@
 //! The lane for answers that take work: beside the threads that serve
 //! connections, few at a time, with a short queue (docs/security.md, "Limits").
 
-use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::pin::Pin;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::Either;
-use http::request::Parts;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 use tokio::sync::Semaphore;
 
+use super::context::RequestContext;
 use super::status::Failure;
 use super::{Api, response};
 use crate::provider::{Effort, Error};
@@ -23,11 +20,6 @@ use crate::provider::{Effort, Error};
 const MOST_WAITING: usize = 256;
 /// How long one waits.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-type Answer = Result<Response<Full<Bytes>>, Infallible>;
-
-/// An answer at hand, or one in the making.
-pub(super) type Answering = Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer> + Send>>>;
 
 /// Who may work, and who may wait for it.
 #[derive(Debug)]
@@ -47,42 +39,46 @@ impl Default for Lane {
     }
 }
 
-/// Answers at once where that is cheap.
-pub(super) fn answer(api: &Api, request: Parts) -> Answering {
-    if let Some(response) = api.attempt(&request, Effort::AtHand) {
-        return Either::Left(ready(Ok(response)));
-    }
-    let api = api.clone();
-    Either::Right(Box::pin(async move { Ok(work(api, request).await) }))
+/// Answers at once where that is cheap, else when there is room in the lane.
+pub(super) async fn answer(
+    api: Api,
+    context: Arc<RequestContext>,
+    headers: HeaderMap,
+) -> Response<Full<Bytes>> {
+    let manner = context.manner;
+    let answer = match api.answer(&context, &headers, Effort::AtHand) {
+        Err(Failure::Provider(Error::TakesWork, _)) => work(api, context, headers).await,
+        answer => answer,
+    };
+    answer.unwrap_or_else(|failure| response::failure(failure, manner))
 }
 
-async fn work(api: Api, request: Parts) -> Response<Full<Bytes>> {
+async fn work(
+    api: Api,
+    context: Arc<RequestContext>,
+    headers: HeaderMap,
+) -> Result<Response<Full<Bytes>>, Failure> {
+    let no_room = || Failure::Provider(Error::TakesWork, Box::default());
     let lane = &api.inner.lane;
-    let Ok(waiting) = lane.waiting.try_acquire() else {
-        return refusal(&request.headers);
-    };
+    let waiting = lane.waiting.try_acquire().map_err(|_| no_room())?;
     let working = Arc::clone(&lane.working).acquire_owned();
     let Ok(Ok(working)) = tokio::time::timeout(PATIENCE, working).await else {
-        return refusal(&request.headers);
+        return Err(no_room());
     };
     drop(waiting);
     // Another may have made the answer meanwhile.
-    if let Some(response) = api.attempt(&request, Effort::AtHand) {
-        return response;
+    match api.answer(&context, &headers, Effort::AtHand) {
+        Err(Failure::Provider(Error::TakesWork, _)) => {}
+        answer => return answer,
     }
-    let headers = request.headers.clone();
     let made = tokio::task::spawn_blocking(move || {
         // Held by the work itself: a client that goes away does not end it.
         let _working = working;
-        api.handle(&request)
+        api.answer(&context, &headers, Effort::Full)
     });
-    made.await.unwrap_or_else(|_| refusal(&headers))
-}
-
-/// The answer when there is no room in the lane.
-pub(super) fn refusal(headers: &HeaderMap) -> Response<Full<Bytes>> {
-    let failure = Failure::Provider(Error::TakesWork, Box::default());
-    let mut response = response::failure(failure, response::plain_manner(headers));
-    response::finish(&mut response, headers);
-    response
+    match made.await {
+        Ok(answer) => answer,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_) => Err(no_room()),
+    }
 }

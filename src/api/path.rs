@@ -84,11 +84,11 @@ impl Version {
 
 /// What a path asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target<'p> {
+pub enum Target {
     /// `/livez`, `/readyz`, `/healthz`: open to everybody.
     Health(Probe),
     /// `/readyz/NAME` and its like: one check, with its reason.
-    HealthCheck(Probe, &'p str),
+    HealthCheck(Probe, String),
     /// `/metrics`.
     Metrics,
     /// `/version`.
@@ -106,45 +106,45 @@ pub enum Target<'p> {
     /// `/apis/<group>/<version>`.
     GroupVersion(Group, Version),
     /// A custom metric: C1, C2 or C3.
-    Custom(CustomTarget<'p>),
+    Custom(CustomTarget),
     /// An external metric: E1.
     External {
         /// The namespace.
-        namespace: Cow<'p, str>,
+        namespace: String,
         /// The metric, in the case it came in.
-        metric: Cow<'p, str>,
+        metric: String,
     },
 }
 
 /// The pieces of a custom metric's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CustomTarget<'p> {
+pub struct CustomTarget {
     /// The version asked.
     pub version: Version,
     /// The namespace of C2 and C3.
-    pub namespace: Option<Cow<'p, str>>,
+    pub namespace: Option<String>,
     /// What is described.
-    pub object: Object<'p>,
+    pub object: Object,
     /// The metric.
-    pub metric: Cow<'p, str>,
+    pub metric: String,
 }
 
 /// Which objects a path describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Object<'p> {
+pub enum Object {
     /// C3: the namespace of the path itself.
     OwnNamespace,
     /// C1 and C2 with `*`.
     All {
         /// The resource, `plural` or `plural.group`.
-        resource: Cow<'p, str>,
+        resource: String,
     },
     /// C1 and C2 with a name.
     Named {
         /// The resource, `plural` or `plural.group`.
-        resource: Cow<'p, str>,
+        resource: String,
         /// The object's name.
-        name: Cow<'p, str>,
+        name: String,
     },
 }
 
@@ -173,7 +173,7 @@ pub enum Attributes<'t> {
     NonResource,
 }
 
-impl Target<'_> {
+impl Target {
     /// The attributes to authorize; `watch` says whether the query asks to
     /// watch, which changes the verb of lists only.
     #[must_use]
@@ -190,11 +190,11 @@ impl Target<'_> {
             | Self::Group(_)
             | Self::GroupVersion(..) => Attributes::NonResource,
             Self::Custom(target) => {
-                let metric = target.metric.as_ref();
+                let metric = target.metric.as_str();
                 let (resource, subresource, name) = match &target.object {
                     Object::OwnNamespace => ("metrics", "", metric),
-                    Object::All { resource } => (resource.as_ref(), metric, "*"),
-                    Object::Named { resource, name } => (resource.as_ref(), metric, name.as_ref()),
+                    Object::All { resource } => (resource.as_str(), metric, "*"),
+                    Object::Named { resource, name } => (resource.as_str(), metric, name.as_str()),
                 };
                 Attributes::Resource {
                     group: Group::Custom.name(),
@@ -232,7 +232,7 @@ pub enum PathError {
 ///
 /// # Errors
 /// When it is malformed (400) or leads nowhere (404).
-pub fn parse(raw: &str) -> Result<Target<'_>, PathError> {
+pub fn parse(raw: &str) -> Result<Target, PathError> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
     }
@@ -252,7 +252,7 @@ pub fn parse(raw: &str) -> Result<Target<'_>, PathError> {
 
 /// The paths that are no API: only in their exact spelling, because rights to
 /// them are given by path, and health is open to everybody.
-fn outside_of_groups(raw: &str) -> Option<Target<'_>> {
+fn outside_of_groups(raw: &str) -> Option<Target> {
     match raw {
         "/metrics" => return Some(Target::Metrics),
         "/version" => return Some(Target::Version),
@@ -275,11 +275,11 @@ fn outside_of_groups(raw: &str) -> Option<Target<'_>> {
         name => name
             .bytes()
             .all(is_check)
-            .then_some(Target::HealthCheck(probe, name)),
+            .then(|| Target::HealthCheck(probe, name.to_owned())),
     }
 }
 
-fn below_root<'p>(segments: &[Cow<'p, str>]) -> Option<Target<'p>> {
+fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
     let (first, rest) = segments.split_first()?;
     if first != "apis" {
         return None;
@@ -297,15 +297,15 @@ fn below_root<'p>(segments: &[Cow<'p, str>]) -> Option<Target<'p>> {
         (Group::Custom, rest) => custom(version, rest).map(Target::Custom),
         (Group::External, [word, namespace, metric]) if word == "namespaces" => {
             Some(Target::External {
-                namespace: is_namespace(namespace).then(|| namespace.clone())?,
-                metric: is_metric(metric).then(|| metric.clone())?,
+                namespace: is_namespace(namespace).then(|| namespace.to_string())?,
+                metric: is_metric(metric).then(|| metric.to_string())?,
             })
         }
         (Group::External, _) => None,
     }
 }
 
-fn custom<'p>(version: Version, segments: &[Cow<'p, str>]) -> Option<CustomTarget<'p>> {
+fn custom(version: Version, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
     let (namespace, object, metric) = match segments {
         [word, namespace, metrics, metric] if word == "namespaces" && metrics == "metrics" => {
             (Some(namespace), Object::OwnNamespace, metric)
@@ -323,23 +323,23 @@ fn custom<'p>(version: Version, segments: &[Cow<'p, str>]) -> Option<CustomTarge
     }
     Some(CustomTarget {
         version,
-        namespace: namespace.cloned(),
+        namespace: namespace.map(ToString::to_string),
         object,
-        metric: metric.clone(),
+        metric: metric.to_string(),
     })
 }
 
-fn object<'p>(resource: &Cow<'p, str>, name: &Cow<'p, str>) -> Option<Object<'p>> {
-    if NOT_RESOURCES.contains(&resource.as_ref()) || !is_resource(resource) {
+fn object(resource: &str, name: &str) -> Option<Object> {
+    if NOT_RESOURCES.contains(&resource) || !is_resource(resource) {
         return None;
     }
-    let resource = resource.clone();
+    let resource = resource.to_owned();
     if name == "*" {
         return Some(Object::All { resource });
     }
     (name.len() <= MAX_SEGMENT && is_path_segment(name)).then(|| Object::Named {
         resource,
-        name: name.clone(),
+        name: name.to_owned(),
     })
 }
 

@@ -162,17 +162,22 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     response
 }
 
-/// The headers every answer has (docs/protocol.md, "Headers of every answer").
-pub(crate) fn finish(response: &mut Response<Full<Bytes>>, request: &HeaderMap) {
-    let headers = response.headers_mut();
+/// The headers every answer has.
+pub(crate) fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-cache, private"));
-    let audit_id = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
-    if let Some(id) = audit_id.cloned().or_else(fresh_audit_id) {
+    if let Some(id) = audit_id {
         headers.insert(AUDIT_ID, id);
     }
+}
+
+/// By what name the answer is found in audit logs: the one the request came
+/// with, or a fresh one.
+pub(crate) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
+    let given = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
+    given.cloned().or_else(fresh_audit_id)
 }
 
 fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {

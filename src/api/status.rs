@@ -52,10 +52,8 @@ pub(crate) enum Failure {
     BodyTooLarge,
     /// The request did not arrive in time.
     TooSlow,
-    /// The client does not read the answers that it has.
-    AnswersUnread,
-    /// Our own fault.
-    Internal,
+    /// The request's path and query are over the limit.
+    TargetTooLong,
     /// The security layers let nothing through.
     Denied(Box<Denied>),
 }
@@ -151,19 +149,10 @@ impl Failure {
                 "the request did not arrive in time".to_owned(),
                 None,
             ),
-            Self::AnswersUnread => (
-                429,
-                "TooManyRequests",
-                "answers before this one are not read: read them and try again".to_owned(),
-                Some(Details {
-                    retry_after: Some(1),
-                    ..Details::default()
-                }),
-            ),
-            Self::Internal => (
-                500,
-                "InternalError",
-                "Internal error occurred: the request could not be answered".to_owned(),
+            Self::TargetTooLong => (
+                414,
+                "BadRequest",
+                "the request's path and query are too long".to_owned(),
                 None,
             ),
             Self::Provider(error, asked) => provider_row(error, &asked),

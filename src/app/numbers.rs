@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::certificates::Serving;
 use crate::cluster::health::{Board, WatchHealth};
-use crate::security::counters::{Counters, Reviews};
+use crate::security::counters::{Counters, ReviewCounts};
 use crate::security::denied::Verdict;
 use crate::telemetry::metrics::{Metrics, catalog};
 
@@ -18,13 +18,13 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
             Some(counters.refusals(verdict) as f64)
         });
     }
-    type Pick = fn(&Counters) -> &Reviews;
+    type Pick = fn(&Counters) -> &ReviewCounts;
     let kinds: [(&str, Pick); 2] = [
         ("token", |counters| &counters.tokens),
         ("access", |counters| &counters.accesses),
     ];
     for (kind, pick) in kinds {
-        let read = |spec, word, of: fn(&Reviews) -> &AtomicU64| {
+        let read = |spec, word, of: fn(&ReviewCounts) -> &AtomicU64| {
             let counters = Arc::clone(counters);
             metrics.read(spec, &[kind, word], move || {
                 Some(of(pick(&counters)).load(Ordering::Relaxed) as f64)

@@ -12,11 +12,10 @@ use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tower::Layer;
 
 use super::shutdown::{Shutdown, Times};
 use super::{Engine, EngineSettings, clock, numbers, trusted};
-use crate::api::{self, Api};
+use crate::api::{self, Api, router};
 use crate::certificates::files::{self, Files};
 use crate::certificates::{self, Serving, managed};
 use crate::cluster::apiservice::ApiServices;
@@ -32,22 +31,22 @@ use crate::core::policy::MetricSpec;
 use crate::dcgm::metrics;
 use crate::pipeline;
 use crate::provider::gpu::GpuProvider;
-use crate::security::counters::Counters;
 use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
-use crate::security::{Guard, reviewer};
+use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
-use crate::serve::plain;
 use crate::serve::tls::{self, ClientAuth, TlsError};
 use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
-use crate::telemetry::endpoints::Operators;
 use crate::telemetry::health::{State, Weight};
 
 /// How much longer than the longest window pods that went are remembered: their
 /// readings may be that late.
 const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
+
+/// Connections of the operators' port: a probe and a few scrapers.
+const OPERATORS: u32 = 64;
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
@@ -214,33 +213,35 @@ pub async fn run(
     let serving = beside.keep_certificate(settings.certificate, &clients.lister);
     let trust = beside.follow_trust(settings.lookup, &clients.authentication);
     let provider = beside.poll(settings.config, settings.source, &clients.lister);
-    if let Some(tcp) = settings.operators {
-        let operators = Operators(telemetry.clone());
-        let answer = move |request: &http::request::Parts| operators.answer(request);
-        let draining = shutdown.draining();
-        beside.tasks.spawn(plain::run(tcp, answer, draining));
-    }
-    let counters = Arc::new(Counters::default());
-    numbers::of_security(&telemetry.metrics, &counters);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
-    let counting = api.count_layer();
-    let guard = Guard {
-        trust,
-        reviewer: Arc::new(Reviews {
-            tokens: KubeReviewer::new(clients.authentication),
-            accesses: KubeReviewer::new(clients.authorization),
-        }),
-        access_of: api::access,
-        refuse: api::denied,
-        clock: Arc::new(SystemTime::now),
-        settings: settings.security,
-        counters,
-    };
-    let service = counting.layer(guard.around(api));
+    numbers::of_security(&metrics, api.counters());
+    if let Some(tcp) = settings.operators {
+        let limits = Limits {
+            connections: OPERATORS,
+            ..Limits::default()
+        };
+        let listener = Listener::without_tls(tcp, limits, api::refusal);
+        let service = router::into_service(router::operators(&api));
+        beside
+            .tasks
+            .spawn(listener.run(service, shutdown.draining()));
+    }
+    let believed = Arc::clone(&trust);
+    let reviewer = Arc::new(Reviews {
+        tokens: KubeReviewer::new(clients.authentication),
+        accesses: KubeReviewer::new(clients.authorization),
+    });
+    let now = Arc::new(SystemTime::now);
+    let security = Security::new(trust, reviewer, now, settings.security, api.counters());
+    let routes = router::routes(&api);
+    let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
     let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let tls = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
+        .front_proxies(move |peer| {
+            peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
+        })
         .leaving(shutdown.leaving());
     numbers::of_connections(&metrics, listener.connections());
     beside

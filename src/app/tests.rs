@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
 use super::shutdown::{Phase, Shutdown};
-use crate::api::{self, Api};
+use crate::api::{self, Api, router};
 use crate::core::time::Timestamp;
 use crate::provider::gpu::GpuProvider;
 use crate::serve::certs::Authority;
@@ -37,7 +37,10 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let config = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(tcp, config, Limits::default(), api::refusal)
         .leaving(shutdown.leaving())
-        .run(api.counted(), shutdown.draining());
+        .run(
+            router::into_service(router::open(&api)),
+            shutdown.draining(),
+        );
     TestServer {
         address,
         authority,

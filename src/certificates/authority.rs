@@ -5,30 +5,27 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData, SanType,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+pub use crate::x509::Validity;
+use crate::x509::{self, Certificate};
 
 /// Why no certificate could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CertError {
     /// A name that cannot stand in a certificate.
-    #[error("{name:?} is no DNS name")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    #[error("{0:?} is no DNS name")]
+    Name(String),
     /// The texts are no authority: not PEM, not a certificate, no private key.
-    #[error("cannot read the authority: {reason}")]
-    Unreadable {
-        /// What is wrong.
-        reason: String,
-    },
+    #[error("cannot read the authority: {0}")]
+    Unreadable(String),
     /// A certificate and a key of two authorities.
     #[error("the authority's private key does not belong to its certificate")]
     OtherKey,
@@ -37,23 +34,49 @@ pub enum CertError {
     Library(#[from] rcgen::Error),
 }
 
-/// From when until when a certificate is valid.
-#[derive(Clone, Copy, Debug)]
-pub struct Validity {
-    /// The first moment.
-    pub not_before: SystemTime,
-    /// The last moment.
-    pub not_after: SystemTime,
-}
-
 /// The longest common name that X.509 allows (RFC 5280, `ub-common-name`).
 const MAX_COMMON_NAME: usize = 64;
+
+/// The certificate of an authority, without its key: what may be trusted.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    /// The certificate.
+    pub certificate: CertificateDer<'static>,
+    /// When it is valid.
+    pub validity: Validity,
+    /// The common name.
+    pub name: String,
+}
+
+impl Anchor {
+    /// Reads a certificate.
+    ///
+    /// # Errors
+    /// When it is none, or not that of an authority.
+    pub fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
+        let read = Certificate::read(&certificate)?;
+        if !read.is_authority() {
+            return Err("the certificate is not that of an authority".to_owned());
+        }
+        Ok(Self {
+            validity: read.validity(),
+            name: read.common_name()?.unwrap_or_default(),
+            certificate,
+        })
+    }
+}
+
+/// Two anchors are one when their certificates are.
+impl PartialEq for Anchor {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificate == other.certificate
+    }
+}
 
 /// A certificate authority with its key.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    certificate: CertificateDer<'static>,
-    pem: String,
+    anchor: Anchor,
 }
 
 /// A certificate with its key.
@@ -69,7 +92,7 @@ pub struct Issued {
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").finish_non_exhaustive()
+        self.anchor.fmt(f)
     }
 }
 
@@ -93,14 +116,13 @@ impl Authority {
     /// # Errors
     /// When the system has no randomness to give.
     pub fn new(common_name: &str, validity: Validity) -> Result<Self, CertError> {
-        let mut params = params(common_name, None, validity);
+        let mut params = params(common_name, validity);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
         Ok(Self {
-            certificate: certificate.der().clone(),
-            pem: certificate.pem(),
+            anchor: Anchor::read(certificate.der().clone()).map_err(CertError::Unreadable)?,
             issuer: Issuer::new(params, key),
         })
     }
@@ -110,22 +132,22 @@ impl Authority {
     /// # Errors
     /// When either text cannot be read or they do not belong together.
     pub fn from_pem(certificate: &[u8], key: &str) -> Result<Self, CertError> {
-        let unreadable = |reason: String| CertError::Unreadable { reason };
+        let unreadable =
+            |what, error: &dyn fmt::Display| CertError::Unreadable(format!("{what}: {error}"));
         let certificate = CertificateDer::from_pem_slice(certificate)
-            .map_err(|error| unreadable(format!("certificate: {error}")))?;
+            .map_err(|error| unreadable("certificate", &error))?;
         // Read as PKCS #8, the one form we write, without rcgen's guesses.
         let pem = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|error| unreadable(format!("private key: {error}")))?;
+            .map_err(|error| unreadable("private key", &error))?;
         let key = KeyPair::try_from(pem.secret_pkcs8_der())
-            .map_err(|error| unreadable(format!("private key: {error}")))?;
-        let spki = public_key(&certificate).map_err(unreadable)?;
-        if spki != key.subject_public_key_info() {
+            .map_err(|error| unreadable("private key", &error))?;
+        let read = Certificate::read(&certificate).map_err(CertError::Unreadable)?;
+        if read.public_key() != key.subject_public_key_info() {
             return Err(CertError::OtherKey);
         }
         Ok(Self {
-            pem: pem_text(&certificate),
             issuer: Issuer::from_ca_cert_der(&certificate, key)?,
-            certificate,
+            anchor: Anchor::read(certificate).map_err(CertError::Unreadable)?,
         })
     }
 
@@ -135,16 +157,22 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
+    /// What is to be trusted.
+    #[must_use]
+    pub const fn anchor(&self) -> &Anchor {
+        &self.anchor
+    }
+
     /// The authority's certificate.
     #[must_use]
     pub fn certificate(&self) -> CertificateDer<'static> {
-        self.certificate.clone()
+        self.anchor.certificate.clone()
     }
 
     /// The authority's certificate as PEM: what goes into a `caBundle`.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
-        self.pem.clone()
+        x509::to_pem(&self.anchor.certificate)
     }
 
     /// A certificate for a server known by these names and addresses.
@@ -159,13 +187,11 @@ impl Authority {
     ) -> Result<Issued, CertError> {
         let short = names.iter().find(|name| name.len() <= MAX_COMMON_NAME);
         let common_name = short.copied().unwrap_or("gpu-metrics-apiserver");
-        let mut params = params(common_name, None, validity);
+        let mut params = params(common_name, validity);
         for name in names {
-            let invalid = |_| CertError::Name {
-                name: (*name).to_owned(),
-            };
-            let name = (*name).try_into().map_err(invalid)?;
-            params.subject_alt_names.push(SanType::DnsName(name));
+            let dns = (*name).try_into();
+            let dns = dns.map_err(|_| CertError::Name((*name).to_owned()))?;
+            params.subject_alt_names.push(SanType::DnsName(dns));
         }
         let addresses = addresses.iter().copied().map(SanType::IpAddress);
         params.subject_alt_names.extend(addresses);
@@ -183,7 +209,11 @@ impl Authority {
         organization: Option<&str>,
         validity: Validity,
     ) -> Result<Issued, CertError> {
-        let params = params(common_name, organization, validity);
+        let mut params = params(common_name, validity);
+        if let Some(organization) = organization {
+            let name = &mut params.distinguished_name;
+            name.push(DnType::OrganizationName, organization);
+        }
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
@@ -207,57 +237,17 @@ impl Authority {
     }
 }
 
-/// A certificate's public key with its algorithm, as DER.
-fn public_key(certificate: &CertificateDer<'_>) -> Result<Vec<u8>, String> {
-    let (_, parsed) =
-        x509_parser::parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
-    Ok(parsed.public_key().raw.to_vec())
-}
-
-/// A certificate as PEM (RFC 7468).
-pub(super) fn pem_text(certificate: &CertificateDer<'_>) -> String {
-    const LINE: usize = 64;
-    let encoded = base64(certificate);
-    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    for line in encoded.chunks(LINE) {
-        text.extend(line.iter().map(|byte| char::from(*byte)));
-        text.push('\n');
-    }
-    text.push_str("-----END CERTIFICATE-----\n");
-    text
-}
-
-/// RFC 4648 §4, padded.
-fn base64(bytes: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            text.push(if digit <= group.len() {
-                DIGITS[(bits >> (18 - 6 * digit)) as usize & 63]
-            } else {
-                b'='
-            });
-        }
-    }
-    text
-}
-
-fn params(common_name: &str, organization: Option<&str>, validity: Validity) -> CertificateParams {
+fn params(common_name: &str, validity: Validity) -> CertificateParams {
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let since_epoch = |at: SystemTime| {
         at.duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO)
+            .unwrap_or_default()
     };
-    let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    let mut name = DistinguishedName::new();
-    name.push(DnType::CommonName, common_name);
-    if let Some(organization) = organization {
-        name.push(DnType::OrganizationName, organization);
-    }
     let mut params = CertificateParams::default();
-    params.distinguished_name = name;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
     params.not_before = epoch + since_epoch(validity.not_before);
     params.not_after = epoch + since_epoch(validity.not_after);
     params
@@ -265,6 +255,8 @@ fn params(common_name: &str, organization: Option<&str>, validity: Validity) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn authority() -> Authority {
@@ -279,10 +271,10 @@ mod tests {
     #[test]
     fn an_authority_survives_pem() {
         let made = authority();
-        let pem = pem_text(&made.certificate());
+        let pem = made.certificate_pem();
         assert_eq!(
-            CertificateDer::from_pem_slice(pem.as_bytes()).unwrap(),
-            made.certificate()
+            x509::from_pem(pem.as_bytes()).unwrap(),
+            [made.certificate()]
         );
         let read = Authority::from_pem(pem.as_bytes(), &made.key_pem()).unwrap();
         assert_eq!(read.certificate(), made.certificate());
@@ -301,23 +293,7 @@ mod tests {
             (one.certificate_pem(), one.certificate_pem()),
         ] {
             let read = Authority::from_pem(certificate.as_bytes(), &key);
-            assert!(
-                matches!(read, Err(CertError::Unreadable { .. })),
-                "{read:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn base64_is_padded() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text.as_bytes());
+            assert!(matches!(read, Err(CertError::Unreadable(_))), "{read:?}");
         }
     }
 
@@ -330,9 +306,8 @@ mod tests {
         };
         let long = format!("{}.{}.svc", "s".repeat(63), "n".repeat(63));
         let issued = authority().serving(&[&long], &[], validity).unwrap();
-        let (_, parsed) = x509_parser::parse_x509_certificate(&issued.certificate).unwrap();
-        assert_eq!(parsed.subject().to_string(), "CN=gpu-metrics-apiserver");
-        let names = parsed.subject_alternative_name().unwrap().unwrap();
-        assert!(format!("{names:?}").contains(&long));
+        let read = Certificate::read(&issued.certificate).unwrap();
+        assert_eq!(read.subject(), "CN=gpu-metrics-apiserver");
+        assert_eq!(read.dns_names().unwrap(), [long]);
     }
 }

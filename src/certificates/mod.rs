@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  files ──── by content, on a timer ──┐
-//!                                      ├─► Publisher ─► InForce (rustls) and Status (readiness, metrics)
-//!  managed ── Secret and APIServices ──┘
+//!                                      ├─► Publisher ─► InForce (rustls) and CertificateStatus
+//!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
 //! The TLS configuration is made once, with [`InForce`] as its resolver; what
@@ -23,11 +23,12 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
+use crate::x509::moment;
 use pair::Pair;
 
 /// The pair in force; rustls asks it at each handshake. Without a pair every
 /// handshake fails. Server names are not looked at: an aggregator may name
-/// none (`protocol.md` §9, statement 98).
+/// none.
 #[derive(Debug, Default)]
 pub struct InForce(ArcSwapOption<Pair>);
 
@@ -45,17 +46,6 @@ impl ResolvesServerCert for InForce {
     }
 }
 
-/// How the certificate does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nothing to serve so far; what is waited for, with the remedy.
-    Waiting(String),
-    /// What is served is what should be.
-    Serving,
-    /// What is served is what was there before; why, with the remedy.
-    Failing(String),
-}
-
 /// How one APIService does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registration {
@@ -63,20 +53,18 @@ pub enum Registration {
     Waiting,
     /// Names our Service and trusts our authority.
     Registered,
-    /// Not there: nobody asks us for this group and version. With the remedy.
-    Absent(String),
     /// Names another server, and is left alone. With the remedy.
     Foreign(String),
-    /// Cannot be read or written; why, with the remedy.
+    /// Is not there, or cannot be read or written; why, with the remedy.
     Failing(String),
 }
 
 /// What readiness and metrics say of the certificate.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// How it does.
-    pub state: State,
-    /// The last moment of the one in force.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateStatus {
+    /// Why what should be in force is not, with the remedy; `None`: it is.
+    pub trouble: Option<String>,
+    /// The last moment of the one in force; `None`: there is none so far.
     pub not_after: Option<SystemTime>,
     /// How often what came could not be used and the one in force stayed.
     pub failures: u64,
@@ -84,26 +72,21 @@ pub struct Status {
     pub registrations: Vec<(String, Registration)>,
 }
 
-impl Status {
+impl CertificateStatus {
     /// Whether a handshake can succeed: the readiness check.
     ///
     /// # Errors
     /// When there is nothing to serve or its time is over; in words.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
-        let why = match &self.state {
-            State::Waiting(why) | State::Failing(why) => Some(why),
-            State::Serving => None,
-        };
-        match (self.not_after, why) {
-            (None, why) => Err(why
-                .map_or("no certificate so far", String::as_str)
-                .to_owned()),
-            (Some(end), why) if end < now => Err(format!(
+        let why = self.trouble.as_deref();
+        match self.not_after {
+            None => Err(why.unwrap_or("no certificate so far").to_owned()),
+            Some(end) if end < now => Err(format!(
                 "the certificate in force expired at {}{}",
-                pair::moment(end),
+                moment(end),
                 why.map(|why| format!(": {why}")).unwrap_or_default()
             )),
-            (Some(_), _) => Ok(()),
+            Some(_) => Ok(()),
         }
     }
 
@@ -113,15 +96,16 @@ impl Status {
     /// # Errors
     /// When one is not; in words, one sentence for each.
     pub fn registered(&self) -> Result<(), String> {
-        let troubles = self.registrations.iter().filter_map(|(name, state)| {
-            Some(match state {
-                Registration::Registered => return None,
-                Registration::Waiting => format!("APIService {name}: not looked at so far"),
-                Registration::Absent(why)
-                | Registration::Foreign(why)
-                | Registration::Failing(why) => why.clone(),
-            })
-        });
+        let troubles = self
+            .registrations
+            .iter()
+            .filter_map(|(name, registration)| {
+                Some(match registration {
+                    Registration::Registered => return None,
+                    Registration::Waiting => format!("APIService {name}: not looked at so far"),
+                    Registration::Foreign(why) | Registration::Failing(why) => why.clone(),
+                })
+            });
         let troubles: Vec<String> = troubles.collect();
         if troubles.is_empty() {
             Ok(())
@@ -137,26 +121,21 @@ pub struct Serving {
     /// For [`rustls::ServerConfig`]'s `with_cert_resolver`.
     pub in_force: Arc<InForce>,
     /// For readiness and metrics.
-    pub status: watch::Receiver<Status>,
+    pub status: watch::Receiver<CertificateStatus>,
 }
 
 /// The end that the keeper of the certificate holds.
 #[derive(Debug)]
 pub struct Publisher {
     in_force: Arc<InForce>,
-    status: watch::Sender<Status>,
+    status: watch::Sender<CertificateStatus>,
 }
 
 /// A place for a certificate, empty so far.
 #[must_use]
 pub fn serving() -> (Publisher, Serving) {
     let in_force = Arc::new(InForce::default());
-    let (sender, status) = watch::channel(Status {
-        state: State::Waiting("the certificate was not looked at so far".to_owned()),
-        not_after: None,
-        failures: 0,
-        registrations: Vec::new(),
-    });
+    let (sender, status) = watch::channel(CertificateStatus::default());
     let publisher = Publisher {
         in_force: Arc::clone(&in_force),
         status: sender,
@@ -173,26 +152,21 @@ impl Publisher {
 
     /// Puts a pair in force: handshakes from now on show it.
     pub fn serve(&self, pair: &Pair) {
-        let not_after = pair.not_after();
-        let first = self.pair().is_none();
+        let not_after = pair.validity().not_after;
+        let which = self.pair().map_or("", |_| "new ");
         self.in_force.0.store(Some(Arc::new(pair.clone())));
         self.status.send_modify(|status| {
-            status.state = State::Serving;
+            status.trouble = None;
             status.not_after = Some(not_after);
         });
-        tracing::info!(
-            names = ?pair.names(),
-            until = pair::moment(not_after),
-            "{}",
-            if first { "serving certificate in force" } else { "new serving certificate in force" }
-        );
+        let (names, until) = (pair.names(), moment(not_after));
+        tracing::info!(?names, until, "{which}serving certificate in force");
     }
 
     /// What is in force is what should be.
     pub fn well(&self) {
-        let ended = self.change(|status| {
-            let well = status.not_after.is_some() && status.state != State::Serving;
-            well.then(|| status.state = State::Serving).is_some()
+        let ended = self.status.send_if_modified(|status| {
+            status.not_after.is_some() && status.trouble.take().is_some()
         });
         if ended {
             tracing::info!("the serving certificate is well again");
@@ -201,50 +175,37 @@ impl Publisher {
 
     /// What should be in force cannot be; the log hears of it once.
     pub fn failing(&self, why: &str) {
-        let begun = self.change(|status| {
-            let state = match status.not_after {
-                None => State::Waiting(why.to_owned()),
-                Some(_) => State::Failing(why.to_owned()),
-            };
-            let changed = status.state != state;
-            status.failures += u64::from(changed && status.not_after.is_some());
-            status.state = state;
-            changed
+        let begun = self.status.send_if_modified(|status| {
+            let begun = status.trouble.as_deref() != Some(why);
+            status.failures += u64::from(begun && status.not_after.is_some());
+            status.trouble = Some(why.to_owned());
+            begun
         });
-        if !begun {
-            return;
-        }
-        if self.status.borrow().not_after.is_some() {
-            tracing::warn!("{why}; the certificate in force stays, trying again");
-        } else {
-            tracing::warn!("{why}; no certificate so far, waiting for it");
+        match (begun, self.pair()) {
+            (true, Some(_)) => {
+                tracing::warn!("{why}; the certificate in force stays, trying again");
+            }
+            (true, None) => tracing::warn!("{why}; no certificate so far, waiting for it"),
+            (false, _) => {}
         }
     }
 
     /// How our APIServices do; the log hears of changes.
     pub fn registrations(&self, now: &[(String, Registration)]) {
-        let before = self.status.borrow().registrations.clone();
-        self.change(|status| {
-            let changed = status.registrations != now;
-            status.registrations = now.to_vec();
-            changed
+        self.status.send_if_modified(|status| {
+            let before = std::mem::replace(&mut status.registrations, now.to_vec());
+            for changed in now.iter().filter(|entry| !before.contains(entry)) {
+                match changed {
+                    (_, Registration::Waiting) => {}
+                    (name, Registration::Registered) => {
+                        tracing::info!("APIService {name}: registered");
+                    }
+                    (_, Registration::Foreign(why) | Registration::Failing(why)) => {
+                        tracing::warn!("{why}");
+                    }
+                }
+            }
+            before != now
         });
-        for (name, state) in now {
-            let known = before.iter().find(|(known, _)| known == name);
-            if known.is_some_and(|(_, known)| known == state) {
-                continue;
-            }
-            match state {
-                Registration::Waiting => {}
-                Registration::Registered => tracing::info!("APIService {name}: registered"),
-                Registration::Absent(why)
-                | Registration::Foreign(why)
-                | Registration::Failing(why) => tracing::warn!("{why}"),
-            }
-        }
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Status) -> bool) -> bool {
-        self.status.send_if_modified(change)
     }
 }

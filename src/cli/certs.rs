@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 use super::Failure;
 use crate::certificates::authority::{Authority, Validity};
 use crate::certificates::managed::service_names;
 use crate::certificates::managed::store::ServiceName;
+use crate::x509::{self, Certificate};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -98,11 +97,9 @@ const KEY: &str = "tls.key";
 const DEVELOPMENT: &str = "gpu-metrics-apiserver development authority";
 
 fn is_development(pem: &[u8]) -> bool {
-    let certificate = CertificateDer::from_pem_slice(pem).ok();
-    certificate.is_some_and(|certificate| {
-        let parsed = x509_parser::parse_x509_certificate(&certificate);
-        parsed.is_ok_and(|(_, it)| it.subject().to_string() == format!("CN={DEVELOPMENT}"))
-    })
+    let certificates = x509::from_pem(pem).unwrap_or_default();
+    let read = certificates.first().map(Certificate::read);
+    read.is_some_and(|read| read.is_ok_and(|it| it.subject() == format!("CN={DEVELOPMENT}")))
 }
 
 /// Makes an authority, a certificate for a server and its key. The

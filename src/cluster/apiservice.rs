@@ -4,11 +4,9 @@
 //! because its `cainjector` writes the bundle too
 //! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use k8s_openapi::ByteString;
-use serde::Deserialize;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -57,56 +55,21 @@ fn failed(name: &str, error: CallError) -> Trouble {
     }
 }
 
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: String,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(default)]
-    service: Option<Service>,
-    #[serde(default)]
-    ca_bundle: Option<ByteString>,
-    #[serde(default, rename = "insecureSkipTLSVerify")]
-    insecure: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct Service {
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    name: String,
-}
-
-impl From<Object> for Entry {
-    fn from(object: Object) -> Self {
-        let annotations = object.metadata.annotations.unwrap_or_default();
-        let injected = INJECTORS
-            .iter()
-            .find(|name| annotations.contains_key(**name));
-        let service = object.spec.service.map(|service| ServiceName {
-            namespace: service.namespace,
-            name: service.name,
-        });
-        Self {
-            version: object.metadata.resource_version,
-            service,
-            bundle: object.spec.ca_bundle.map(|it| it.0).unwrap_or_default(),
-            insecure: object.spec.insecure.unwrap_or(false),
-            injected: injected.map(|name| (*name).to_owned()),
-        }
+fn entry(object: APIService) -> Entry {
+    let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
+    let annotations = metadata.annotations.unwrap_or_default();
+    let mut injectors = INJECTORS.iter();
+    let injected = injectors.find(|name| annotations.contains_key(**name));
+    let service = spec.service.map(|service| ServiceName {
+        namespace: service.namespace.unwrap_or_default(),
+        name: service.name.unwrap_or_default(),
+    });
+    Entry {
+        version: metadata.resource_version.unwrap_or_default(),
+        service,
+        bundle: spec.ca_bundle.map(|it| it.0).unwrap_or_default(),
+        insecure: spec.insecure_skip_tls_verify.unwrap_or(false),
+        injected: injected.map(|name| (*name).to_owned()),
     }
 }
 
@@ -135,12 +98,12 @@ impl Registry for ApiServices {
             .await;
         let body = match answer {
             Ok(body) => body,
-            Err(CallError::NotFound { .. }) => return Ok(None),
+            Err(CallError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(failed(name, error)),
         };
-        let object: Object = serde_json::from_slice(&body)
-            .map_err(|error| failed(name, self.client.garbled(error)))?;
-        Ok(Some(object.into()))
+        let object = serde_json::from_slice(&body);
+        let object = object.map_err(|error| failed(name, self.client.garbled(error)))?;
+        Ok(Some(entry(object)))
     }
 
     async fn write(&self, name: &str, change: &Change) -> Result<(), WriteError> {

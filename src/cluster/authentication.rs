@@ -1,22 +1,23 @@
 //! The ConfigMap `kube-system/extension-apiserver-authentication`: whose client
-//! certificates count, and whose word on users (`protocol.md` §4.2, §4.7).
+//! certificates count, and whose word on users.
 //!
 //! Watched by name, as the Role `extension-apiserver-authentication-reader`
 //! allows it. The last good state outlives a broken watch and the object
-//! itself: kube-apiserver writes it anew within moments (`protocol.md` §11).
+//! itself: kube-apiserver writes it anew within moments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::client::Client;
 use super::health::{Board, Need};
-use super::keep::{Form, Keep, Refused, Target};
-use super::reduce;
-use super::watch::Follower;
+use super::store::{Form, Refused, Store, Target};
+use super::watch::Watcher;
+use super::wire;
 
 /// The ConfigMap's name, also that of its watch on the board.
 pub const NAME: &str = "extension-apiserver-authentication";
@@ -36,7 +37,12 @@ pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 /// only just starting.
 const NOT_SERVED: Duration = Duration::from_secs(5);
 
-/// Follows the ConfigMap and sends its texts whenever they change; to be
+/// The longest wait between two tries while kube-apiserver is away. Its restart
+/// is how authorities are replaced in many clusters: until the new ones are
+/// read, nobody who comes through it is believed.
+pub(super) const WAIT_MOST: Duration = Duration::from_secs(5);
+
+/// Watches the ConfigMap and sends its texts whenever they change; to be
 /// spawned, ends only when it is aborted.
 pub async fn follow(client: Client, board: Board, texts: watch::Sender<Texts>) {
     let target = Target {
@@ -44,11 +50,12 @@ pub async fn follow(client: Client, board: Board, texts: watch::Sender<Texts>) {
         fields: FIELDS,
         form: Form::Whole,
         remedy: REMEDY.to_owned(),
+        wait_most: WAIT_MOST,
     };
     let reporter = board.enter(NAME, Need::Required);
-    let mut follower = Follower::new(client, target, Latest { texts }, reporter);
+    let mut watcher = Watcher::new(client, target, Latest { texts }, reporter);
     loop {
-        follower.run().await;
+        watcher.run().await;
         tokio::time::sleep(NOT_SERVED).await;
     }
 }
@@ -57,13 +64,12 @@ struct Latest {
     texts: watch::Sender<Texts>,
 }
 
-impl Keep for Latest {
-    fn begin(&mut self) {}
-
+impl Store for Latest {
     fn put(&mut self, object: &RawValue) -> Result<(), Refused> {
-        let ((_, name), data) = reduce::config_map(object)?;
+        let map: ConfigMap = wire::decode(object)?;
         // A server that ignores the field selector sends others too.
-        if name == NAME {
+        if map.metadata.name.as_deref() == Some(NAME) {
+            let data = map.data.unwrap_or_default();
             self.texts.send_if_modified(|known| {
                 let changed = known.as_deref() != Some(&data);
                 if changed {
@@ -74,10 +80,6 @@ impl Keep for Latest {
         }
         Ok(())
     }
-
-    fn remove(&mut self, _: &RawValue) {}
-
-    fn complete(&mut self) {}
 
     fn len(&self) -> usize {
         usize::from(self.texts.borrow().is_some())

@@ -87,10 +87,7 @@ impl Client {
         };
         let address = config.cluster_url.to_string();
         let token = take_token_file(&mut config)?;
-        let client = stack(config).map_err(|error| ClientError::Unusable {
-            from,
-            reason: chain(&error),
-        })?;
+        let client = stack(config).map_err(|error| ClientError::Unusable(from, chain(&error)))?;
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
@@ -127,10 +124,8 @@ impl Client {
         body: Bytes,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let mut body = self
-            .send(Method::POST, path, "application/json", body)
-            .await?;
-        self.collect(&mut body, limit).await
+        let answer = self.send(Method::POST, path, "application/json", body);
+        self.collect(&mut answer.await?, limit).await
     }
 
     /// A merge patch (RFC 7386), its answer read whole.
@@ -140,10 +135,8 @@ impl Client {
         body: Bytes,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let mut body = self
-            .send(Method::PATCH, path, "application/json", body)
-            .await?;
-        self.collect(&mut body, limit).await
+        let answer = self.send(Method::PATCH, path, "application/json", body);
+        self.collect(&mut answer.await?, limit).await
     }
 
     /// The next piece of a body; `None` at its end.
@@ -159,10 +152,7 @@ impl Client {
             match frame {
                 None => return Ok(None),
                 Some(Err(error)) => {
-                    return Err(CallError::Cut {
-                        address: self.address.to_string(),
-                        reason: chain(&error),
-                    });
+                    return Err(CallError::Cut(self.address.to_string(), chain(&error)));
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -175,18 +165,12 @@ impl Client {
 
     /// The answer is not what the API promises.
     pub(super) fn garbled(&self, reason: impl fmt::Display) -> CallError {
-        CallError::Garbled {
-            address: self.address.to_string(),
-            reason: excerpt(&reason.to_string()),
-        }
+        CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
     }
 
     /// More bytes than we take at once.
     pub(super) fn too_large(&self, limit: usize) -> CallError {
-        CallError::TooLarge {
-            address: self.address.to_string(),
-            limit,
-        }
+        CallError::TooLarge(self.address.to_string(), limit)
     }
 
     fn timeout(&self, after: Duration) -> CallError {
@@ -226,10 +210,7 @@ impl Client {
         let response = tokio::time::timeout(HEAD, self.client.send(request))
             .await
             .map_err(|_| self.timeout(HEAD))?
-            .map_err(|error| CallError::Unreachable {
-                address: self.address.to_string(),
-                reason: chain(&error),
-            })?;
+            .map_err(|error| CallError::Unreachable(self.address.to_string(), chain(&error)))?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
@@ -251,18 +232,14 @@ impl Client {
     pub(super) fn refused(&self, code: u16, text: String) -> CallError {
         let address = self.address.to_string();
         match StatusCode::from_u16(code) {
-            Ok(StatusCode::UNAUTHORIZED) => CallError::Unauthorized { address, text },
+            Ok(StatusCode::UNAUTHORIZED) => CallError::Unauthorized(address, text),
             Ok(StatusCode::FORBIDDEN) => CallError::Forbidden {
                 text,
                 remedy: String::new(),
             },
-            Ok(StatusCode::NOT_FOUND) => CallError::NotFound { text },
+            Ok(StatusCode::NOT_FOUND) => CallError::NotFound(text),
             Ok(StatusCode::GONE) => CallError::Gone,
-            _ => CallError::Status {
-                address,
-                code,
-                text,
-            },
+            _ => CallError::Status(address, code, text),
         }
     }
 
@@ -297,9 +274,9 @@ fn message(body: &[u8]) -> String {
 }
 
 async fn read_kubeconfig(path: &Path) -> Result<Config, ClientError> {
-    let unusable = |error: &kube::config::KubeconfigError| ClientError::Kubeconfig {
-        path: path.display().to_string(),
-        reason: chain(error),
+    let place = path.display().to_string();
+    let unusable = |error: &kube::config::KubeconfigError| {
+        ClientError::Kubeconfig(place.clone(), chain(error))
     };
     let file = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
     let proxied = file.clusters.iter().any(|cluster| {
@@ -307,9 +284,7 @@ async fn read_kubeconfig(path: &Path) -> Result<Config, ClientError> {
         proxy.is_some_and(|proxy| !proxy.is_empty())
     });
     if proxied {
-        return Err(ClientError::Proxy {
-            path: path.display().to_string(),
-        });
+        return Err(ClientError::Proxy(place));
     }
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
@@ -329,9 +304,7 @@ fn take_token_file(config: &mut Config) -> Result<Option<TokenFile>, ClientError
 }
 
 fn in_cluster() -> Result<Config, ClientError> {
-    Config::incluster().map_err(|error| ClientError::InCluster {
-        reason: chain(&error),
-    })
+    Config::incluster().map_err(|error| ClientError::InCluster(chain(&error)))
 }
 
 /// The layers that `kube` documents for a client of one's own.

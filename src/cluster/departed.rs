@@ -8,7 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::state::{KeptObject, KeptPod, OwnerRef};
+use super::objects::{Kept, KeptObject, KeptService, OwnerRef};
+use super::pods::KeptPod;
 use super::table::{Key, Table};
 
 /// Most pods that asked for GPUs, most others, and most owners; then the oldest
@@ -42,9 +43,31 @@ pub(super) struct Departed {
     owners: VecDeque<GoneOwner>,
 }
 
+/// What is remembered of an object when it goes.
+pub(super) trait Depart {
+    /// It is about to be removed.
+    fn depart(&self, key: &Key, departed: &mut Departed, at: Instant);
+}
+
+impl Depart for KeptPod {
+    fn depart(&self, key: &Key, departed: &mut Departed, at: Instant) {
+        departed.pod(key, self, at);
+    }
+}
+
+impl Depart for KeptObject {
+    fn depart(&self, _: &Key, departed: &mut Departed, at: Instant) {
+        departed.owner(self, at);
+    }
+}
+
+impl Depart for KeptService {
+    fn depart(&self, _: &Key, _: &mut Departed, _: Instant) {}
+}
+
 impl Departed {
     /// A pod went. One that was never bound to a node held nothing.
-    pub(super) fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
+    fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
         if pod.node.is_none() {
             return;
         }
@@ -58,9 +81,9 @@ impl Departed {
     }
 
     /// An owner went.
-    pub(super) fn owner(&mut self, object: &KeptObject, at: Instant) {
+    fn owner(&mut self, object: &KeptObject, at: Instant) {
         if let Some(controller) = object.controller.clone() {
-            let uid = object.uid;
+            let uid = object.uid();
             let gone = GoneOwner {
                 at,
                 uid,
@@ -90,14 +113,14 @@ impl Departed {
             .chain(&self.others)
             .filter(|gone| {
                 let there = listed.get(&gone.key);
-                there.is_none_or(|there| there.uid != gone.pod.uid)
+                there.is_none_or(|there| there.uid() != gone.pod.uid())
             })
             .rev()
             .collect();
         gone.sort_by(|left, right| {
             (&left.key, Reverse(left.at)).cmp(&(&right.key, Reverse(right.at)))
         });
-        gone.dedup_by(|later, first| later.key == first.key && later.pod.uid == first.pod.uid);
+        gone.dedup_by(|later, first| later.key == first.key && later.pod.uid() == first.pod.uid());
         gone.into_iter()
             .map(|gone| (&gone.key, &gone.pod))
             .collect()
@@ -106,7 +129,7 @@ impl Departed {
     /// The controllers of what went, by its UID.
     pub(super) fn controllers(&self) -> HashMap<u64, OwnerRef> {
         let pods = self.with_gpus.iter().chain(&self.others);
-        let pods = pods.filter_map(|gone| Some((gone.pod.uid, gone.pod.controller.clone()?)));
+        let pods = pods.filter_map(|gone| Some((gone.pod.uid(), gone.pod.controller.clone()?)));
         let owners = self.owners.iter();
         let owners = owners.map(|gone| (gone.uid, gone.controller.clone()));
         pods.chain(owners).collect()

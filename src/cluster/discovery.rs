@@ -1,12 +1,13 @@
 //! What discovery says of a kind
 //! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Discovery API").
 
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource, APIResourceList};
+use serde::de::DeserializeOwned;
 
 use super::client::Client;
 use super::error::CallError;
 use super::pool::KindName;
-use super::reduce::is_name;
+use super::wire::is_name;
 use crate::core::inventory::ObjectKind;
 
 /// The largest discovery document.
@@ -15,35 +16,11 @@ const DISCOVERY_BYTES: usize = 4 * 1024 * 1024;
 /// Most versions of a group that are looked into.
 const MOST_VERSIONS: usize = 8;
 
+/// Discovery is forbidden.
+const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
+
 /// The version of every object of the core group.
 const CORE_VERSION: &str = "v1";
-
-#[derive(Deserialize)]
-struct Resources {
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-struct Resource {
-    name: String,
-    kind: String,
-    namespaced: bool,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Group {
-    preferred_version: Version,
-    #[serde(default)]
-    versions: Vec<Version>,
-}
-
-#[derive(Deserialize)]
-struct Version {
-    version: String,
-}
 
 /// Looks a kind up. `None`: not served, cluster-scoped, or not to be listed and
 /// watched.
@@ -62,11 +39,12 @@ pub(super) async fn discover(
         vec![CORE_VERSION.to_owned()]
     } else {
         let path = format!("/apis/{}", kind.group);
-        let Some(group) = document::<Group>(client, &path).await? else {
+        let Some(group) = document::<APIGroup>(client, &path).await? else {
             return Ok(None);
         };
-        let mut versions = vec![group.preferred_version.version];
-        for Version { version } in group.versions {
+        let all = group.preferred_version.into_iter().chain(group.versions);
+        let mut versions: Vec<String> = Vec::new();
+        for version in all.map(|it| it.version) {
             if versions.len() < MOST_VERSIONS && !versions.contains(&version) {
                 versions.push(version);
             }
@@ -96,10 +74,10 @@ async fn in_version(
         let api_version = format!("{}/{version}", kind.group);
         (format!("/apis/{api_version}"), api_version)
     };
-    let Some(Resources { resources }) = document(client, &path).await? else {
+    let Some(list) = document::<APIResourceList>(client, &path).await? else {
         return Ok(None);
     };
-    let is_it = |resource: &&Resource| {
+    let is_it = |resource: &&APIResource| {
         let can = |verb: &str| resource.verbs.iter().any(|known| known == verb);
         resource.kind == *kind.kind
             && is_name(&resource.name)
@@ -108,7 +86,7 @@ async fn in_version(
             && can("list")
             && can("watch")
     };
-    let found = resources.iter().find(is_it);
+    let found = list.resources.iter().find(is_it);
     Ok(found.map(|resource| {
         let name = if kind.group.is_empty() {
             resource.name.clone()
@@ -120,7 +98,7 @@ async fn in_version(
 }
 
 /// A discovery document; `None`: not served.
-async fn document<T: serde::de::DeserializeOwned>(
+async fn document<T: DeserializeOwned>(
     client: &Client,
     path: &str,
 ) -> Result<Option<T>, CallError> {
@@ -128,11 +106,7 @@ async fn document<T: serde::de::DeserializeOwned>(
         Ok(body) => serde_json::from_slice(&body)
             .map(Some)
             .map_err(|error| client.garbled(error)),
-        Err(CallError::NotFound { .. }) => Ok(None),
-        Err(CallError::Forbidden { text, .. }) => Err(CallError::Forbidden {
-            text,
-            remedy: "bind the ClusterRole system:discovery to the server's account".to_owned(),
-        }),
-        Err(error) => Err(error),
+        Err(CallError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.with_remedy(REMEDY)),
     }
 }

@@ -5,68 +5,42 @@ use std::time::Duration;
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// A kubeconfig that cannot be used.
+    /// A kubeconfig that cannot be used: the file, what is wrong with it.
     #[error(
-        "kubeconfig {path}: {reason}: name a readable kubeconfig whose current context has a \
-         cluster and a user, or none to use the pod's service account"
+        "kubeconfig {0}: {1}: name a readable kubeconfig whose current context has a cluster and a \
+         user, or none to use the pod's service account"
     )]
-    Kubeconfig {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// No kubeconfig was named and there is no service account.
+    Kubeconfig(String, String),
+    /// No kubeconfig was named and there is no service account: what is missing.
     #[error(
-        "no kubeconfig was named and this is no pod with a service account: {reason}: name a \
+        "no kubeconfig was named and this is no pod with a service account: {0}: name a \
          kubeconfig, or mount the service account's token (automountServiceAccountToken: true)"
     )]
-    InCluster {
-        /// What is missing.
-        reason: String,
-    },
-    /// The configuration was read, but no client can be made of it.
-    #[error("{from}: {reason}: check certificates, keys and the user's credentials there")]
-    Unusable {
-        /// The file, or `service account`.
-        from: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A file that should hold a token.
+    InCluster(String),
+    /// The configuration was read, but no client can be made of it: the file, or
+    /// `service account`; what is wrong.
+    #[error("{0}: {1}: check certificates, keys and the user's credentials there")]
+    Unusable(String, String),
+    /// A file that should hold a token: the file, what is wrong with it.
+    #[error("token file {0}: {1}: write the token alone into it, or name another tokenFile")]
+    TokenFile(String, String),
+    /// A proxy is asked for; connections go straight. The file.
     #[error(
-        "token file {path}: {reason}: write the token alone into it, or name another tokenFile"
+        "kubeconfig {0}: proxy-url is not supported: name an address that is reached without a proxy"
     )]
-    TokenFile {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A proxy is asked for; connections go straight.
-    #[error(
-        "kubeconfig {path}: proxy-url is not supported: name an address that is reached without a proxy"
-    )]
-    Proxy {
-        /// The file.
-        path: String,
-    },
+    Proxy(String),
 }
 
-/// A call to kube-apiserver that did not do what it should.
+/// A call to kube-apiserver that did not do what it should. Most name its
+/// address first.
 ///
 /// The text is for the log; it names the server and quotes its words, which in
 /// turn name the account. No client of ours is told any of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No connection.
-    #[error("kube-apiserver at {address} cannot be reached: {reason}")]
-    Unreachable {
-        /// Its address.
-        address: String,
-        /// What failed.
-        reason: String,
-    },
+    /// No connection: what failed.
+    #[error("kube-apiserver at {0} cannot be reached: {1}")]
+    Unreachable(String, String),
     /// No answer in time.
     #[error("kube-apiserver at {address} did not answer within {} s", after.as_secs())]
     Timeout {
@@ -75,17 +49,12 @@ pub enum CallError {
         /// How long we waited.
         after: Duration,
     },
-    /// 401.
+    /// 401: the server's words.
     #[error(
-        "kube-apiserver at {address} does not accept our credentials: {text}: check the token or \
-         client certificate of the kubeconfig or service account"
+        "kube-apiserver at {0} does not accept our credentials: {1}: check the token or client \
+         certificate of the kubeconfig or service account"
     )]
-    Unauthorized {
-        /// Its address.
-        address: String,
-        /// Its words.
-        text: String,
-    },
+    Unauthorized(String, String),
     /// 403: a right is missing.
     #[error("{text}: {remedy}")]
     Forbidden {
@@ -94,77 +63,65 @@ pub enum CallError {
         /// The rule to add.
         remedy: String,
     },
-    /// 404.
-    #[error("not found: {text}")]
-    NotFound {
-        /// The server's words.
-        text: String,
-    },
+    /// 404: the server's words.
+    #[error("not found: {0}")]
+    NotFound(String),
     /// 410: the version we know is no longer known there; list again.
     #[error(
         "kube-apiserver forgets versions before they can be followed (410 Gone): check its load \
          and its storage"
     )]
     Gone,
-    /// Any other status that is no success.
-    #[error("kube-apiserver at {address}: HTTP {code}: {text}")]
-    Status {
-        /// Its address.
-        address: String,
-        /// The status.
-        code: u16,
-        /// The server's words.
-        text: String,
-    },
-    /// More bytes than we take at once.
-    #[error("kube-apiserver at {address}: more than {limit} bytes in one piece")]
-    TooLarge {
-        /// Its address.
-        address: String,
-        /// The limit.
-        limit: usize,
-    },
-    /// The answer broke off.
-    #[error("kube-apiserver at {address}: the answer broke off: {reason}")]
-    Cut {
-        /// Its address.
-        address: String,
-        /// What failed.
-        reason: String,
-    },
-    /// The answer is not what the API promises.
+    /// Any other status that is no success: the status, the server's words.
+    #[error("kube-apiserver at {0}: HTTP {1}: {2}")]
+    Status(String, u16, String),
+    /// More bytes than we take at once: the limit.
+    #[error("kube-apiserver at {0}: more than {1} bytes in one piece")]
+    TooLarge(String, usize),
+    /// The answer broke off: what failed.
+    #[error("kube-apiserver at {0}: the answer broke off: {1}")]
+    Cut(String, String),
+    /// The answer is not what the API promises: what was met, and where.
     #[error(
-        "kube-apiserver at {address}: not an answer of the Kubernetes API: {reason}: check the server address"
+        "kube-apiserver at {0}: not an answer of the Kubernetes API: {1}: check the server address"
     )]
-    Garbled {
-        /// Its address.
-        address: String,
-        /// What was met, and where.
-        reason: String,
-    },
+    Garbled(String, String),
 }
 
 impl CallError {
     /// Whether the server as a whole is away, so that every call fails alike.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Timeout { .. })
+        matches!(self, Self::Unreachable(..) | Self::Timeout { .. })
     }
 
-    /// Whether the same call may do better in a moment
-    /// (`protocol.md` §4.4: connection reset, 429, 500 and 504).
+    /// Whether the same call may do better in a moment: connection reset, 429,
+    /// 500 and 504 (`k8s.io/apiserver/pkg/util/webhook/webhook.go`,
+    /// `DefaultShouldRetry`), and 502 and 503 of what may stand in between.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Cut { .. } => true,
-            Self::Status { code, .. } => matches!(*code, 429 | 500 | 502 | 503 | 504),
+            Self::Unreachable(..) | Self::Cut(..) => true,
+            Self::Status(_, code, _) => matches!(*code, 429 | 500 | 502 | 503 | 504),
             Self::Timeout { .. }
-            | Self::Unauthorized { .. }
+            | Self::Unauthorized(..)
             | Self::Forbidden { .. }
-            | Self::NotFound { .. }
+            | Self::NotFound(_)
             | Self::Gone
-            | Self::TooLarge { .. }
-            | Self::Garbled { .. } => false,
+            | Self::TooLarge(..)
+            | Self::Garbled(..) => false,
+        }
+    }
+
+    /// The same, with the rule to add where a right is missing.
+    #[must_use]
+    pub(super) fn with_remedy(self, remedy: &str) -> Self {
+        match self {
+            Self::Forbidden { text, .. } => Self::Forbidden {
+                text,
+                remedy: remedy.to_owned(),
+            },
+            other => other,
         }
     }
 }

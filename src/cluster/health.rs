@@ -182,7 +182,7 @@ enum Trouble {
     Lacking,
 }
 
-/// A watch's pen on the board.
+/// What one watch says of itself on the board.
 #[derive(Debug)]
 pub(super) struct Reporter {
     board: Board,
@@ -251,27 +251,22 @@ impl Reporter {
         self.trouble(Trouble::Lacking, &what);
     }
 
-    /// Nothing fails, and not all that is asked for can be had.
-    pub(super) fn lacks(&mut self, what: &str) {
+    /// No call fails, and not all that is asked for can be had.
+    pub(super) fn incomplete(&mut self, what: &str) {
         self.trouble(Trouble::Lacking, &what);
     }
 
     fn trouble(&mut self, trouble: Trouble, reason: &dyn fmt::Display) {
         let reason = reason.to_string();
-        self.change(|watch| {
-            watch.state = match &watch.state {
-                WatchState::Waiting { .. } => WatchState::Waiting {
-                    reason: reason.clone(),
-                },
-                WatchState::Synced => WatchState::Broken {
+        let why = reason.clone();
+        self.change(|watch| match &mut watch.state {
+            WatchState::Waiting { reason } | WatchState::Broken { reason, .. } => *reason = why,
+            WatchState::Synced => {
+                watch.state = WatchState::Broken {
                     since: Instant::now(),
-                    reason: reason.clone(),
-                },
-                WatchState::Broken { since, .. } => WatchState::Broken {
-                    since: *since,
-                    reason: reason.clone(),
-                },
-            };
+                    reason: why,
+                };
+            }
         });
         let known = self.told.trouble.as_ref().map(|(_, known)| *known);
         if known == Some(trouble) {
@@ -316,10 +311,7 @@ mod tests {
     use super::*;
 
     fn away() -> CallError {
-        CallError::Unreachable {
-            address: "https://a".into(),
-            reason: "refused".into(),
-        }
+        CallError::Unreachable("https://a".into(), "refused".into())
     }
 
     fn state(board: &Board, name: &str) -> WatchState {

@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::health::{Board, Need};
-use super::keep::{Form, Target};
 use super::owners;
+pub use super::settings::WatchSettings;
 use super::snapshot;
-use super::state::{Collection, Keeper, Shared, State};
-use super::watch::Follower;
+use super::state::{Shared, Tables, Writer};
+use super::store::{Form, Store, Target};
+use super::watch::{WAIT_MOST, Watcher};
 use crate::core::inventory::{Authority, Inventory};
-use crate::core::resources::GpuResources;
 
 /// Snapshots are made no sooner after one another: a rollout changes hundreds
 /// of pods a second.
@@ -30,27 +30,6 @@ const NOT_SERVED: Duration = Duration::from_secs(5);
 /// The pods that are worth watching; those that have finished are in no answer
 /// and, after a batch of jobs, more than all others.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
-
-/// How objects are read.
-#[derive(Clone, Debug)]
-pub struct WatchSettings {
-    /// Which resources are GPUs.
-    pub gpus: GpuResources,
-    /// Names that containers of exporters have.
-    pub exporter_containers: Vec<String>,
-    /// How long pods that went are remembered.
-    pub remember: Duration,
-}
-
-impl Default for WatchSettings {
-    fn default() -> Self {
-        Self {
-            gpus: GpuResources::default(),
-            exporter_containers: Vec::new(),
-            remember: Duration::from_secs(600),
-        }
-    }
-}
 
 /// The watches of a cluster. They end when this is dropped.
 #[derive(Debug)]
@@ -72,33 +51,19 @@ impl Watches {
         };
         let (publisher, inventory) = watch::channel(Arc::new(nothing));
         let mut tasks = JoinSet::new();
-        for (collection, resource) in [
-            (Collection::Pods, "pods"),
-            (Collection::Namespaces, "namespaces"),
-            (Collection::Nodes, "nodes"),
-            (Collection::Services, "services"),
-        ] {
-            let whole = matches!(collection, Collection::Pods | Collection::Services);
-            let pods = collection == Collection::Pods;
-            let target = Target {
-                path: format!("/api/v1/{resource}"),
-                fields: if pods { UNFINISHED } else { "" },
-                form: if whole { Form::Whole } else { Form::Metadata },
-                remedy: owners::remedy("", resource),
-            };
-            let keeper = Keeper {
-                shared: Arc::clone(&shared),
-                collection,
-            };
-            let reporter = board.enter(resource, Need::Required);
-            let mut follower = Follower::new(client.clone(), target, keeper, reporter);
-            tasks.spawn(async move {
-                loop {
-                    follower.run().await;
-                    tokio::time::sleep(NOT_SERVED).await;
-                }
-            });
-        }
+        let pods = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.pods));
+        let namespaces = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.namespaces));
+        let nodes = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.nodes));
+        let services = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.services));
+        tasks.spawn(watch(client, board, ("pods", Form::Whole), pods));
+        tasks.spawn(watch(
+            client,
+            board,
+            ("namespaces", Form::Metadata),
+            namespaces,
+        ));
+        tasks.spawn(watch(client, board, ("nodes", Form::Metadata), nodes));
+        tasks.spawn(watch(client, board, ("services", Form::Whole), services));
         tasks.spawn(owners::run(
             client.clone(),
             Arc::clone(&shared),
@@ -122,6 +87,30 @@ impl Watches {
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Inventory>> {
         self.inventory.clone()
+    }
+}
+
+/// Watches a collection of the core group, for ever.
+fn watch<S: Store>(
+    client: &Client,
+    board: &Board,
+    (resource, form): (&'static str, Form),
+    store: S,
+) -> impl Future<Output = ()> + Send + use<S> {
+    let target = Target {
+        path: format!("/api/v1/{resource}"),
+        fields: if resource == "pods" { UNFINISHED } else { "" },
+        form,
+        remedy: owners::remedy("", resource),
+        wait_most: WAIT_MOST,
+    };
+    let reporter = board.enter(resource, Need::Required);
+    let mut watcher = Watcher::new(client.clone(), target, store, reporter);
+    async move {
+        loop {
+            watcher.run().await;
+            tokio::time::sleep(NOT_SERVED).await;
+        }
     }
 }
 
@@ -164,23 +153,24 @@ struct Made {
 
 /// `None`: there is nothing to make it of so far.
 fn snapshot(shared: &Shared) -> Option<Made> {
-    let mut state = shared.lock();
-    if !is_listed(&state) {
+    let mut known = shared.lock();
+    if !is_listed(&known.tables) {
         return None;
     }
     let now = Instant::now();
-    let inventory = snapshot::inventory(&mut state, now, shared.settings.remember);
-    if state.kinds.wants(now) {
-        shared.wanted.notify_one();
+    let (inventory, used) = snapshot::inventory(&mut known, now, shared.settings.remember);
+    let kinds = &mut known.tables.kinds;
+    if kinds.set_used(used, now) {
+        shared.kinds_changed.notify_one();
     }
     Some(Made {
         inventory,
-        settled: state.kinds.is_settled(now),
+        settled: kinds.is_settled(),
     })
 }
 
 /// Whether there is something to make a snapshot of. Services are left to
 /// readiness: without them everything else is right.
-fn is_listed(state: &State) -> bool {
-    state.pods.complete && state.namespaces.complete && state.nodes.complete
+const fn is_listed(tables: &Tables) -> bool {
+    tables.pods.complete && tables.namespaces.complete && tables.nodes.complete
 }

@@ -1,13 +1,14 @@
 //! Everything the server reads from the Kubernetes API.
 //!
 //! ```text
-//!  pods ─┐  list + watch      ┌─ pool (one copy of each text) ─┐
-//!  namespaces, nodes ─┼─ watch ─► reduce ─► state ───────────────► snapshot ─► Inventory
-//!  services ─┘                              ▲    └─ wanted kinds ─► owners ─┐
-//!                                           └──── metadata watches ◄────────┘
+//!  pods, services ──────┐ list + watch                       ┌─► snapshot ─► Inventory
+//!  namespaces, nodes ───┼─ watch ─► wire ─► one table each ──┤
+//!  owners (metadata) ───┘                                    └─► kinds in use
+//!         ▲                                                          │
+//!         └────────────── owners: lookups, watches ◄─────────────────┘
 //! ```
 //!
-//! [`inventory::Watches`] follows the cluster's objects,
+//! [`inventory::Watches`] watches the cluster's objects,
 //! [`authentication::follow`] the authorities of delegated authentication,
 //! [`review::KubeReviewer`] asks who somebody is and what he may;
 //! [`health::Board`] says how all of them do. Every object is cut down to what
@@ -21,19 +22,21 @@ mod discovery;
 pub mod error;
 pub mod health;
 pub mod inventory;
-mod keep;
 mod kinds;
+mod objects;
 mod owners;
 mod pods;
 mod pool;
-mod reduce;
 pub mod review;
 pub mod secret;
 mod services;
+mod settings;
 mod snapshot;
 mod state;
+mod store;
 mod table;
 #[cfg(test)]
 mod tests;
 mod token;
 mod watch;
+mod wire;

@@ -1,15 +1,17 @@
-//! A pod as it arrives, cut down to what is used.
+//! A pod as it arrives, and what is kept of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 
-use super::error::Garbage;
-use super::inventory::WatchSettings;
-use super::reduce::{Controller, Meta, Name, Pairs, decode, fingerprint, timestamp};
+use super::objects::{Kept, OwnerRef};
+use super::pool::Pool;
+use super::settings::WatchSettings;
+use super::wire::{Object, timestamp};
 use crate::core::inventory::PodPhase;
+use crate::core::labels::Labels;
 use crate::core::resources::{self, GpuResources};
 use crate::core::time::Timestamp;
 
@@ -20,18 +22,9 @@ const EXPORTER: &str = "dcgm-exporter";
 /// it says of a scraped series whose it is, and nothing of a pod.
 const COMMON_NAME: &str = "exporter";
 
-#[derive(Debug, Deserialize)]
-struct PodWire {
-    metadata: Meta,
-    #[serde(default)]
-    spec: Option<PodSpec>,
-    #[serde(default)]
-    status: Option<PodStatus>,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct PodSpec {
+pub(super) struct PodSpec {
     node_name: Option<String>,
     containers: Option<Vec<Container>>,
     init_containers: Option<Vec<Container>>,
@@ -78,7 +71,7 @@ impl Amount {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct PodStatus {
+pub(super) struct PodStatus {
     phase: Option<String>,
     start_time: Option<String>,
     #[serde(rename = "podIP")]
@@ -104,22 +97,28 @@ struct Running {
     started_at: Option<String>,
 }
 
-/// A pod as it is needed.
+/// A pod, cut down to what is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReducedPod {
-    pub(super) name: Name,
-    pub(super) uid: u64,
-    pub(super) labels: Pairs,
-    pub(super) controller: Option<Controller>,
-    pub(super) node: Option<String>,
+pub(super) struct KeptPod {
+    uid: u64,
+    pub(super) labels: Labels,
+    pub(super) controller: Option<OwnerRef>,
+    pub(super) node: Option<Arc<str>>,
+    pub(super) started: Option<Timestamp>,
     pub(super) phase: PodPhase,
     pub(super) terminating: bool,
-    pub(super) started: Option<Timestamp>,
     pub(super) running_since: Option<Timestamp>,
     pub(super) gpus: u32,
     pub(super) uncounted: bool,
     /// The address (empty: none yet) of what looks like an exporter.
-    pub(super) exporter: Option<String>,
+    pub(super) exporter: Option<Arc<str>>,
+}
+
+impl KeptPod {
+    /// Whether it asks for GPUs, in whatever way.
+    pub(super) const fn requests_gpu(&self) -> bool {
+        self.gpus > 0 || self.uncounted
+    }
 }
 
 /// What containers ask for.
@@ -228,29 +227,40 @@ fn phase(phase: Option<&str>) -> PodPhase {
     }
 }
 
-/// Reduces a pod.
-pub(super) fn pod(object: &RawValue, settings: &WatchSettings) -> Result<ReducedPod, Garbage> {
-    let PodWire {
-        mut metadata,
-        spec,
-        status,
-    } = decode(object)?;
-    let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
-    let is_exporter = metadata.name.contains(EXPORTER) || spec.looks_like_exporter(settings);
-    let asked = spec.asked(&settings.gpus);
-    let claims = spec.resource_claims.iter().flatten().next().is_some();
-    Ok(ReducedPod {
-        name: metadata.take_name()?,
-        uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),
-        controller: metadata.take_controller(),
-        terminating: metadata.deletion_timestamp.is_some(),
-        labels: metadata.labels.unwrap_or_default(),
-        gpus: asked.devices,
-        uncounted: asked.share || claims,
-        node: spec.node_name.filter(|node| !node.is_empty()),
-        phase: phase(status.phase.as_deref()),
-        started: timestamp(status.start_time.as_deref()),
-        running_since: status.running_since(),
-        exporter: is_exporter.then(|| status.pod_ip.unwrap_or_default()),
-    })
+impl Kept for KeptPod {
+    type Spec = PodSpec;
+    type Status = PodStatus;
+
+    fn keep(
+        object: Object<PodSpec, PodStatus>,
+        pool: &mut Pool,
+        settings: &WatchSettings,
+    ) -> Option<Self> {
+        let mut metadata = object.metadata;
+        let (spec, status) = (
+            object.spec.unwrap_or_default(),
+            object.status.unwrap_or_default(),
+        );
+        let is_exporter = metadata.name.contains(EXPORTER) || spec.looks_like_exporter(settings);
+        let asked = spec.asked(&settings.gpus);
+        let claims = spec.resource_claims.iter().flatten().next().is_some();
+        let node = spec.node_name.filter(|node| !node.is_empty());
+        Some(Self {
+            uid: metadata.uid(),
+            controller: OwnerRef::take(&mut metadata, pool),
+            terminating: metadata.deletion_timestamp.is_some(),
+            labels: pool.labels(&metadata.labels.unwrap_or_default()),
+            gpus: asked.devices,
+            uncounted: asked.share || claims,
+            node: node.map(|node| pool.text(&node)),
+            phase: phase(status.phase.as_deref()),
+            started: timestamp(status.start_time.as_deref()),
+            running_since: status.running_since(),
+            exporter: is_exporter.then(|| status.pod_ip.unwrap_or_default().into()),
+        })
+    }
+
+    fn uid(&self) -> u64 {
+        self.uid
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::reduce::Pairs;
+use super::wire::Pairs;
 use crate::core::labels::Labels;
 
 /// An API kind as an owner reference names it.

@@ -1,13 +1,19 @@
-//! TokenReview and SubjectAccessReview, put to kube-apiserver
-//! (`protocol.md` §4.4, §5).
+//! TokenReview and SubjectAccessReview, put to kube-apiserver.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::client::Client;
 use super::error::{CallError, excerpt};
@@ -58,10 +64,11 @@ impl KubeReviewer {
     }
 
     /// Creates a review; its status.
-    async fn create<S: DeserializeOwned>(
+    async fn create<R: Serialize + DeserializeOwned, S>(
         &self,
         path: &str,
-        review: &impl Serialize,
+        review: &R,
+        status: fn(R) -> Option<S>,
     ) -> Result<S, ReviewError> {
         let body = serde_json::to_vec(review)
             .map_err(|error| ReviewError(format!("a review that cannot be written: {error}")))?;
@@ -73,14 +80,9 @@ impl KubeReviewer {
             })
         });
         let decoded = outcome.and_then(|answer| {
-            // The answer may hold the token: only the place of an error is told.
-            serde_json::from_slice::<Created<S>>(&answer)
-                .map_err(|error| {
-                    let (line, column) = (error.line(), error.column());
-                    self.client
-                        .garbled(format!("{path}, line {line} column {column}"))
-                })
-                .map(|created| created.status)
+            // The answer may hold the token: nothing of an error's text is told.
+            let created = decode(&answer).and_then(status);
+            created.ok_or_else(|| self.client.garbled(path.to_owned()))
         });
         decoded.map_err(|error| {
             let error = with_remedy(error);
@@ -113,6 +115,17 @@ impl KubeReviewer {
     }
 }
 
+fn decode<R: DeserializeOwned>(answer: &[u8]) -> Option<R> {
+    let mut answer: Value = serde_json::from_slice(answer).ok()?;
+    // Go writes a list without entries as null, which Rust's type does not know.
+    if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
+        for values in extra.values_mut().filter(|values| values.is_null()) {
+            *values = Value::Array(Vec::new());
+        }
+    }
+    serde_json::from_value(answer).ok()
+}
+
 fn with_remedy(error: CallError) -> CallError {
     match error {
         CallError::Forbidden { text, .. } => CallError::Forbidden {
@@ -123,104 +136,9 @@ fn with_remedy(error: CallError) -> CallError {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a, S> {
-    api_version: &'a str,
-    kind: &'a str,
-    spec: S,
-}
-
-#[derive(Deserialize)]
-struct Created<S> {
-    status: S,
-}
-
-#[derive(Serialize)]
-struct TokenSpec<'a> {
-    token: &'a str,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    audiences: &'a [String],
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct TokenStatus {
-    authenticated: bool,
-    user: Option<User>,
-    audiences: Option<Vec<String>>,
-    error: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct User {
-    username: String,
-    uid: Option<String>,
-    groups: Option<Vec<String>>,
-    extra: Option<BTreeMap<String, Option<Vec<String>>>>,
-}
-
-impl From<User> for Identity {
-    fn from(user: User) -> Self {
-        let extra = user.extra.unwrap_or_default();
-        Self {
-            user: user.username,
-            uid: user.uid.filter(|uid| !uid.is_empty()),
-            groups: user.groups.unwrap_or_default(),
-            extra: extra
-                .into_iter()
-                .map(|(key, values)| (key, values.unwrap_or_default()))
-                .collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AccessSpec<'a> {
-    user: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uid: Option<&'a str>,
-    groups: &'a [String],
-    extra: &'a BTreeMap<String, Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_attributes: Option<ResourceAttributes<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    non_resource_attributes: Option<NonResourceAttributes<'a>>,
-}
-
-#[derive(Serialize)]
-struct ResourceAttributes<'a> {
-    namespace: &'a str,
-    verb: &'a str,
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
-    subresource: &'a str,
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-struct NonResourceAttributes<'a> {
-    path: &'a str,
-    verb: &'a str,
-}
-
-#[derive(Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
-struct AccessStatus {
-    allowed: bool,
-    denied: bool,
-    reason: Option<String>,
-    evaluation_error: Option<String>,
-}
-
-fn judge_token(status: TokenStatus, audiences: &[String]) -> TokenVerdict {
+fn judge_token(status: TokenReviewStatus, audiences: &[String]) -> TokenVerdict {
     let refused = |why: &str| TokenVerdict::Refused(excerpt(why));
-    if !status.authenticated {
+    if status.authenticated != Some(true) {
         let why = status.error.filter(|error| !error.is_empty());
         return refused(
             why.as_deref()
@@ -235,14 +153,14 @@ fn judge_token(status: TokenStatus, audiences: &[String]) -> TokenVerdict {
     if !meant {
         return refused("the token is for another audience");
     }
-    match status.user.filter(|user| !user.username.is_empty()) {
-        Some(user) => TokenVerdict::Authenticated(user.into()),
+    match identity(status.user.unwrap_or_default()) {
+        Some(identity) => TokenVerdict::Authenticated(identity),
         None => refused("kube-apiserver names no user for the token"),
     }
 }
 
-fn judge_access(status: AccessStatus) -> AccessVerdict {
-    if status.allowed && !status.denied {
+fn judge_access(status: SubjectAccessReviewStatus) -> AccessVerdict {
+    if status.allowed && status.denied != Some(true) {
         return AccessVerdict::Allowed;
     }
     let words = [status.reason, status.evaluation_error];
@@ -254,8 +172,35 @@ fn judge_access(status: AccessStatus) -> AccessVerdict {
     AccessVerdict::Refused(excerpt(&words.join("; ")))
 }
 
-fn access_spec<'a>(who: &'a Identity, what: &'a Access) -> AccessSpec<'a> {
-    let (resource, other) = match what {
+/// The user that a review names; `None` when it names none.
+fn identity(user: UserInfo) -> Option<Identity> {
+    Some(Identity {
+        user: user.username.filter(|name| !name.is_empty())?,
+        uid: user.uid.filter(|uid| !uid.is_empty()),
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+    })
+}
+
+fn token_review(token: &Token, audiences: &[String]) -> TokenReview {
+    TokenReview {
+        spec: TokenReviewSpec {
+            token: Some(token.0.clone()),
+            audiences: Some(audiences.to_vec()).filter(|audiences| !audiences.is_empty()),
+        },
+        ..TokenReview::default()
+    }
+}
+
+fn access_review(who: &Identity, what: &Access) -> SubjectAccessReview {
+    let mut spec = SubjectAccessReviewSpec {
+        user: Some(who.user.clone()),
+        uid: who.uid.clone(),
+        groups: Some(who.groups.clone()),
+        extra: Some(who.extra.clone()),
+        ..SubjectAccessReviewSpec::default()
+    };
+    match what.clone() {
         Access::Resource {
             verb,
             group,
@@ -265,26 +210,27 @@ fn access_spec<'a>(who: &'a Identity, what: &'a Access) -> AccessSpec<'a> {
             namespace,
             name,
         } => {
-            let attributes = ResourceAttributes {
-                namespace,
-                verb,
-                group,
-                version,
-                resource,
-                subresource,
-                name,
-            };
-            (Some(attributes), None)
+            spec.resource_attributes = Some(ResourceAttributes {
+                namespace: Some(namespace),
+                verb: Some(verb),
+                group: Some(group),
+                version: Some(version),
+                resource: Some(resource),
+                subresource: Some(subresource),
+                name: Some(name),
+                ..ResourceAttributes::default()
+            });
         }
-        Access::NonResource { verb, path } => (None, Some(NonResourceAttributes { path, verb })),
-    };
-    AccessSpec {
-        user: &who.user,
-        uid: who.uid.as_deref(),
-        groups: &who.groups,
-        extra: &who.extra,
-        resource_attributes: resource,
-        non_resource_attributes: other,
+        Access::NonResource { verb, path } => {
+            spec.non_resource_attributes = Some(NonResourceAttributes {
+                path: Some(path),
+                verb: Some(verb),
+            });
+        }
+    }
+    SubjectAccessReview {
+        spec,
+        ..SubjectAccessReview::default()
     }
 }
 
@@ -295,16 +241,9 @@ impl Reviewer for KubeReviewer {
         audiences: &'a [String],
     ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
-            let review = Review {
-                api_version: "authentication.k8s.io/v1",
-                kind: "TokenReview",
-                spec: TokenSpec {
-                    token: &token.0,
-                    audiences,
-                },
-            };
-            let status = self.create(TOKEN_REVIEWS, &review).await?;
-            Ok(judge_token(status, audiences))
+            let review = token_review(token, audiences);
+            let status = self.create(TOKEN_REVIEWS, &review, |created| created.status);
+            Ok(judge_token(status.await?, audiences))
         })
     }
 
@@ -314,13 +253,9 @@ impl Reviewer for KubeReviewer {
         what: &'a Access,
     ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
         Box::pin(async move {
-            let review = Review {
-                api_version: "authorization.k8s.io/v1",
-                kind: "SubjectAccessReview",
-                spec: access_spec(who, what),
-            };
-            let status = self.create(ACCESS_REVIEWS, &review).await?;
-            Ok(judge_access(status))
+            let review = access_review(who, what);
+            let status = self.create(ACCESS_REVIEWS, &review, |created| created.status);
+            Ok(judge_access(status.await?))
         })
     }
 }

@@ -3,11 +3,9 @@
 //! Read and patched by name; never created, because RBAC cannot restrict
 //! `create` to one name: the manifests bring it, empty.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use k8s_openapi::ByteString;
-use serde::Deserialize;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
 
 use super::client::Client;
@@ -51,7 +49,7 @@ impl SharedSecret {
         let Self {
             namespace, name, ..
         } = self;
-        if let CallError::NotFound { .. } = error {
+        if let CallError::NotFound(_) = error {
             return Trouble {
                 text: format!(
                     "Secret {namespace}/{name} is absent: apply manifests/secret.yaml; the server \
@@ -71,38 +69,15 @@ impl SharedSecret {
 /// An error with the rule that would mend it.
 pub(super) fn trouble(error: CallError, rule: &str) -> Trouble {
     let outage = error.is_outage() || error.is_passing();
-    let error = match error {
-        CallError::Forbidden { text, .. } => CallError::Forbidden {
-            text,
-            remedy: rule.to_owned(),
-        },
-        other => other,
-    };
     Trouble {
-        text: error.to_string(),
+        text: error.with_remedy(rule).to_string(),
         outage,
     }
 }
 
 /// Whether a write came second; 404: it was there a moment ago.
 pub(super) const fn is_conflict(error: &CallError) -> bool {
-    matches!(
-        error,
-        CallError::Status { code: 409, .. } | CallError::NotFound { .. }
-    )
-}
-
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-    #[serde(default)]
-    data: Option<BTreeMap<String, ByteString>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: String,
+    matches!(error, CallError::Status(_, 409, _) | CallError::NotFound(_))
 }
 
 impl SecretStore for SharedSecret {
@@ -115,17 +90,14 @@ impl SecretStore for SharedSecret {
         let answer = self.client.get(&path, "application/json", LIMIT).await;
         let body = answer.map_err(|error| self.trouble(error))?;
         // The parser's words may quote a private key: none of them.
-        let object: Object = serde_json::from_slice(&body).map_err(|_| {
+        let object: Secret = serde_json::from_slice(&body).map_err(|_| {
             let error = self.client.garbled("this is no Secret");
             self.trouble(error)
         })?;
         let data = object.data.unwrap_or_default();
         Ok(Stored {
-            version: object.metadata.resource_version,
-            data: data
-                .into_iter()
-                .map(|(key, value)| (key, value.0))
-                .collect(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+            data: data.into_iter().map(|(key, it)| (key, it.0)).collect(),
         })
     }
 

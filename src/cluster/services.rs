@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::state::KeptService;
+use super::objects::KeptService;
 use super::table::{Key, Table};
 use crate::core::labels::Labels;
 

@@ -5,9 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::kinds::{OwnerKind, Used, Uses};
+use super::kinds::Uses;
+use super::objects::{Kept, KeptObject, OwnerRef};
+use super::pods::KeptPod;
 use super::services::Services;
-use super::state::{KeptObject, KeptPod, OwnerRef, State};
+use super::state::{Known, Tables};
 use super::table::{Key, Table};
 use crate::core::inventory::{
     Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
@@ -36,7 +38,7 @@ type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 
 /// A snapshot under construction.
 struct Walk<'a> {
-    state: &'a State,
+    tables: &'a Tables,
     services: Services<'a>,
     /// Places of services among the workloads.
     placed: Vec<Option<u32>>,
@@ -51,19 +53,20 @@ struct Walk<'a> {
     used: Uses,
 }
 
-/// Makes an inventory, notes which kinds are used, and tidies the pool and what
-/// is remembered of pods that went.
-pub(super) fn inventory(state: &mut State, now: Instant, remember: Duration) -> Inventory {
-    state.departed.expire(now, remember);
-    let mut walk = Walk::new(state);
-    let gone = state.departed.pods(&state.pods);
-    let pods = state.pods.iter();
+/// Makes an inventory, and tidies the pool and what is remembered of pods that
+/// went. Also gives the kinds in use.
+pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> (Inventory, Uses) {
+    known.departed.expire(now, remember);
+    let tables = &known.tables;
+    let mut walk = Walk::new(tables, known.departed.controllers());
+    let gone = known.departed.pods(&tables.pods);
+    let pods = tables.pods.iter();
     let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
     let departed = gone.iter();
     let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     // Then, as far as the limits allow, those that may hold a GPU without
     // having asked for one; a pod without a node holds nothing.
-    let listed = state.pods.iter().zip(&mut pods);
+    let listed = tables.pods.iter().zip(&mut pods);
     for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
         if !pod.requests_gpu() && pod.node.is_some() {
             walk.add_services(key, pod, &mut made.owners);
@@ -77,25 +80,24 @@ pub(super) fn inventory(state: &mut State, now: Instant, remember: Duration) -> 
         ..
     } = walk;
     let left_out = services.left_out;
-    let (exporters, exporter_nodes) = exporters(&state.pods);
+    let (exporters, exporter_nodes) = exporters(&tables.pods);
     let inventory = Inventory {
         authority: Authority::Cluster,
         pods,
         departed,
         exporter_nodes,
         exporters,
-        namespaces: cluster_objects(&state.namespaces),
-        nodes: cluster_objects(&state.nodes),
+        namespaces: cluster_objects(&tables.namespaces),
+        nodes: cluster_objects(&tables.nodes),
         workloads,
     };
     if let Some(what) = left_out
-        && !std::mem::replace(&mut state.told_services, true)
+        && !std::mem::replace(&mut known.told_services, true)
     {
         tracing::warn!("{what} (later ones are not told)");
     }
-    state.kinds.set_used(used, now);
-    state.pool.purge();
-    inventory
+    known.pool.purge();
+    (inventory, used)
 }
 
 /// What looks like an exporter, running or not, and the nodes of it.
@@ -125,17 +127,17 @@ fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(state: &'a State) -> Self {
-        let services = Services::of(&state.services);
+    fn new(tables: &'a Tables, gone: HashMap<u64, OwnerRef>) -> Self {
+        let services = Services::of(&tables.services);
         Self {
-            state,
+            tables,
             placed: vec![None; services.len()],
             services,
             service_kind: ObjectKind::service(),
             workloads: Vec::new(),
             known: HashMap::new(),
             chains: Chains::new(),
-            gone: state.departed.controllers(),
+            gone,
             used: Uses::new(),
         }
     }
@@ -211,13 +213,15 @@ impl<'a> Walk<'a> {
     /// The workloads that have no pods now, of the kinds whose names are in those
     /// of their pods: one that was scaled to nothing has readings yet.
     fn add_idle(&mut self) {
-        let state = self.state;
+        let tables = self.tables;
         for (group, name) in NAMED_AFTER {
-            let Some(kind) = state.kinds.get(&(group.into(), name.into())) else {
+            let kind = tables.kinds.get(&(group.into(), name.into()));
+            let Some((kind, resource)) = kind.and_then(|it| Some((it, it.resource.as_ref()?)))
+            else {
                 continue;
             };
             for (key, object) in kind.objects.iter() {
-                self.workload(&kind.resource, key, &object.labels, object.created);
+                self.workload(resource, key, &object.labels, object.created);
             }
         }
     }
@@ -246,32 +250,26 @@ impl<'a> Walk<'a> {
         gpu: bool,
         chain: &mut Vec<u32>,
     ) -> Option<OwnerRef> {
-        let state = self.state;
+        let tables = self.tables;
         let key = (Arc::clone(namespace), Arc::clone(&reference.name));
         // A pod that is the controller of pods (Spark's driver): it has values
         // of its own, and its controller is theirs.
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
-            let Some(pod) = state.pods.get(&key) else {
+            let Some(pod) = tables.pods.get(&key) else {
                 return self.gone.get(&reference.uid).cloned();
             };
             return pod.controller.clone();
         }
         let kind = reference.kind.key();
         if gpu {
-            let used = self.used.entry(kind.clone()).or_insert_with(|| Used {
-                kind: Arc::clone(&reference.kind),
-                namespaces: BTreeSet::new(),
-            });
-            if !used.namespaces.contains(namespace) {
-                used.namespaces.insert(Arc::clone(namespace));
-            }
+            let used = self.used.entry(kind.clone());
+            used.or_insert_with(|| Arc::clone(&reference.kind));
         }
-        let OwnerKind {
-            resource, objects, ..
-        } = state.kinds.get(&kind)?;
+        let followed = tables.kinds.get(&kind)?;
+        let (resource, objects) = (followed.resource.as_ref()?, &followed.objects);
         match objects.get(&key) {
             // The owner, and not another of the same name.
-            Some(object) if object.uid == reference.uid => {
+            Some(object) if object.uid() == reference.uid => {
                 chain.push(self.workload(resource, &key, &object.labels, object.created));
                 object.controller.clone()
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::keep::Refused;
+use super::store::Refused;
 
 /// Most objects of one collection: five times the pods of the largest cluster
 /// that Kubernetes is tested for (`kubernetes.io/docs/setup/best-practices/
@@ -22,6 +22,8 @@ pub(super) struct Table<V> {
     list: u32,
     /// Whether a list was ever complete.
     pub(super) complete: bool,
+    /// Whether the first attempt to list has ended, well or not.
+    pub(super) settled: bool,
 }
 
 impl<V> Default for Table<V> {
@@ -30,6 +32,7 @@ impl<V> Default for Table<V> {
             objects: BTreeMap::new(),
             list: 0,
             complete: false,
+            settled: false,
         }
     }
 }
@@ -60,17 +63,16 @@ impl<V: PartialEq> Table<V> {
 
     /// What the list that has just ended did not hold.
     pub(super) fn unlisted(&self) -> impl Iterator<Item = (&Key, &V)> {
-        let gone = self
-            .objects
-            .iter()
-            .filter(|(_, (list, _))| *list != self.list);
+        let objects = self.objects.iter();
+        let gone = objects.filter(|(_, (list, _))| *list != self.list);
         gone.map(|(key, (_, value))| (key, value))
     }
 
+    /// A list is complete: what it did not hold goes. Whether anything changed.
     pub(super) fn finish(&mut self) -> bool {
         let (before, first) = (self.objects.len(), !self.complete);
         self.objects.retain(|_, (list, _)| *list == self.list);
-        self.complete = true;
+        (self.complete, self.settled) = (true, true);
         first || self.objects.len() != before
     }
 

@@ -28,10 +28,8 @@ pub(super) struct TokenFile {
 impl TokenFile {
     /// Reads it for the first time.
     pub(super) fn open(path: PathBuf) -> Result<Self, ClientError> {
-        let known = read(&path).map_err(|reason| ClientError::TokenFile {
-            path: path.display().to_string(),
-            reason,
-        })?;
+        let known = read(&path)
+            .map_err(|reason| ClientError::TokenFile(path.display().to_string(), reason))?;
         Ok(Self {
             path,
             known: Mutex::new((known, Instant::now())),

@@ -1,149 +1,102 @@
 //! One line for each request that was refused or failed: who, what, verdict;
-//! beyond a rate, only how many.
+//! beyond so many a second, only how many.
 //!
 //! Nothing that proves an identity is in it: no token, no header, no query.
 //! What a stranger wrote is escaped and cut.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use http::header::{ACCEPT, HeaderName, USER_AGENT};
-use http::{HeaderMap, Method, Request, Uri};
-use tokio::time::Instant;
+use http::StatusCode;
 
 use super::authorize::is_open;
-use super::denied::{Answer, Denied};
-use super::identity::Identity;
-use super::layer::{Inner, Step, pass};
-use super::peer::Peer;
-use super::places::Rank;
-use super::quota::{Fault, Quota};
+use super::denied::Denied;
 use super::reviewer::Access;
 use super::settings::Settings;
+use crate::telemetry::line_limit::LineLimit;
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
 
-/// How long a request without a limit waits for a review, which ends earlier.
-const UNLIMITED: Duration = Duration::from_secs(60);
-
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-
-/// Tells what a request wants to do, which must be what it would be served.
-pub type AccessOf = fn(&Method, &Uri) -> Access;
-
-/// What becomes known of a request on its way in. It outlives the request, so
-/// that one that was cut off or made the server panic is known too.
-#[derive(Debug)]
-pub struct Trail {
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    address: Option<SocketAddr>,
-    access_of: AccessOf,
-    what: OnceLock<Access>,
-    who: OnceLock<(Arc<Identity>, Rank)>,
-    until: OnceLock<Instant>,
+/// Whose fault a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    /// The client's: a refusal.
+    Theirs,
+    /// The server's: a failure.
+    Ours,
 }
 
-impl Trail {
-    fn begin(request: &Request<()>, access_of: AccessOf) -> Self {
-        let kept = [ACCEPT, USER_AGENT, AUDIT_ID].into_iter();
-        let headers = kept.filter_map(|name| Some((name.clone(), request.headers().get(name)?)));
+/// The lines of the audit, limited for each verdict's word.
+type AuditLimit = LineLimit<(Fault, &'static str)>;
+
+fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
+    match fault {
+        Fault::Theirs => tracing::info!(verdict, left_out, "more requests refused"),
+        Fault::Ours => tracing::error!(verdict, left_out, "more requests failed"),
+    }
+}
+
+/// How a request ended, and whose it was.
+#[derive(Debug)]
+pub struct Outcome<'o> {
+    /// The answer's code.
+    pub code: StatusCode,
+    /// Why it is not served.
+    pub denied: Option<&'o Denied>,
+    /// What was asked for.
+    pub access: &'o Access,
+    /// Who asked; nobody before that was found out.
+    pub user: Option<&'o str>,
+    /// The method.
+    pub method: &'o str,
+    /// The path, without the query.
+    pub path: &'o str,
+    /// The answer's Audit-Id.
+    pub audit_id: Option<&'o str>,
+    /// The other end.
+    pub address: Option<SocketAddr>,
+}
+
+/// Writes the lines.
+#[derive(Debug)]
+pub struct Audit {
+    limit: AuditLimit,
+}
+
+impl Audit {
+    pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            headers: headers.map(|(name, value)| (name, value.clone())).collect(),
-            address: request.extensions().get().map(|peer: &Peer| peer.address),
-            access_of,
-            what: OnceLock::new(),
-            who: OnceLock::new(),
-            until: OnceLock::new(),
+            limit: LineLimit::new(settings.audit_lines, write_left_out),
         }
     }
 
-    /// The headers that decide about an answer's form.
-    pub(super) fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
-    /// What the request wants to do.
-    pub(super) fn what(&self) -> &Access {
-        self.what
-            .get_or_init(|| (self.access_of)(&self.method, &self.uri))
-    }
-
-    /// Notes who asks, and whether places are kept for him.
-    pub(super) fn identify(&self, who: Arc<Identity>, rank: Rank) {
-        let _ = self.who.set((who, rank));
-    }
-
-    /// Who asks; nobody before that was found out.
-    pub(super) fn who(&self) -> Option<&Arc<Identity>> {
-        self.who.get().map(|(who, _)| who)
-    }
-
-    /// Whether places are kept for who asks.
-    pub(super) fn rank(&self) -> Rank {
-        self.who.get().map_or(Rank::Common, |(_, rank)| *rank)
-    }
-
-    /// Notes until when reviews must have ended, for the request to be answered
-    /// in time.
-    pub(super) fn limit(&self, until: Instant) {
-        let _ = self.until.set(until);
-    }
-
-    /// Until when the request waits for a review; long, where nobody limits it.
-    pub(super) fn until(&self) -> Instant {
-        let until = self.until.get().copied();
-        until.unwrap_or_else(|| Instant::now() + UNLIMITED)
-    }
-
-    /// The address at the other end.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.address.map(|address| address.ip())
-    }
-
-    fn say(&self, answer: &Answer, quota: &Arc<Quota>) {
-        let denied = answer.extensions().get::<Denied>();
-        let code = answer.status();
-        let fault = match (denied, code.is_server_error()) {
+    /// Writes a line where the request was refused or failed, within a rate.
+    pub fn write(&self, outcome: &Outcome<'_>) {
+        let fault = match (outcome.denied, outcome.code.is_server_error()) {
             // A health check that says no was answered: the log has its reason.
-            (None, true) if is_open(self.what()) => return,
+            (None, true) if is_open(outcome.access) => return,
             (_, true) => Fault::Ours,
             (Some(_), false) => Fault::Theirs,
             (None, false) => return,
         };
-        let verdict = denied.map_or("failed", |denied| denied.verdict().word());
-        if !quota.admits(fault, verdict) {
+        let verdict = outcome
+            .denied
+            .map_or("failed", |denied| denied.verdict().word());
+        if !self.limit.admit((fault, verdict)) {
             return;
         }
-        let user = self.who().map_or("-", |who| who.user.as_str());
         let line = Line {
-            code: code.as_u16(),
+            code: outcome.code.as_u16(),
             verdict,
-            user: shown(user),
-            method: shown(self.method.as_str()),
-            path: shown(self.uri.path()),
-            detail: shown(denied.map_or("", Denied::detail)),
-            audit_id: answer
-                .headers()
-                .get(AUDIT_ID)
-                .and_then(|id| id.to_str().ok()),
-            address: self.address,
+            user: shown(outcome.user.unwrap_or("-")),
+            method: shown(outcome.method),
+            path: shown(outcome.path),
+            detail: shown(outcome.denied.map_or("", Denied::detail)),
+            audit_id: outcome.audit_id,
+            address: outcome.address,
         };
         line.write(fault);
-    }
-}
-
-/// The request's trail; every request that passed [`Audit`] has one.
-pub(super) fn trail(request: &Request<()>, access_of: AccessOf) -> Arc<Trail> {
-    match request.extensions().get::<Arc<Trail>>() {
-        Some(trail) => trail.clone(),
-        None => Arc::new(Trail::begin(request, access_of)),
     }
 }
 
@@ -202,31 +155,6 @@ fn shown(text: &str) -> String {
         format!("\"{out}\"")
     } else {
         out
-    }
-}
-
-/// Begins the trail and writes the line.
-pub(super) struct Audit {
-    access_of: AccessOf,
-    quota: Arc<Quota>,
-}
-
-impl Audit {
-    pub(super) fn new(access_of: AccessOf, settings: &Settings) -> Self {
-        Self {
-            access_of,
-            quota: Quota::new(settings.audit_rate, settings.audit_every),
-        }
-    }
-}
-
-impl Step for Audit {
-    async fn run<S: Inner>(self: Arc<Self>, mut request: Request<()>, inner: S) -> Answer {
-        let trail = Arc::new(Trail::begin(&request, self.access_of));
-        request.extensions_mut().insert(trail.clone());
-        let answer = pass(inner, request).await;
-        trail.say(&answer, &self.quota);
-        answer
     }
 }
 

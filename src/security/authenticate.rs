@@ -5,19 +5,19 @@
 //! Credentials of which none is good are refused, also where nobody needs any;
 //! who shows none is anonymous.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::{HeaderMap, Request, Version};
+use http::{HeaderMap, Version};
+use tokio::time::Instant;
 
-use super::audit::{AccessOf, Trail, trail};
-use super::denied::{Answer, Denied, Refusals};
+use super::denied::Denied;
 use super::front_proxy;
-use super::identity::Identity;
-use super::layer::{Inner, Step, pass};
-use super::peer::{Origin, Peer, Trusted};
-use super::places::Rank;
-use super::tokens::{self, TokenFailure, Tokens};
+use super::identity::{Identity, Via};
+use super::peer::{Origin, Peer};
+use super::reviews::Reviews;
+use super::tokens::{self, TokenFailure};
 use super::trust::{Trust, TrustStore};
 
 /// How headers begin that ask to act as somebody else.
@@ -26,22 +26,68 @@ const IMPERSONATE: &str = "impersonate-";
 /// Gives the time; certificates end by it.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Finds out who asks, and takes from the request what says so: further in,
-/// only the [`Identity`] among its extensions (as `Arc<Identity>`) counts.
-pub(super) struct Authenticate {
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// The user.
+    pub identity: Arc<Identity>,
+    /// By which way he comes.
+    pub via: Via,
+}
+
+/// What was found out of a request's credentials.
+#[derive(Debug)]
+pub struct Authenticated {
+    /// Who asks, or why that is not believed.
+    pub user: Result<User, Denied>,
+    /// Whether he wants to act as somebody else.
+    pub impersonates: bool,
+}
+
+/// Finds out who asks.
+pub struct Authenticate {
     pub(super) trust: Arc<TrustStore>,
-    pub(super) tokens: Tokens,
+    pub(super) reviews: Arc<Reviews>,
     pub(super) clock: Clock,
-    pub(super) refusals: Refusals,
-    pub(super) access_of: AccessOf,
+}
+
+impl fmt::Debug for Authenticate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticate").finish_non_exhaustive()
+    }
 }
 
 impl Authenticate {
-    fn origin(&self, request: &Request<()>, trust: Option<&Trust>) -> Arc<Origin> {
-        match request.extensions().get::<Peer>() {
+    /// Who asks, on this connection and with these headers, from which what says
+    /// so is taken out. Reviews end at `until`.
+    pub async fn user(
+        &self,
+        peer: Option<&Peer>,
+        version: Version,
+        headers: &mut HeaderMap,
+        until: Instant,
+    ) -> Authenticated {
+        let trust = self.trust.current();
+        let trust = trust.as_deref();
+        let origin = match peer {
             Some(peer) => peer.origin(trust, (self.clock)()),
             None => Arc::new(Origin::Anonymous),
+        };
+        let identified = self.identify(&origin, trust, headers, until).await;
+        let proxy = trust.and_then(|trust| trust.proxy.as_ref());
+        front_proxy::strip(proxy, headers);
+        if is_suspect(&origin, version, &identified)
+            && let Some(peer) = peer
+        {
+            peer.hang_up();
         }
+        let mut names = headers.keys();
+        let impersonates = names.any(|name| name.as_str().starts_with(IMPERSONATE));
+        let user = identified.map(|identity| User {
+            identity: Arc::new(identity),
+            via: via(&origin),
+        });
+        Authenticated { user, impersonates }
     }
 
     async fn identify(
@@ -49,7 +95,7 @@ impl Authenticate {
         origin: &Origin,
         trust: Option<&Trust>,
         headers: &HeaderMap,
-        trail: &Trail,
+        until: Instant,
     ) -> Result<Identity, Denied> {
         let mut wrong = Vec::new();
         match by_certificate(origin, trust, headers) {
@@ -57,13 +103,9 @@ impl Authenticate {
             Ok(None) => {}
             Err(why) => wrong.push(why),
         }
-        match tokens::shown(headers) {
+        match tokens::bearer_token(headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match self
-                .tokens
-                .owner(&token, trail.address(), trail.until())
-                .await
-            {
+            Ok(Some(token)) => match tokens::owner(&self.reviews, &token, until).await {
                 Ok(identity) => return Ok(identity.with_authenticated_group()),
                 Err(TokenFailure::Busy) => return Err(Denied::Busy),
                 Err(TokenFailure::Refused(why)) => wrong.push(why),
@@ -115,56 +157,9 @@ fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, D
     }
 }
 
-fn rank(origin: &Origin) -> Rank {
+fn via(origin: &Origin) -> Via {
     match origin {
-        Origin::FrontProxy { .. } => Rank::First,
-        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Rank::Common,
+        Origin::FrontProxy { .. } => Via::FrontProxy,
+        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Via::Direct,
     }
-}
-
-impl Step for Authenticate {
-    async fn run<S: Inner>(self: Arc<Self>, mut request: Request<()>, inner: S) -> Answer {
-        let trail = trail(&request, self.access_of);
-        let trust = self.trust.current();
-        let trust = trust.as_deref();
-        let origin = self.origin(&request, trust);
-        let identified = self
-            .identify(&origin, trust, request.headers(), &trail)
-            .await;
-        let proxy = trust.and_then(|trust| trust.proxy.as_ref());
-        front_proxy::strip(proxy, request.headers_mut());
-        if is_suspect(&origin, request.version(), &identified)
-            && let Some(peer) = request.extensions().get::<Peer>()
-        {
-            peer.hang_up();
-        }
-        let admitted = identified.and_then(|who| {
-            let rank = rank(&origin);
-            admit((who, rank), &trail, &mut request)
-        });
-        let mut answer = match admitted {
-            Ok(()) => pass(inner, request).await,
-            Err(denied) => self.refusals.answer(denied, &trail),
-        };
-        if matches!(*origin, Origin::FrontProxy { .. }) {
-            answer.extensions_mut().insert(Trusted);
-        }
-        answer
-    }
-}
-
-/// Writes down who asks, for the layers and the handler further in.
-fn admit(
-    (identity, rank): (Identity, Rank),
-    trail: &Trail,
-    request: &mut Request<()>,
-) -> Result<(), Denied> {
-    let identity = Arc::new(identity);
-    trail.identify(identity.clone(), rank);
-    let mut names = request.headers().keys();
-    if names.any(|name| name.as_str().starts_with(IMPERSONATE)) {
-        return Err(Denied::Impersonation);
-    }
-    request.extensions_mut().insert(identity);
-    Ok(())
 }

@@ -1,15 +1,14 @@
 //! A bundle of authorities, and whether a certificate comes from one of them.
 
 use std::sync::{Arc, LazyLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 
-use super::subject;
+use crate::x509::{self, Certificate, Validity};
 
 /// The one implementation of cryptography.
 pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
@@ -44,7 +43,7 @@ pub struct Bundle {
 struct Anchor {
     certificate: CertificateDer<'static>,
     public_key: Vec<u8>,
-    validity: subject::Validity,
+    validity: Validity,
 }
 
 impl Bundle {
@@ -53,10 +52,7 @@ impl Bundle {
     /// # Errors
     /// When there is none, or one is broken: half a bundle is none.
     pub fn parse(pem: &str) -> Result<Self, BundleError> {
-        let certificates: Vec<CertificateDer<'static>> =
-            CertificateDer::pem_slice_iter(pem.as_bytes())
-                .collect::<Result<_, _>>()
-                .map_err(BundleError::Pem)?;
+        let certificates = x509::from_pem(pem.as_bytes()).map_err(BundleError::Pem)?;
         if certificates.is_empty() {
             return Err(BundleError::Empty);
         }
@@ -95,11 +91,10 @@ impl Bundle {
         if roots.is_empty() {
             return Err("no authority is valid now".to_owned());
         }
-        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         WebPkiClientVerifier::builder_with_provider(roots.into(), PROVIDER.clone())
             .build()
             .map_err(|error| error.to_string())?
-            .verify_client_cert(leaf, rest, UnixTime::since_unix_epoch(since))
+            .verify_client_cert(leaf, rest, x509::unix_time(now))
             .map(drop)
             .map_err(|error| error.to_string())
     }
@@ -110,7 +105,7 @@ impl Bundle {
         let next = self
             .anchors
             .iter()
-            .filter_map(|anchor| anchor.validity.next(now));
+            .filter_map(|anchor| anchor.validity.next_change(now));
         next.min()
     }
 
@@ -131,9 +126,10 @@ impl Anchor {
         RootCertStore::empty()
             .add(certificate.clone())
             .map_err(|error| error.to_string())?;
+        let read = Certificate::read(&certificate)?;
         Ok(Self {
-            public_key: subject::public_key(&certificate)?,
-            validity: subject::validity(&certificate)?,
+            public_key: read.public_key().to_vec(),
+            validity: read.validity(),
             certificate,
         })
     }

@@ -7,7 +7,7 @@ use super::denied::Verdict;
 
 /// Reviews of one kind.
 #[derive(Debug, Default)]
-pub struct Reviews {
+pub struct ReviewCounts {
     /// Answered yes.
     pub yes: AtomicU64,
     /// Answered no.
@@ -16,7 +16,7 @@ pub struct Reviews {
     pub failed: AtomicU64,
     /// Not asked: the answer was remembered.
     pub hits: AtomicU64,
-    /// Not remembered: asked, or waited for one who was asking.
+    /// Not remembered: asked, or waited for the same review.
     pub misses: AtomicU64,
 }
 
@@ -24,9 +24,9 @@ pub struct Reviews {
 #[derive(Debug, Default)]
 pub struct Counters {
     /// TokenReviews.
-    pub tokens: Reviews,
+    pub tokens: ReviewCounts,
     /// SubjectAccessReviews.
-    pub accesses: Reviews,
+    pub accesses: ReviewCounts,
     refused: [AtomicU64; Verdict::ALL.len()],
 }
 
@@ -39,7 +39,8 @@ impl Counters {
             .map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    pub(super) fn refused(&self, verdict: Verdict) {
+    /// A request ended so.
+    pub fn refused(&self, verdict: Verdict) {
         if let Some(count) = self.refused.get(verdict as usize) {
             add(count);
         }

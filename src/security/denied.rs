@@ -1,16 +1,6 @@
 //! Why a request is not served.
 
-use std::sync::Arc;
-
-use http::{HeaderMap, Response};
-use http_body_util::Full;
-
-use super::audit::Trail;
-use super::counters::Counters;
 use super::reviewer::Access;
-
-/// An answer.
-pub type Answer = Response<Full<bytes::Bytes>>;
 
 /// Why a request is not served. The API's table of `Status` turns it into the
 /// client's words; [`Denied::detail`] is for the log only.
@@ -125,28 +115,5 @@ impl Denied {
             | Self::TimedOut
             | Self::Panicked => "",
         }
-    }
-}
-
-/// Writes a refusal, in the form that the request's headers ask for.
-pub type Refuse = fn(&Denied, &HeaderMap) -> Answer;
-
-/// Where all layers have their refusals made: counted, and marked for the audit.
-#[derive(Clone, Debug)]
-pub struct Refusals {
-    write: Refuse,
-    counters: Arc<Counters>,
-}
-
-impl Refusals {
-    pub(super) fn new(write: Refuse, counters: Arc<Counters>) -> Self {
-        Self { write, counters }
-    }
-
-    pub(super) fn answer(&self, denied: Denied, trail: &Trail) -> Answer {
-        self.counters.refused(denied.verdict());
-        let mut answer = (self.write)(&denied, trail.headers());
-        answer.extensions_mut().insert(denied);
-        answer
     }
 }

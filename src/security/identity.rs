@@ -11,6 +11,16 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything without a review.
 pub const MASTERS: &str = "system:masters";
 
+/// By which way a request comes. Permits are kept apart for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// Through kube-apiserver, as the HPA controller's do: it limits its users
+    /// itself.
+    FrontProxy,
+    /// From the client itself.
+    Direct,
+}
+
 /// A user as Kubernetes knows one (`k8s.io/apiserver/pkg/authentication/user`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {

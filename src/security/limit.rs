@@ -1,146 +1,71 @@
-//! Limits on one request and on all at a time (docs/security.md, "Limits").
-//! A body's size is the listener's business: no request here has one.
+//! Limits on all requests at a time (docs/security.md, "Limits"). A body's size
+//! is the listener's business: no request here has one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::{HeaderMap, Request};
-use tokio::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::audit::{AccessOf, Trail, trail};
+use super::authenticate::User;
 use super::authorize::is_open;
-use super::denied::{Answer, Denied, Refusals};
-use super::identity::{ANONYMOUS, MASTERS};
-use super::layer::{Inner, Step, pass};
-use super::places::{Place, Places, Rank, Share, Shares};
+use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
 use super::settings::Settings;
 
-/// Refuses requests with too many header lines or too long ones.
-pub(super) struct HeaderLimit {
-    pub(super) lines: usize,
-    pub(super) bytes: usize,
-    pub(super) refusals: Refusals,
-    pub(super) access_of: AccessOf,
+/// Refuses requests at once when too many are under way. It stands after
+/// authentication, as in the reference (kubernetes/apiserver
+/// `pkg/server/config.go`), because each kind of client has a semaphore of its
+/// own: direct and anonymous clients take nothing from the front proxy's users.
+#[derive(Debug)]
+pub struct InFlight {
+    values: Arc<Semaphore>,
+    discovery: Arc<Semaphore>,
+    direct: Arc<Semaphore>,
+    anonymous: Arc<Semaphore>,
 }
 
-impl Step for HeaderLimit {
-    async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
-        let headers = request.headers();
-        if headers.len() > self.lines || size(headers) > self.bytes {
-            let trail = trail(&request, self.access_of);
-            return self.refusals.answer(Denied::HeadersTooLarge, &trail);
-        }
-        pass(inner, request).await
-    }
-}
-
-/// Bytes of a header block as RFC 9113 §6.5.2 counts them.
-fn size(headers: &HeaderMap) -> usize {
-    let lines = headers.iter();
-    lines.fold(0, |sum, (name, value)| {
-        sum + name.as_str().len() + value.len() + 32
-    })
-}
-
-/// Cuts requests that take too long.
-pub(super) struct TimeLimit {
-    pub(super) values: Duration,
-    pub(super) other: Duration,
-    pub(super) refusals: Refusals,
-    pub(super) access_of: AccessOf,
-}
-
-impl Step for TimeLimit {
-    async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
-        let trail = trail(&request, self.access_of);
-        let limit = match trail.what() {
-            Access::Resource { .. } => self.values,
-            Access::NonResource { .. } => self.other,
-        };
-        // Who waits for a review in vain has time left to be told so.
-        trail.limit(Instant::now() + limit * 9 / 10);
-        match tokio::time::timeout(limit, pass(inner, request)).await {
-            Ok(answer) => answer,
-            Err(_) => self.refusals.answer(Denied::TimedOut, &trail),
-        }
-    }
-}
-
-/// Refuses requests at once when too many are under way, in all or of one user.
-/// It stands after authentication, as in the reference: who asks decides about
-/// the lane, so that nobody's flood costs the API server its probes, nor one
-/// user's another his answers.
-pub(super) struct InFlight {
-    values: Places,
-    discovery: Places,
-    users: Shares,
-    user: usize,
-    proxied_user: usize,
-    anonymous: usize,
-    refusals: Refusals,
-    access_of: AccessOf,
-}
-
-/// What a request takes while it is under way: a part of its user's share and
-/// a place of its lane.
-struct Stay {
-    _share: Option<Share>,
-    _place: Option<Place>,
+/// What a request holds until its answer has been written; put into the answer's
+/// extensions. Nothing where requests have no limit.
+#[derive(Clone, Debug, Default)]
+pub struct Permit {
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl InFlight {
-    pub(super) fn new(settings: &Settings, refusals: Refusals, access_of: AccessOf) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
-            values: Places::new(settings.values_in_flight),
-            discovery: Places::new(settings.discovery_in_flight),
-            users: Shares::default(),
-            user: settings.user_in_flight,
-            proxied_user: settings.proxied_user_in_flight,
-            anonymous: settings.anonymous_in_flight,
-            refusals,
-            access_of,
+            values: semaphore(settings.values_in_flight),
+            discovery: semaphore(settings.discovery_in_flight),
+            direct: semaphore(settings.direct_in_flight),
+            anonymous: semaphore(settings.anonymous_in_flight),
         }
     }
 
     /// `None` when too many are under way.
-    fn stay(&self, trail: &Trail) -> Option<Stay> {
-        let (who, rank) = (trail.who(), trail.rank());
-        if is_open(trail.what()) || who.is_some_and(|who| who.is_in(MASTERS)) {
-            return Some(Stay {
-                _share: None,
-                _place: None,
-            });
-        }
-        let Some(who) = who.filter(|who| !who.is_anonymous()) else {
-            let share = self.users.take((rank, ANONYMOUS), self.anonymous)?;
-            return Some(Stay {
-                _share: Some(share),
-                _place: None,
-            });
+    #[must_use]
+    pub fn permit(&self, user: Option<&User>, what: &Access) -> Option<Permit> {
+        let Some(semaphore) = self.semaphore(user, what) else {
+            return Some(Permit::default());
         };
-        let most = match rank {
-            Rank::First => self.proxied_user,
-            Rank::Common => self.user,
-        };
-        let share = self.users.take((rank, &who.user), most)?;
-        let lane = match trail.what() {
-            Access::Resource { .. } => &self.values,
-            Access::NonResource { .. } => &self.discovery,
-        };
-        Some(Stay {
-            _share: Some(share),
-            _place: Some(lane.try_take(rank)?),
+        let permit = Arc::clone(semaphore).try_acquire_owned().ok()?;
+        Some(Permit {
+            _permit: Some(Arc::new(permit)),
         })
     }
-}
 
-impl Step for InFlight {
-    async fn run<S: Inner>(self: Arc<Self>, request: Request<()>, inner: S) -> Answer {
-        let trail = trail(&request, self.access_of);
-        let Some(_stay) = self.stay(&trail) else {
-            return self.refusals.answer(Denied::Busy, &trail);
+    /// The semaphore that limits such requests; `None` for those without limit.
+    fn semaphore(&self, user: Option<&User>, what: &Access) -> Option<&Arc<Semaphore>> {
+        let is_master = user.is_some_and(|user| user.identity.is_in(MASTERS));
+        if is_open(what) || is_master {
+            return None;
+        }
+        let Some(user) = user.filter(|user| !user.identity.is_anonymous()) else {
+            return Some(&self.anonymous);
         };
-        pass(inner, request).await
+        Some(match (user.via, what) {
+            (Via::Direct, _) => &self.direct,
+            (Via::FrontProxy, Access::Resource { .. }) => &self.values,
+            (Via::FrontProxy, Access::NonResource { .. }) => &self.discovery,
+        })
     }
 }

@@ -20,6 +20,7 @@ use super::bundle::PROVIDER;
 use super::identity::Identity;
 use super::subject;
 use super::trust::{FrontProxy, Trust};
+use crate::x509::Certificate;
 
 /// An answer about a certificate is not believed for longer: the clock may be
 /// set.
@@ -99,12 +100,6 @@ pub enum Origin {
     Unverified(String),
 }
 
-/// Put into a response's extensions, it says that the client is a verified
-/// one, such as the aggregator: its connection is the last to end when
-/// connections run out. Nothing of it goes on the wire.
-#[derive(Clone, Copy, Debug)]
-pub struct Trusted;
-
 /// One TLS connection; an extension of every request on it. Clones are the
 /// same connection.
 #[derive(Clone, Debug)]
@@ -170,6 +165,12 @@ impl Peer {
         origin
     }
 
+    /// Whether the certificate is a front proxy's, to one who believes `trust`.
+    #[must_use]
+    pub fn is_front_proxy(&self, trust: Option<&Trust>, now: SystemTime) -> bool {
+        matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
+    }
+
     /// Asks for the end of the connection once the requests under way are
     /// answered.
     pub fn hang_up(&self) {
@@ -222,7 +223,7 @@ fn front_proxy(
     now: SystemTime,
 ) -> Result<String, String> {
     proxy.authorities.verify(leaf, rest, now)?;
-    let name = subject::common_name(leaf)?.unwrap_or_default();
+    let name = Certificate::read(leaf)?.common_name()?.unwrap_or_default();
     if proxy.allowed_names.is_empty() || proxy.allowed_names.contains(&name) {
         Ok(name)
     } else {
@@ -237,8 +238,8 @@ fn horizon(
     now: SystemTime,
 ) -> SystemTime {
     let own = chain.iter().filter_map(|certificate| {
-        let validity = subject::validity(certificate).ok()?;
-        validity.next(now)
+        let read = Certificate::read(certificate).ok()?;
+        read.validity().next_change(now)
     });
     let bundles = trust.into_iter().flat_map(|trust| {
         let proxy = trust.proxy.as_ref().map(|proxy| &proxy.authorities);

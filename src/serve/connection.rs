@@ -4,212 +4,215 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
-use super::listener::{Limits, Peer, Refuse, Serve, Trusted, Unfit, swallow};
-use super::outgoing::{self, Outgoing};
-use super::places::{Order, Place, Verdict};
+use super::activity::{Activity, End};
+use super::body::{self, Unfit, Unwritten};
+use super::listener::{IsFrontProxy, Limits, Peer, Refuse, Service};
 use super::refusals::Refusals;
+use super::slots::Slot;
 
-/// Header lines of a request: each group of a user is one.
-const MAX_HEADERS: usize = 1024;
-/// Bytes of a request's head.
-const MAX_HEAD: usize = 256 * 1024;
-/// Requests at a time on one connection.
-const MAX_STREAMS: u32 = 250;
-/// Streams that a client reset before they were looked at, and streams that we
-/// reset for its mistakes; one more ends the connection (CVE-2023-44487,
-/// CVE-2025-8671).
-const MAX_RESETS: (usize, usize) = (20, 100);
-/// Bytes of one body on their way; a whole body has few more.
+/// Header lines and bytes of a request's head: half as much again as the
+/// security layers let through, so that what they refuse has a `Status`. What
+/// is above is refused by hyper and h2, without a body.
+const MAX_HEADERS: usize = 1536;
+const MAX_HEAD: u32 = 384 * 1024;
+/// Requests at a time on one HTTP/2 connection, and those that the client may
+/// cancel before they are looked at (CVE-2023-44487). A front proxy passes on
+/// the requests of many users, and what they cancel.
+const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
+const STREAMS: (u32, usize) = (16, 20);
+/// Streams that we reset for the client's mistakes; one more ends the
+/// connection (CVE-2025-8671).
+const MAX_FAULTS: usize = 100;
+/// Bytes of one request body that the client may send ahead; few are allowed.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// Silence after which the other end is asked whether it lives, and how long it
 /// has to say so.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
-/// Encrypted bytes held back for a client that reads slowly.
+/// Encrypted bytes kept for a client that reads slowly.
 const TLS_BUFFER: usize = 64 * 1024;
 
-/// A connection and all it needs.
-pub(super) struct Visit {
-    pub(super) stream: TcpStream,
-    pub(super) address: SocketAddr,
-    pub(super) acceptor: TlsAcceptor,
-    pub(super) place: Arc<Place>,
+/// What all connections of a listener have in common.
+pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) refuse: Refuse,
     pub(super) refusals: Refusals,
+    pub(super) is_front_proxy: IsFrontProxy,
+    pub(super) service: Service,
+}
+
+/// A connection and what it needs.
+pub(super) struct Connection {
+    pub(super) address: SocketAddr,
+    pub(super) slot: Slot,
+    pub(super) shared: Arc<Shared>,
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// What the requests of a connection share.
-#[derive(Clone)]
-struct Host {
-    peer: Peer,
-    place: Arc<Place>,
-    limits: Limits,
-    refuse: Refuse,
-    refusals: Refusals,
-}
-
-impl Visit {
-    /// Serves the connection to its end, or until its place is needed.
-    pub(super) async fn run<S: Serve>(self, service: S) {
+impl Connection {
+    /// Serves the connection to its end.
+    pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let address = self.address;
-        let mut order = self.place.order();
-        let served = Box::pin(async move {
-            let (tls, rest) = self.greet().await?;
-            rest.serve(tls, service).await;
-            Some(())
-        });
-        tokio::select! {
-            _ = order.wait_for(|order| *order == Order::Cut) => {
-                tracing::debug!(%address, "connection cut: its place was needed, too much is held for it, or it took back too many requests");
-            }
-            _ = served => {}
-        }
-    }
-
-    /// The handshake; `None` when it failed or took too long.
-    async fn greet(mut self) -> Option<(TlsStream<TcpStream>, Lodger)> {
-        let (address, limits) = (self.address, self.limits);
         // Answers are written whole: nothing is gained by waiting for more.
-        if let Err(error) = self.stream.set_nodelay(true) {
+        if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
         }
-        let greeting = async {
-            // Until it speaks nothing is set up for it.
+        let Some(tls) = tls else {
+            let peer = Peer::new(address, &[]);
+            return self.serve(stream, peer, false).await;
+        };
+        if let Some(stream) = self.handshake(stream, tls).await {
+            let session = stream.get_ref().1;
+            let http2 = session.alpn_protocol() == Some(b"h2");
+            let certificates = session.peer_certificates().unwrap_or_default();
+            let peer = Peer::new(address, certificates);
+            self.serve(stream, peer, http2).await;
+        }
+    }
+
+    /// `None` when the handshake failed, took too long, or the slot is needed.
+    async fn handshake(
+        &mut self,
+        stream: TcpStream,
+        tls: TlsAcceptor,
+    ) -> Option<TlsStream<TcpStream>> {
+        let address = self.address;
+        let mut told = self.slot.activity.told();
+        let handshake = async {
+            // Nothing is set up for a client before its first byte.
             tokio::select! {
-                ready = self.stream.readable() => ready?,
+                ready = stream.readable() => ready?,
                 _ = self.stop.wait_for(|stop| *stop) => return Err(ErrorKind::ConnectionAborted.into()),
             }
-            self.place.spoke();
-            let accept = self
-                .acceptor
-                .accept_with(self.stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)));
-            accept.await
+            tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)))
+                .await
         };
-        let tls = match tokio::time::timeout(limits.handshake, greeting).await {
-            Ok(Ok(tls)) => tls,
-            Ok(Err(error)) => {
-                tracing::debug!(%address, %error, "TLS handshake failed");
-                return None;
-            }
-            Err(_) => {
-                tracing::debug!(%address, "TLS handshake took too long");
-                return None;
-            }
-        };
-        let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
-        let peer = Peer::new(address, certificates);
-        let host = Host {
-            peer,
-            place: self.place,
-            limits,
-            refuse: self.refuse,
-            refusals: self.refusals,
-        };
-        let stop = self.stop;
-        Some((tls, Lodger { host, stop }))
-    }
-}
-
-/// A connection after its handshake.
-struct Lodger {
-    host: Host,
-    stop: watch::Receiver<bool>,
-}
-
-impl Lodger {
-    async fn serve<S: Serve>(self, tls: TlsStream<TcpStream>, service: S) {
-        let (host, mut stop) = (self.host, self.stop);
-        let Host { place, limits, .. } = &host;
-        let address = host.peer.address;
-        let http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
-        let on_request = service_fn(|request: Request<Incoming>| {
-            let (service, host) = (service.clone(), host.clone());
-            async move { host.respond(request, service).await }
-        });
-        let builder = builder(http2, limits);
-        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(tls), on_request));
-        let mut order = place.order();
         tokio::select! {
+            result = tokio::time::timeout(self.shared.limits.handshake, handshake) => match result {
+                Ok(Ok(stream)) => return Some(stream),
+                Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
+                Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
+            },
+            _ = told.wait_for(Option::is_some) => {
+                tracing::debug!(%address, "TLS handshake cut: its slot was needed");
+            }
+        }
+        None
+    }
+
+    async fn serve<T>(mut self, stream: T, peer: Peer, http2: bool)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (address, limits) = (self.address, self.shared.limits);
+        let is_front_proxy = (self.shared.is_front_proxy)(&peer);
+        let streams = match self.slot.handshake_done(is_front_proxy) {
+            true => STREAMS_OF_FRONT_PROXY,
+            false => STREAMS,
+        };
+        let handler = Handler {
+            peer: peer.clone(),
+            activity: Arc::clone(&self.slot.activity),
+            shared: Arc::clone(&self.shared),
+        };
+        let builder = builder(http2, streams, &limits);
+        let on_request = service_fn(|request| handler.clone().respond(request));
+        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), on_request));
+        let end = tokio::select! {
             result = connection.as_mut() => {
                 if let Err(error) = result {
-                    host.refusals.ended(&*error, address);
+                    self.shared.refusals.ended(&*error, address);
                 }
                 return;
             }
-            () = place.idled(limits) => {
-                // It asked for nothing: there is nobody to say goodbye to.
-                if !place.has_asked() {
-                    tracing::debug!(%address, "no request came in time");
-                    return;
+            end = self.end(&peer) => end,
+        };
+        if end == End::Now {
+            return;
+        }
+        // HTTP/2: GOAWAY; HTTP/1.1: no further request.
+        connection.as_mut().graceful_shutdown();
+        let mut told = self.slot.activity.told();
+        tokio::select! {
+            result = tokio::time::timeout(limits.drain, connection) => {
+                if result.is_err() {
+                    tracing::debug!(%address, "connection cut: a request took too long to end");
                 }
             }
-            () = place.stalled(limits.stall) => {
-                tracing::debug!(%address, "answers were there and not taken");
-                if !place.is_trusted() {
-                    return;
+            _ = told.wait_for(|end| *end == Some(End::Now)) => {}
+        }
+    }
+
+    /// Waits until the connection has to end, and tells how.
+    async fn end(&mut self, peer: &Peer) -> End {
+        let (address, limits) = (self.address, &self.shared.limits);
+        let activity = &self.slot.activity;
+        let mut told = activity.told();
+        tokio::select! {
+            end = activity.timed_out(limits) => {
+                tracing::debug!(%address, "no request came in time, or no answer was taken");
+                if end == End::Now {
+                    return end;
                 }
+            }
+            end = told.wait_for(Option::is_some) => {
+                tracing::debug!(%address, "connection ends: its slot was needed, or it cancelled too many requests");
+                return end.ok().and_then(|end| *end).unwrap_or(End::Now);
             }
             () = tokio::time::sleep(jittered(limits.age)) => {}
-            () = host.peer.hung_up() => {}
-            _ = order.wait_for(|order| *order != Order::Stay) => {}
-            _ = stop.wait_for(|stop| *stop) => {}
+            () = peer.hung_up() => {}
+            _ = self.stop.wait_for(|stop| *stop) => {}
         }
-        place.leaves();
-        // HTTP/2: GOAWAY; HTTP/1.1: no further request.
-        Pin::as_mut(&mut connection).graceful_shutdown();
-        if tokio::time::timeout(limits.drain, connection)
-            .await
-            .is_err()
-        {
-            tracing::debug!(%address, "connection cut: a request took too long to end");
-        }
+        activity.close();
+        End::Graceful
     }
 }
 
-impl Host {
-    async fn respond<S: Serve>(
+/// Answers the requests of one connection.
+#[derive(Clone)]
+struct Handler {
+    peer: Peer,
+    activity: Arc<Activity>,
+    shared: Arc<Shared>,
+}
+
+impl Handler {
+    async fn respond(
         self,
         request: Request<Incoming>,
-        service: S,
-    ) -> Result<Response<Outgoing>, Infallible> {
+    ) -> Result<Response<Full<Unwritten>>, Infallible> {
+        let (shared, refuse) = (&self.shared, self.shared.refuse);
         let version = request.version();
-        let mut busy = self.place.begin(weight(&request));
-        let response = match self.take_in(request).await {
-            Ok(request) => {
-                busy.received();
-                let response = service.oneshot(request).await?;
-                busy.judge(verdict(&response));
-                response
+        let mut in_progress = self.activity.begin();
+        let response = match body::receive(request, &shared.limits).await {
+            Ok(mut request) => {
+                request.extensions_mut().insert(self.peer);
+                shared.service.clone().oneshot(request).await?
             }
-            Err(unfit) => {
-                let (code, why) = match unfit {
-                    Unfit::Refused(code, why) => (code, why),
-                    // Nobody gets this answer.
-                    Unfit::TakenBack => {
-                        return Ok(self.send((self.refuse)(StatusCode::BAD_REQUEST)));
-                    }
-                };
-                busy.judge(Verdict::Stranger);
-                self.refusals.answered(code, why, self.peer.address);
-                let mut response = (self.refuse)(code);
+            Err(Unfit::Cancelled) => {
+                // Nobody gets this answer.
+                let response = refuse(StatusCode::BAD_REQUEST);
+                return Ok(Unwritten::answer(response, in_progress));
+            }
+            Err(Unfit::Refused(code, why)) => {
+                let from = self.peer.address;
+                shared.refusals.answered(code, why, from);
+                let mut response = refuse(code);
                 // What follows on this connection may be anything.
                 if version < Version::HTTP_2 {
                     let close = HeaderValue::from_static("close");
@@ -218,67 +221,34 @@ impl Host {
                 response
             }
         };
-        Ok(self.send(response))
-    }
-
-    fn send(&self, response: Response<Full<Bytes>>) -> Response<Outgoing> {
-        outgoing::send(response, &self.place)
-    }
-
-    /// The request without its body, once there is room for its answer.
-    async fn take_in(&self, request: Request<Incoming>) -> Result<Request<()>, Unfit> {
-        const UNREAD: &str = "its client does not read the answers it has";
-        let mut request = swallow(request, self.limits).await?;
-        let room = tokio::time::timeout(self.limits.read, self.place.room());
-        if room.await.is_err() {
-            return Err(Unfit::Refused(StatusCode::TOO_MANY_REQUESTS, UNREAD));
-        }
-        request.extensions_mut().insert(self.peer.clone());
-        Ok(request)
-    }
-}
-
-/// Bytes of a request's head.
-fn weight(request: &Request<Incoming>) -> usize {
-    let headers = request.headers().iter();
-    let lines = headers.map(|(name, value)| name.as_str().len() + value.len());
-    let target = request.uri().path_and_query();
-    lines.sum::<usize>() + target.map_or(0, |target| target.as_str().len())
-}
-
-/// What an answer says about who asked. A metric or object that is not there
-/// is an answer too.
-fn verdict(response: &Response<Full<Bytes>>) -> Verdict {
-    if response.extensions().get::<Trusted>().is_some() {
-        return Verdict::Trusted;
-    }
-    let status = response.status();
-    if status.is_success() || status == StatusCode::NOT_FOUND {
-        Verdict::Client
-    } else {
-        Verdict::Stranger
+        in_progress.answered();
+        Ok(Unwritten::answer(response, in_progress))
     }
 }
 
 /// The protocol was agreed on in the handshake, so none is guessed from the
 /// first bytes, which a slow client could hold back.
-fn builder(http2: bool, limits: &Limits) -> auto::Builder<TokioExecutor> {
+fn builder(
+    http2: bool,
+    (streams, cancelled): (u32, usize),
+    limits: &Limits,
+) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It also runs between requests, so it is only the last resort: a place
-        // is lost earlier by silence.
+        // It also runs between requests, so it is only the last resort: a
+        // client that sends no whole request loses its connection earlier.
         .header_read_timeout(limits.idle + limits.read)
         .max_headers(MAX_HEADERS)
-        .max_buf_size(MAX_HEAD);
+        .max_buf_size(MAX_HEAD as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_header_list_size(MAX_HEAD as u32)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_pending_accept_reset_streams(MAX_RESETS.0)
-        .max_local_error_reset_streams(MAX_RESETS.1)
+        .max_header_list_size(MAX_HEAD)
+        .max_concurrent_streams(streams)
+        .max_pending_accept_reset_streams(cancelled)
+        .max_local_error_reset_streams(MAX_FAULTS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(4 * STREAM_WINDOW)
         .keep_alive_interval(PING.0)

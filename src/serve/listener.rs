@@ -1,7 +1,12 @@
-//! The accept loop (`protocol.md` §7.3): every wait has a limit, every
-//! resource a cap, and one broken client costs nobody else anything.
+//! The accept loop: every wait has a limit, everything that is kept has a
+//! bound, and one broken client costs nobody else anything.
+//!
+//! So all connections together hold so much at most: each has a number of
+//! requests at a time, each request a head of limited size, and each large
+//! answer the permit of its request until it is written.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,116 +16,92 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
-use tower::Service;
+use tower::util::BoxCloneSyncService;
 
-use super::connection;
-use super::places::Places;
+use super::connection::{Connection, Shared};
 use super::refusals::Refusals;
+use super::slots::Slots;
+
+/// What the connection of a request showed, an extension of every request.
+pub use crate::security::peer::Peer;
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time. When they run out the longest idle one ends.
+    /// Connections at a time, those of front proxies apart. When they run out,
+    /// the one that has idled longest ends.
     pub connections: u32,
-    /// Of them those that were not served yet: in their handshake, before
-    /// their first request, or refused. When they run out the oldest ends,
-    /// silent ones before others.
-    pub handshakes: u32,
+    /// Connections of verified front proxies at a time. Those above count as
+    /// others do: a kube-apiserver has one over HTTP/2, and 25 that idle over
+    /// HTTP/1.1.
+    pub front_proxies: u32,
     /// For a handshake, from the connection on.
     pub handshake: Duration,
     /// For the head of a connection's first request, and for any body.
     pub read: Duration,
-    /// Without a request, for a client that was served: longer than the 90 s
-    /// after which Go closes (`net/http` `DefaultTransport`), so that no
-    /// request meets our end.
+    /// Without a request, after the first one: longer than the 90 s after which
+    /// Go closes (`net/http` `DefaultTransport`), so that no request is sent
+    /// while we close.
     pub idle: Duration,
     /// A connection's age, give or take a tenth: an aggregator keeps one
     /// connection for good and would never find another replica.
     pub age: Duration,
     /// For requests under way when a connection or the server ends.
     pub drain: Duration,
-    /// Bytes of a request's body; it is never looked at.
+    /// Bytes of a request's body; nobody looks at it.
     pub body: u64,
-    /// Bytes of answers that a connection may leave unread before its further
-    /// requests wait, for [`Limits::read`] at most.
-    pub unread: usize,
-    /// For a connection whose client takes nothing of answers that are there.
+    /// For a client that takes nothing of the answers that are there.
     pub stall: Duration,
-    /// Bytes that requests under way and answers unread hold on all
-    /// connections of clients that are not trusted. When there are more, some
-    /// of those connections end, the heaviest first.
-    pub held: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1024,
-            handshakes: 512,
+            front_proxies: 128,
             handshake: Duration::from_secs(3),
             read: Duration::from_secs(10),
             idle: Duration::from_secs(120),
             age: Duration::from_secs(600),
             drain: Duration::from_secs(5),
             body: 64 * 1024,
-            unread: 4 << 20,
             stall: Duration::from_secs(10),
-            held: 64 << 20,
         }
     }
 }
 
 /// How a request is refused before it reaches the service: 400 for ambiguous
-/// framing, 408 for a slow body, 413 for a large one, 429 while the client does
-/// not read the answers it has.
+/// framing, 408 for a slow body, 413 for a large one, 414 for a long target.
 pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
 
-/// What the TLS connection of a request showed, an extension of every request,
-/// and what an answer may say of the client, an extension of that.
-pub use crate::security::peer::{Peer, Trusted};
-
 /// What a listener serves: requests without their bodies.
-pub trait Serve:
-    Service<
-        Request<()>,
-        Response = Response<Full<Bytes>>,
-        Error = Infallible,
-        Future: Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send,
-    > + Clone
-    + Send
-    + Sync
-    + 'static
-{
-}
+pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
 
-impl<S> Serve for S where
-    S: Service<
-            Request<()>,
-            Response = Response<Full<Bytes>>,
-            Error = Infallible,
-            Future: Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send,
-        > + Clone
-        + Send
-        + Sync
-        + 'static
-{
-}
+/// Tells whether a connection belongs to a verified front proxy.
+pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
 /// Accepts connections.
-#[derive(Debug)]
 pub struct Listener {
     tcp: TcpListener,
-    tls: Arc<ArcSwap<ServerConfig>>,
+    tls: Option<Arc<ArcSwap<ServerConfig>>>,
     limits: Limits,
     refuse: Refuse,
-    refusals: Refusals,
-    places: Arc<Places>,
+    is_front_proxy: IsFrontProxy,
+    slots: Arc<Slots>,
     leaving: Option<watch::Receiver<bool>>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("tcp", &self.tcp)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Listener {
@@ -134,20 +115,40 @@ impl Listener {
         refuse: Refuse,
     ) -> Self {
         Self {
+            tls: Some(tls),
+            ..Self::without_tls(tcp, limits, refuse)
+        }
+    }
+
+    /// Listens on `tcp` and speaks HTTP/1.1 without TLS.
+    #[must_use]
+    pub fn without_tls(tcp: TcpListener, limits: Limits, refuse: Refuse) -> Self {
+        Self {
             tcp,
-            tls,
+            tls: None,
             limits,
             refuse,
-            refusals: Refusals::default(),
-            places: Arc::new(Places::new(&limits)),
+            is_front_proxy: Arc::new(|_| false),
+            slots: Arc::new(Slots::new(&limits)),
             leaving: None,
         }
     }
 
     /// Tells how many connections are open, at any time.
     pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
-        let places = Arc::clone(&self.places);
-        move || places.count()
+        let slots = Arc::clone(&self.slots);
+        move || slots.count()
+    }
+
+    /// How front proxies are known, asked once a handshake is done. They have
+    /// slots of their own and more requests at a time, and may cancel as many
+    /// as they like. Without this, no client is taken for one.
+    #[must_use]
+    pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            is_front_proxy: Arc::new(are),
+            ..self
+        }
     }
 
     /// When `leaving` turns true, connections that are open then say goodbye,
@@ -165,31 +166,38 @@ impl Listener {
     /// Serves until `stop` turns true (or its sender is gone), then says
     /// goodbye on every connection and waits for requests under way, for
     /// [`Limits::drain`] at most.
-    pub async fn run<S: Serve>(self, service: S, stop: watch::Receiver<bool>) {
-        let places = Arc::clone(&self.places);
+    pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
+        let shared = Arc::new(Shared {
+            limits: self.limits,
+            refuse: self.refuse,
+            refusals: Refusals::default(),
+            is_front_proxy: Arc::clone(&self.is_front_proxy),
+            service,
+        });
         let mut stopped = stop.clone();
         loop {
             let (stream, address) = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stop| *stop) => break,
-                accepted = self.accept(&places) => accepted,
+                accepted = self.accept() => accepted,
             };
-            let visit = connection::Visit {
-                stream,
+            let connection = Connection {
                 address,
-                acceptor: TlsAcceptor::from(self.tls.load_full()),
-                place: Arc::new(places.enter()),
-                limits: self.limits,
-                refuse: self.refuse,
-                refusals: self.refusals.clone(),
+                slot: self.slots.take(),
+                shared: Arc::clone(&shared),
                 stop: self.end_of_connections(&stop),
             };
-            tokio::spawn(visit.run(service.clone()));
+            let tls = self.tls.as_ref();
+            let tls = tls.map(|config| TlsAcceptor::from(config.load_full()));
+            tokio::spawn(connection.run(stream, tls));
         }
         drop(self.tcp);
         // Every connection has the same limit; the second is for scheduling.
         let grace = self.limits.drain + Duration::from_secs(1);
-        if tokio::time::timeout(grace, places.emptied()).await.is_err() {
+        if tokio::time::timeout(grace, self.slots.all_free())
+            .await
+            .is_err()
+        {
             tracing::warn!("some connections did not end in time");
         }
     }
@@ -204,7 +212,7 @@ impl Listener {
 
     /// The next connection. Running out of descriptors passes when some are
     /// closed: end one and try again, never give up.
-    async fn accept(&self, places: &Places) -> (TcpStream, SocketAddr) {
+    async fn accept(&self) -> (TcpStream, SocketAddr) {
         let mut failures = 0_u32;
         loop {
             match self.tcp.accept().await {
@@ -215,7 +223,7 @@ impl Listener {
                         tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
                     }
                     failures = failures.wrapping_add(1);
-                    places.make_room();
+                    self.slots.end_one();
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
@@ -231,52 +239,4 @@ fn is_the_clients(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::ConnectionReset
     )
-}
-
-/// Why a request does not reach the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
-    /// It is refused, for this reason.
-    Refused(StatusCode, &'static str),
-    /// The client took it back, or went away.
-    TakenBack,
-}
-
-/// Takes in a request's body and lets go of it.
-pub(super) async fn swallow(
-    request: Request<Incoming>,
-    limits: Limits,
-) -> Result<Request<()>, Unfit> {
-    use http_body_util::BodyExt as _;
-    use hyper::body::Body as _;
-
-    const TOO_LARGE: Unfit = Unfit::Refused(StatusCode::PAYLOAD_TOO_LARGE, "its body is too large");
-    const SLOW: Unfit = Unfit::Refused(StatusCode::REQUEST_TIMEOUT, "its body took too long");
-    const CODED: Unfit = Unfit::Refused(StatusCode::BAD_REQUEST, "it has a transfer coding");
-
-    // Two lengths make two readings of where the next request begins. The
-    // HTTP/1.1 parser keeps only one of the two headers, so that a chunked
-    // body is refused with or without the other: no request has a body here.
-    if request
-        .headers()
-        .contains_key(http::header::TRANSFER_ENCODING)
-    {
-        return Err(CODED);
-    }
-    let (parts, mut body) = request.into_parts();
-    if body.size_hint().lower() > limits.body {
-        return Err(TOO_LARGE);
-    }
-    let read = async {
-        let mut left = limits.body;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Unfit::TakenBack)?;
-            let len = frame.data_ref().map_or(0, Bytes::len) as u64;
-            left = left.checked_sub(len).ok_or(TOO_LARGE)?;
-        }
-        Ok(())
-    };
-    let read = tokio::time::timeout(limits.read, read);
-    read.await.map_err(|_| SLOW)??;
-    Ok(Request::from_parts(parts, ()))
 }

@@ -1,15 +1,15 @@
-//! TLS serving: certificates, server configuration, the accept loop.
+//! Serving over TLS: certificates, server configuration, connections.
 //!
 //! Knows nothing of what is served: a service is handed in, and so is the way
 //! a request is refused.
 
+mod activity;
+mod body;
 mod connection;
 pub mod listener;
 pub mod offer;
-mod outgoing;
-mod places;
-pub mod plain;
 mod refusals;
+mod slots;
 #[cfg(test)]
 mod tests;
 pub mod tls;

@@ -1,6 +1,7 @@
 //! The listener against clients that misbehave.
 
 use std::convert::Infallible;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,23 +10,27 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use rustls::RootCertStore;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tower::util::BoxCloneSyncService;
 
 mod crowd;
 mod frames;
+mod front_proxy;
 mod refusals;
+mod rounds;
 mod unread;
 
 use super::certs::Authority;
-use super::listener::{self, Limits, Peer, Serve};
+use super::listener::{Limits, Listener, Peer};
 use super::tls::{self, ClientAuth};
-use crate::testing::test_server::{TestServer, read_answer, validity};
+use crate::testing::test_server::{Serve, TestServer, read_answer, validity};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 /// Answers after a while with the number of client certificates; counts.
-fn service(delay: Duration, count: &Arc<AtomicUsize>) -> impl Serve {
+fn service(delay: Duration, count: &Arc<AtomicUsize>) -> impl Serve + use<> {
     let count = count.clone();
     tower::service_fn(move |request: Request<()>| {
         count.fetch_add(1, Ordering::SeqCst);
@@ -279,6 +284,27 @@ async fn garbage_in_place_of_a_handshake_hurts_nobody() {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     assert_eq!(server.raw(GET).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_port_without_tls_speaks_http1_until_it_stops() {
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let plain = Listener::without_tls(tcp, Limits::default(), crate::api::refusal);
+    let service = BoxCloneSyncService::new(service(Duration::ZERO, &Arc::default()));
+    let (stop, stopped) = watch::channel(false);
+    let task = tokio::spawn(plain.run(service, stopped));
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    idle.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = [0; 12];
+    idle.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    stop.send(true).unwrap();
+    task.await.unwrap();
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).await.unwrap();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The TLS server configuration (`protocol.md` §7.2).
+//! The TLS server configuration.
 
 use std::sync::Arc;
 

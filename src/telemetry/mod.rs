@@ -5,7 +5,7 @@
 
 pub mod endpoints;
 pub mod health;
-pub mod layer;
+pub mod line_limit;
 pub mod metrics;
 
 use std::io::IsTerminal;

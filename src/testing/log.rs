@@ -1,7 +1,7 @@
 //! The log of a test.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -37,6 +37,13 @@ impl Log {
 
 /// Takes in what this thread logs from now on.
 pub(crate) fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
+    // A place that logs for the first time while no subscriber wants its lines is
+    // silent until subscribers change (tokio-rs/tracing `tracing-core/src/callsite.rs`).
+    // With one that wants all and writes none, tests side by side silence nobody.
+    static WANTS_ALL: Once = Once::new();
+    WANTS_ALL.call_once(|| {
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+    });
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)

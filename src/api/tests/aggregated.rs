@@ -104,12 +104,12 @@ async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
     // Another replica, whose provider lists in another order, agrees.
     let mut same = Fixture::new();
     same.custom.reverse();
-    let replica = TestServer::start(api(&Arc::new(same))).await;
+    let replica = TestServer::start(open(&api(&Arc::new(same)))).await;
     assert_eq!(etag(&ask(&replica, BOTH).await), tag);
 
     let mut more = Fixture::new();
     more.external_names.push("another".into());
-    let changed = TestServer::start(api(&Arc::new(more))).await;
+    let changed = TestServer::start(open(&api(&Arc::new(more)))).await;
     let answer = changed.send("GET", "/apis", &known).await;
     assert_eq!(answer.status, 200);
     assert_ne!(etag(&answer), tag);
@@ -119,7 +119,7 @@ async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
 async fn a_group_without_metrics_is_in_no_document() {
     let mut fixture = Fixture::new();
     fixture.external_names.clear();
-    let server = TestServer::start(api(&Arc::new(fixture))).await;
+    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
     let groups = ask(&server, BOTH).await.json()["items"].clone();
     assert_eq!(groups.as_array().unwrap().len(), 1);
     let paths = server.get("/openapi/v3").await.json()["paths"].clone();
@@ -137,7 +137,7 @@ async fn a_resource_whose_name_begins_like_another_is_listed_once() {
         (metric_of.resource, metric_of.metric) = (resource.into(), metric.into());
         fixture.custom.push(metric_of);
     }
-    let server = TestServer::start(api(&Arc::new(fixture))).await;
+    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
     let body = ask(&server, BOTH).await.json();
     let resources = body["items"][0]["versions"][0]["resources"]
         .as_array()

@@ -64,7 +64,7 @@ async fn s004_no_resource_appears_in_both_scopes() {
     let mut wrong = fixture.custom[3].clone();
     (wrong.metric, wrong.namespaced) = ("z".into(), false);
     fixture.custom.push(wrong);
-    let server = TestServer::start(api(&Arc::new(fixture))).await;
+    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
     let body = server.get(V2).await.json();
     let mut scopes: HashMap<String, bool> = HashMap::new();
     for entry in body["resources"].as_array().unwrap() {
@@ -81,7 +81,7 @@ async fn s005_ten_answers_and_two_replicas_list_in_one_order() {
     let (server, _) = server().await;
     let mut shuffled = Fixture::new();
     shuffled.custom.reverse();
-    let replica = TestServer::start(api(&Arc::new(shuffled))).await;
+    let replica = TestServer::start(open(&api(&Arc::new(shuffled)))).await;
     let first = server.get(V2).await.body;
     for _ in 0..10 {
         assert_eq!(server.get(V2).await.body, first);
@@ -123,7 +123,7 @@ async fn s015_a_trailing_slash_changes_nothing() {
 async fn a_group_without_metrics_is_not_served() {
     let mut fixture = Fixture::new();
     fixture.external_names.clear();
-    let server = TestServer::start(api(&Arc::new(fixture))).await;
+    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
     let groups = server.get("/apis").await.json();
     assert_eq!(groups["groups"].as_array().unwrap().len(), 1);
     for path in ["/apis/external.metrics.k8s.io", EXT] {

@@ -75,7 +75,8 @@ impl Provider for Gated {
 #[tokio::test]
 async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
     let provider = Arc::new(Gated::default());
-    let server = TestServer::start(Api::new(provider.clone(), || NOW, Telemetry::new())).await;
+    let server =
+        TestServer::start(open(&Api::new(provider.clone(), || NOW, Telemetry::new()))).await;
     let client = server.http2();
     let ask = |metric: &str| {
         let path = format!("{V2}/namespaces/ns/metrics/{metric}");

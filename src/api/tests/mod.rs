@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::api::Api;
+use crate::api::{Api, router};
 use crate::telemetry::Telemetry;
-use crate::testing::test_server::{Answer, TestServer};
+use crate::testing::test_server::{Answer, Serve, TestServer};
 
 use fixture::{Fixture, NOW};
 
@@ -34,9 +34,14 @@ fn api(fixture: &Arc<Fixture>) -> Api {
     Api::new(fixture.clone(), || NOW, Telemetry::new())
 }
 
+/// The API for whoever comes, as a listener takes it.
+fn open(api: &Api) -> impl Serve {
+    router::into_service(router::open(api))
+}
+
 async fn server() -> (TestServer, Arc<Fixture>) {
     let fixture = Arc::new(Fixture::new());
-    (TestServer::start(api(&fixture)).await, fixture)
+    (TestServer::start(open(&api(&fixture))).await, fixture)
 }
 
 /// The names of the described objects of a list.

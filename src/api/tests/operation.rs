@@ -1,3 +1,8 @@
+use axum::Router;
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use tower::ServiceExt as _;
+
 use super::*;
 use crate::telemetry::health::{State, Weight};
 use crate::telemetry::metrics::Exposition;
@@ -7,7 +12,7 @@ async fn counted() -> (TestServer, Telemetry) {
     let telemetry = Telemetry::new();
     let fixture = Arc::new(Fixture::new());
     let api = Api::new(fixture, || NOW, telemetry.clone());
-    (TestServer::start(api.counted()).await, telemetry)
+    (TestServer::start(open(&api)).await, telemetry)
 }
 
 fn rows(telemetry: &Telemetry) -> Vec<String> {
@@ -193,4 +198,91 @@ async fn the_version_is_one_that_kubectl_understands() {
     ] {
         assert!(body[field].is_string(), "{field}");
     }
+}
+
+async fn ask(router: &Router, target: &str) -> (u16, String) {
+    let request = http::Request::get(target).body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (code, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn operators(telemetry: &Telemetry) -> Router {
+    let api = Api::new(Arc::new(Fixture::new()), || NOW, telemetry.clone());
+    router::operators(&api)
+}
+
+#[tokio::test]
+async fn verbose_exclude_and_single_checks_answer_as_kube_apiserver_does() {
+    let telemetry = Telemetry::new();
+    let operators = operators(&telemetry);
+    let waiting = State::Waiting("the list of pods".into());
+    let watches = telemetry
+        .health
+        .register("watches", Weight::Readiness, waiting);
+    for (target, code, text) in [
+        (
+            "/readyz",
+            500,
+            "[+]ping ok\n[-]watches failed: reason withheld\nreadyz check failed\n",
+        ),
+        ("/livez", 200, "ok"),
+        ("/readyz?exclude=watches", 200, "ok"),
+        (
+            "/readyz?verbose&exclude=watches&exclude=nope&exclude=%0a",
+            200,
+            "[+]ping ok\n[+]watches excluded: ok\nwarn: some health checks cannot be excluded: \
+             no matches for \"nope\"\nreadyz check passed\n",
+        ),
+        (
+            "/readyz/watches",
+            500,
+            "internal server error: waiting: the list of pods\n",
+        ),
+        ("/livez/ping", 200, "ok"),
+    ] {
+        assert_eq!(
+            ask(&operators, target).await,
+            (code, text.to_owned()),
+            "{target}"
+        );
+    }
+    watches.ok();
+    let verbose = "[+]ping ok\n[+]watches ok\nreadyz check passed\n";
+    assert_eq!(
+        ask(&operators, "/readyz?verbose").await,
+        (200, verbose.to_owned())
+    );
+    for path in [
+        "/livez/watches",
+        "/readyz/",
+        "/readyzz",
+        "/",
+        "/metrics/",
+        "/apis",
+    ] {
+        assert_eq!(ask(&operators, path).await.0, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn operators_get_metrics_in_the_format_they_ask_for_and_may_only_read() {
+    let operators = operators(&Telemetry::new());
+    let (code, body) = ask(&operators, "/metrics").await;
+    assert_eq!(code, 200);
+    assert!(body.contains("\n# TYPE gpu_metrics_apiserver_build_info gauge\n"));
+    let asked = |method| {
+        let accept = "application/openmetrics-text;version=1.0.0";
+        let request = http::Request::builder().method(method).uri("/metrics");
+        let request = request.header("accept", accept).body(Body::empty());
+        operators.clone().oneshot(request.unwrap())
+    };
+    assert_eq!(
+        asked("GET").await.unwrap().headers()["content-type"],
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    let refused = asked("POST").await.unwrap();
+    assert_eq!(refused.status(), 405);
+    assert_eq!(refused.headers()["allow"], "GET");
 }

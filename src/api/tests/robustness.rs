@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::security::denied::Verdict;
 
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {
@@ -188,8 +189,8 @@ async fn s100_an_audit_id_is_echoed_only_if_it_looks_like_one() {
     assert_ne!(answer.header("audit-id"), other.header("audit-id"));
 }
 
-#[test]
-fn a_panic_is_our_fault_and_a_status() {
+#[tokio::test]
+async fn a_panic_is_our_fault_and_a_status() {
     #[derive(Debug)]
     struct Broken;
     impl crate::provider::Provider for Broken {
@@ -215,6 +216,9 @@ fn a_panic_is_our_fault_and_a_status() {
         }
     }
     let api = Api::new(Arc::new(Broken), || NOW, Telemetry::new());
-    let (parts, ()) = http::Request::get("/apis").body(()).unwrap().into_parts();
-    assert_eq!(api.handle(&parts).status(), 500);
+    let server = TestServer::start(open(&api)).await;
+    let body = status(&server.get("/apis").await);
+    assert_eq!(body["code"], 500);
+    let refused = api.counters().refusals(Verdict::Panicked);
+    assert_eq!(refused, 1, "counted once");
 }

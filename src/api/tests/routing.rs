@@ -254,7 +254,7 @@ async fn health_is_plain_text_and_readiness_can_be_refused() {
         State::Waiting("the list of pods".to_owned()),
     );
     let api = Api::new(fixture, || NOW, telemetry);
-    let server = TestServer::start(api).await;
+    let server = TestServer::start(open(&api)).await;
     for path in ["/livez", "/healthz"] {
         let answer = server.get(path).await;
         assert_eq!(

@@ -1,12 +1,19 @@
 //! What to do with an APIService: the rules, without I/O and clock.
 
+use std::cmp::Reverse;
 use std::time::SystemTime;
 
-use super::Settings;
-use super::content::Authorities;
+use super::content::{Authorities, anchors, bundle};
+use super::settings::Settings;
 use super::store::{Change, Entry};
-use super::trust::bundle_for;
 use crate::certificates::Registration;
+use crate::certificates::authority::Anchor;
+
+/// Beginning of our authorities' common name; their first day follows.
+pub(super) const AUTHORITY_NAME: &str = "gpu-metrics-apiserver authority";
+
+/// More authorities than any change of them needs.
+pub(super) const MOST_AUTHORITIES: usize = 8;
 
 /// What to do with one.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,58 +24,82 @@ pub(super) enum Plan {
     Write(Change),
 }
 
-impl Settings {
-    /// Whether we write this one's bundle.
-    pub(super) fn is_ours(&self, entry: &Entry) -> bool {
-        let ours = entry.service.as_ref() == Some(&self.service);
-        (ours || self.take_over) && entry.injected.is_none()
-    }
+/// Whether we write this one's bundle.
+pub(super) fn is_ours(settings: &Settings, entry: &Entry) -> bool {
+    let ours = entry.service.as_ref() == Some(&settings.service);
+    (ours || settings.take_over) && entry.injected.is_none()
+}
 
-    pub(super) fn plan(
-        &self,
-        name: &str,
-        entry: Option<&Entry>,
-        authorities: &Authorities,
-        now: SystemTime,
-    ) -> Plan {
-        let Some(entry) = entry else {
-            return Plan::Leave(Registration::Absent(format!(
-                "APIService {name} is absent, so kube-apiserver does not ask us for it: apply \
-                 manifests/apiservices.yaml"
-            )));
-        };
-        let ours = entry.service.as_ref() == Some(&self.service);
-        if !ours && !self.take_over {
-            return Plan::Leave(Registration::Foreign(self.foreign(name, entry)));
-        }
-        if let Some(annotation) = &entry.injected {
-            return Plan::Leave(Registration::Failing(format!(
-                "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), and \
-                 we do not take turns: remove the annotation, or serve cert-manager's certificate \
-                 with --tls-cert-file and --tls-private-key-file"
-            )));
-        }
-        let bundle = bundle_for(&entry.bundle, authorities, &self.lifetimes, now);
-        if ours && !entry.insecure && bundle.is_none() {
-            return Plan::Leave(Registration::Registered);
-        }
-        let there = || String::from_utf8_lossy(&entry.bundle).into_owned();
-        Plan::Write(Change {
-            version: entry.version.clone(),
-            bundle: bundle.unwrap_or_else(there),
-            service: (!ours).then(|| self.service.clone()),
-        })
+pub(super) fn plan(
+    settings: &Settings,
+    name: &str,
+    entry: Option<&Entry>,
+    authorities: &Authorities,
+    now: SystemTime,
+) -> Plan {
+    let Some(entry) = entry else {
+        return Plan::Leave(Registration::Failing(format!(
+            "APIService {name} is absent, so kube-apiserver does not ask us for it: apply \
+             manifests/apiservices.yaml"
+        )));
+    };
+    let ours = entry.service.as_ref() == Some(&settings.service);
+    if !ours && !settings.take_over {
+        return Plan::Leave(Registration::Foreign(foreign(settings, name, entry)));
     }
+    if let Some(annotation) = &entry.injected {
+        return Plan::Leave(Registration::Failing(format!(
+            "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), and \
+             we do not take turns: remove the annotation, or serve cert-manager's certificate \
+             with --tls-cert-file and --tls-private-key-file"
+        )));
+    }
+    let bundle = bundle_for(&entry.bundle, authorities, now);
+    if ours && !entry.insecure && bundle.is_none() {
+        return Plan::Leave(Registration::Registered);
+    }
+    let there = || String::from_utf8_lossy(&entry.bundle).into_owned();
+    Plan::Write(Change {
+        version: entry.version.clone(),
+        bundle: bundle.unwrap_or_else(there),
+        service: (!ours).then(|| settings.service.clone()),
+    })
+}
 
-    fn foreign(&self, name: &str, entry: &Entry) -> String {
-        let owner = entry.service.as_ref().map_or_else(
-            || "kube-apiserver itself".to_owned(),
-            |service| format!("Service {service}"),
-        );
-        format!(
-            "APIService {name} belongs to {owner}, not to our Service {}, and is left alone: start \
-             with --take-over to make it ours, or remove that server first",
-            self.service
-        )
-    }
+fn foreign(settings: &Settings, name: &str, entry: &Entry) -> String {
+    let owner = entry.service.as_ref().map_or_else(
+        || "kube-apiserver itself".to_owned(),
+        |service| format!("Service {service}"),
+    );
+    format!(
+        "APIService {name} belongs to {owner}, not to our Service {}, and is left alone: start \
+         with --take-over to make it ours, or remove that server first",
+        settings.service
+    )
+}
+
+/// The bundle to write in place of the one that is there; `None`: it is right.
+///
+/// An authority with our name in it stays until it expires, whoever wrote it: a
+/// replica may know a Secret that we have not seen yet, or have seen before it
+/// was lost. Others are not ours to trust.
+fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Option<String> {
+    let mut wanted: Vec<Anchor> = authorities.trusted(now).cloned().collect();
+    // A text that is no bundle is no reason to keep anything of it.
+    let there = anchors(there).ok();
+    let kept = there.iter().flatten().filter(|anchor| {
+        let ours = anchor.name.starts_with(AUTHORITY_NAME);
+        ours && anchor.validity.not_after >= now && !wanted.contains(anchor)
+    });
+    let mut kept: Vec<Anchor> = kept.cloned().collect();
+    kept.sort_by_key(|anchor| Reverse(anchor.validity.not_after));
+    kept.dedup();
+    kept.truncate(MOST_AUTHORITIES.saturating_sub(wanted.len()));
+    wanted.extend(kept);
+    // Sets: two replicas that order them differently must not take turns.
+    let same = there.is_some_and(|there| {
+        there.iter().all(|anchor| wanted.contains(anchor))
+            && wanted.iter().all(|anchor| there.contains(anchor))
+    });
+    (!same).then(|| bundle(&wanted))
 }

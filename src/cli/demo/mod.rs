@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use url::Url;
 
 use super::{Failure, number};
-use crate::api::{self, Api};
+use crate::api::{self, Api, router};
 use crate::app::{Engine, EngineSettings, clock};
 use crate::config::{self, Config, Flags};
 use crate::core::inventory::Inventory;
@@ -90,7 +90,8 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let (stop, stopped) = watch::channel(false);
     let engine = engine(config, feed, metrics, &provider, &telemetry);
     let polling = tokio::spawn(engine.run(stopped.clone()));
-    let server = Api::new(Arc::clone(&provider) as _, clock::now, telemetry).counted();
+    let api = Api::new(Arc::clone(&provider) as _, clock::now, telemetry);
+    let server = router::into_service(router::open(&api));
     let limits = Limits {
         drain: DRAIN,
         ..Limits::default()

@@ -93,8 +93,8 @@ pub(super) struct Listening {
     /// Serve HTTP/1.1 only
     #[arg(long)]
     pub(super) disable_http2: bool,
-    /// Requests answered at a time, a quarter of them kept for those who come
-    /// through kube-apiserver; more get 429
+    /// Requests for values answered at a time to those who come through
+    /// kube-apiserver, and a quarter as many to direct clients; more get 429
     #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
     pub(super) max_requests_inflight: usize,
     /// How long to go on serving after being told to stop

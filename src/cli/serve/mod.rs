@@ -273,6 +273,7 @@ fn security(args: &ServeArgs) -> SecuritySettings {
         allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
         denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
         values_in_flight: args.listening.max_requests_inflight,
+        direct_in_flight: args.listening.max_requests_inflight.div_ceil(4),
         ..SecuritySettings::default()
     }
 }

@@ -1,10 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::watch as channel;
 
 use super::super::authentication::{self, NAME, Texts};
 use super::super::health::Board;
+use super::super::watch;
 use super::fixture::{connect, eventually};
 use crate::testing::fake_kube::{FakeKube, Fault};
 
@@ -17,7 +19,7 @@ fn config_map(name: &str, ca: &str) -> Value {
 struct Scene {
     kube: FakeKube,
     board: Board,
-    texts: watch::Receiver<Texts>,
+    texts: channel::Receiver<Texts>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -32,7 +34,7 @@ impl Scene {
         let kube = FakeKube::start().await;
         kube.put(PATH, config_map("another", "x"));
         fill(&kube);
-        let (sender, texts) = watch::channel(None);
+        let (sender, texts) = channel::channel(None);
         let board = Board::default();
         let client = connect(&kube).await;
         let task = tokio::spawn(authentication::follow(client, board.clone(), sender));
@@ -108,4 +110,16 @@ async fn the_last_good_one_outlives_deletion_garbage_and_a_broken_watch() {
         state.contains("extension-apiserver-authentication-reader"),
         "{state}"
     );
+}
+
+#[test]
+fn while_kube_apiserver_is_away_it_is_asked_for_at_least_every_five_seconds() {
+    for failures in 1..100 {
+        let wait = watch::wait(failures, authentication::WAIT_MOST);
+        assert!(wait <= Duration::from_secs(5), "{wait:?} after {failures}");
+        assert!(
+            wait >= Duration::from_millis(250),
+            "{wait:?} after {failures}"
+        );
+    }
 }

@@ -12,7 +12,7 @@ use super::super::secret::SharedSecret;
 use crate::certificates::managed::content::{self, Data};
 use crate::certificates::managed::store::{Change, Registry, SecretStore, ServiceName, WriteError};
 use crate::certificates::managed::{self, APISERVICES, Settings};
-use crate::certificates::{Registration, Status, serving};
+use crate::certificates::{CertificateStatus, Registration, serving};
 use crate::testing::fake_registry::FakeRegistry;
 
 const SECRET: &str = "/api/v1/namespaces/gpu-metrics/secrets/serving";
@@ -200,8 +200,8 @@ async fn replicas(
     kube: &FakeRegistry,
     client: &Client,
     take_over: bool,
-    wanted: impl Fn(&Status) -> bool + Copy,
-    then: impl AsyncFnOnce(&mut [watch::Receiver<Status>]),
+    wanted: impl Fn(&CertificateStatus) -> bool + Copy,
+    then: impl AsyncFnOnce(&mut [watch::Receiver<CertificateStatus>]),
 ) {
     let (stop, stopped) = watch::channel(false);
     let mut statuses = Vec::new();
@@ -235,8 +235,8 @@ async fn replicas(
 
 async fn until(
     kube: &FakeRegistry,
-    status: &mut watch::Receiver<Status>,
-    wanted: impl Fn(&Status) -> bool,
+    status: &mut watch::Receiver<CertificateStatus>,
+    wanted: impl Fn(&CertificateStatus) -> bool,
 ) {
     let waiting = tokio::time::timeout(GENEROUS, status.wait_for(wanted));
     let found = waiting.await.is_ok();
@@ -245,7 +245,7 @@ async fn until(
     }
 }
 
-fn registered(status: &Status) -> bool {
+fn registered(status: &CertificateStatus) -> bool {
     status.ready(SystemTime::now()).is_ok() && status.registered().is_ok()
 }
 
@@ -278,7 +278,7 @@ async fn replicas_register_themselves_against_rivals_and_heal_what_is_emptied() 
 async fn an_apiservice_of_another_server_stays_with_it_without_an_order() {
     let (kube, client) = applied().await;
     kube.put(&path(NAME), apiservice("monitoring", "prometheus-adapter"));
-    let foreign = |status: &Status| {
+    let foreign = |status: &CertificateStatus| {
         let found = status.registrations.iter().find(|(name, _)| name == NAME);
         let found = found.map(|(_, state)| state);
         let ready = status.ready(SystemTime::now()).is_ok();

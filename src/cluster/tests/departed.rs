@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use super::super::keep::Keep;
+use super::super::kinds::Uses;
+use super::super::pool::KindName;
 use super::super::snapshot;
-use super::super::state::{Collection, Keeper, Shared};
+use super::super::state::{Shared, Writer};
+use super::super::store::Store;
 use super::fixture::{object, owned, owners, owners_of, pod};
 use crate::core::inventory::{Inventory, ObjectKind};
 
@@ -19,42 +21,60 @@ impl World {
     /// One that follows Deployments and their ReplicaSets, `web` and `web-1`.
     fn new() -> Self {
         let world = Self(Arc::default());
-        for (plural, kind) in [("replicasets", "ReplicaSet"), ("deployments", "Deployment")] {
+        let kinds = [("replicasets", "ReplicaSet"), ("deployments", "Deployment")];
+        let name = |kind: &str| KindName {
+            group: "apps".into(),
+            kind: kind.into(),
+            version: "v1".into(),
+        };
+        let uses: Uses = kinds
+            .iter()
+            .map(|(_, kind)| (name(kind).key(), Arc::new(name(kind))))
+            .collect();
+        let mut known = world.0.lock();
+        known.tables.kinds.set_used(uses, Instant::now());
+        for (plural, kind) in kinds {
             let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
-            let mut state = world.0.lock();
-            state.kinds.found(("apps".into(), kind.into()), resource);
+            let followed = known.tables.kinds.get_mut(&name(kind).key()).unwrap();
+            followed.resource = Some(resource);
         }
-        world.put(&of("Deployment"), &object("web"));
+        drop(known);
+        world.put(Of::Owners("Deployment"), &object("web"));
         world.put(
-            &of("ReplicaSet"),
+            Of::Owners("ReplicaSet"),
             &owned(object("web-1"), "apps/v1", "Deployment", "web"),
         );
         for kind in ["ReplicaSet", "Deployment"] {
-            world.keeper(&of(kind)).complete();
+            world.writer(Of::Owners(kind)).complete();
         }
         world
     }
 
-    fn keeper(&self, collection: &Collection) -> Keeper {
-        Keeper {
-            shared: Arc::clone(&self.0),
-            collection: collection.clone(),
+    fn writer(&self, of: Of) -> Box<dyn Store> {
+        let shared = Arc::clone(&self.0);
+        match of {
+            Of::Pods => Box::new(Writer::new(shared, |tables| Some(&mut tables.pods))),
+            Of::Services => Box::new(Writer::new(shared, |tables| Some(&mut tables.services))),
+            Of::Owners(kind) => Box::new(Writer::new(shared, move |tables| {
+                let kind = tables.kinds.get_mut(&("apps".into(), kind.into()))?;
+                Some(&mut kind.objects)
+            })),
         }
     }
 
-    fn put(&self, collection: &Collection, object: &Value) {
+    fn put(&self, of: Of, object: &Value) {
         let raw = to_raw_value(object).unwrap();
-        self.keeper(collection).put(&raw).unwrap();
+        self.writer(of).put(&raw).unwrap();
     }
 
-    fn remove(&self, collection: &Collection, object: &Value) {
+    fn remove(&self, of: Of, object: &Value) {
         let raw = to_raw_value(object).unwrap();
-        self.keeper(collection).remove(&raw);
+        self.writer(of).remove(&raw);
     }
 
     fn inventory_after(&self, seconds: u64) -> Inventory {
         let now = Instant::now() + Duration::from_secs(seconds);
-        snapshot::inventory(&mut self.0.lock(), now, REMEMBER)
+        snapshot::inventory(&mut self.0.lock(), now, REMEMBER).0
     }
 
     fn inventory(&self) -> Inventory {
@@ -62,8 +82,12 @@ impl World {
     }
 }
 
-fn of(kind: &str) -> Collection {
-    Collection::Owners(("apps".into(), kind.into()))
+/// Which table.
+#[derive(Clone, Copy)]
+enum Of {
+    Pods,
+    Services,
+    Owners(&'static str),
 }
 
 /// A pod of the ReplicaSet, with a UID.
@@ -82,11 +106,11 @@ fn departed(inventory: &Inventory) -> Vec<(&str, Vec<String>)> {
 const CHAIN: [&str; 2] = ["replicasets.apps/web-1", "deployments.apps/web"];
 
 #[test]
-fn a_pod_that_went_keeps_its_owners_for_a_while() {
+fn a_deleted_pod_keeps_its_owners_for_a_while() {
     let world = World::new();
-    world.put(&Collection::Pods, &replica("a", "1"));
+    world.put(Of::Pods, &replica("a", "1"));
     assert!(world.inventory().departed.is_empty());
-    world.remove(&Collection::Pods, &replica("a", "1"));
+    world.remove(Of::Pods, &replica("a", "1"));
     let inventory = world.inventory();
     assert!(inventory.pods.is_empty());
     assert_eq!(
@@ -102,7 +126,7 @@ fn a_workload_without_pods_is_known_all_the_same() {
     let world = World::new();
     let mut old = object("old");
     old["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
-    world.put(&of("Deployment"), &old);
+    world.put(Of::Owners("Deployment"), &old);
     let inventory = world.inventory();
     let names = inventory.workloads.iter().map(|workload| &*workload.name);
     assert_eq!(names.collect::<Vec<_>>(), ["old", "web"]);
@@ -110,13 +134,13 @@ fn a_workload_without_pods_is_known_all_the_same() {
 }
 
 #[test]
-fn one_that_a_list_does_not_hold_any_more_went_too() {
+fn a_pod_missing_from_a_new_list_is_remembered_like_a_deleted_one() {
     let world = World::new();
-    world.put(&Collection::Pods, &replica("a", "1"));
-    world.put(&Collection::Pods, &replica("b", "2"));
-    let mut list = world.keeper(&Collection::Pods);
+    world.put(Of::Pods, &replica("a", "1"));
+    world.put(Of::Pods, &replica("b", "2"));
+    let mut list = world.writer(Of::Pods);
     list.begin();
-    world.put(&Collection::Pods, &replica("b", "2"));
+    world.put(Of::Pods, &replica("b", "2"));
     list.complete();
     let inventory = world.inventory();
     assert_eq!(
@@ -127,12 +151,12 @@ fn one_that_a_list_does_not_hold_any_more_went_too() {
 }
 
 #[test]
-fn of_one_name_all_are_kept_and_the_last_that_went_comes_first() {
+fn pods_of_one_name_are_all_remembered_the_last_deleted_first() {
     let world = World::new();
     for (uid, node) in [("1", "n1"), ("2", "n2"), ("3", "n3")] {
         let mut pod = replica("set-0", uid);
         pod["spec"]["nodeName"] = node.into();
-        world.put(&Collection::Pods, &pod);
+        world.put(Of::Pods, &pod);
     }
     let inventory = world.inventory();
     assert_eq!(
@@ -144,28 +168,28 @@ fn of_one_name_all_are_kept_and_the_last_that_went_comes_first() {
 }
 
 #[test]
-fn one_that_comes_back_never_went() {
+fn a_deleted_pod_that_comes_back_is_not_remembered_as_deleted() {
     let world = World::new();
-    world.put(&Collection::Pods, &replica("a", "1"));
-    world.remove(&Collection::Pods, &replica("a", "1"));
-    world.put(&Collection::Pods, &replica("a", "1"));
+    world.put(Of::Pods, &replica("a", "1"));
+    world.remove(Of::Pods, &replica("a", "1"));
+    world.put(Of::Pods, &replica("a", "1"));
     assert!(world.inventory().departed.is_empty());
-    world.remove(&Collection::Pods, &replica("a", "1"));
+    world.remove(Of::Pods, &replica("a", "1"));
     assert_eq!(world.inventory().departed.len(), 1);
 }
 
 #[test]
-fn an_owner_that_went_is_no_group_and_what_controls_it_still_is() {
+fn the_controller_of_a_deleted_owner_is_still_an_owner() {
     let world = World::new();
-    world.put(&Collection::Pods, &replica("a", "1"));
-    world.remove(&of("ReplicaSet"), &object("web-1"));
-    world.remove(&Collection::Pods, &replica("a", "1"));
+    world.put(Of::Pods, &replica("a", "1"));
+    world.remove(Of::Owners("ReplicaSet"), &object("web-1"));
+    world.remove(Of::Pods, &replica("a", "1"));
     let kept = [("a", vec!["deployments.apps/web".to_owned()])];
     assert_eq!(departed(&world.inventory()), kept);
     // Made anew under the same name: nothing of before is its own.
     let mut again = object("web");
     again["metadata"]["uid"] = "again".into();
-    world.put(&of("Deployment"), &again);
+    world.put(Of::Owners("Deployment"), &again);
     assert_eq!(departed(&world.inventory()), [("a", vec![])]);
 }
 
@@ -174,31 +198,31 @@ fn a_pod_that_ends_keeps_its_owners() {
     let world = World::new();
     let mut ending = replica("a", "1");
     ending["metadata"]["deletionTimestamp"] = "2026-11-21T10:05:00Z".into();
-    world.put(&Collection::Pods, &ending);
+    world.put(Of::Pods, &ending);
     let inventory = world.inventory();
     assert!(!inventory.pods[0].is_live());
     assert_eq!(owners_of(&inventory, "a"), CHAIN);
 }
 
 #[test]
-fn services_of_today_select_by_the_labels_last_seen() {
+fn services_select_a_deleted_pod_by_its_last_labels() {
     let world = World::new();
-    world.put(&Collection::Pods, &replica("a", "1"));
-    world.remove(&Collection::Pods, &replica("a", "1"));
+    world.put(Of::Pods, &replica("a", "1"));
+    world.remove(Of::Pods, &replica("a", "1"));
     let service = json!({"metadata": {"name": "front", "namespace": "ml"},
                          "spec": {"selector": {"app": "infer"}}});
-    world.put(&Collection::Services, &service);
+    world.put(Of::Services, &service);
     let inventory = world.inventory();
     let owners = owners(&inventory, &inventory.departed[0]);
     assert!(owners.contains(&"services/front".to_owned()), "{owners:?}");
 }
 
 #[test]
-fn one_that_was_never_bound_to_a_node_held_nothing() {
+fn a_deleted_pod_that_had_no_node_is_not_remembered() {
     let world = World::new();
     let mut pending = replica("a", "1");
     pending["spec"]["nodeName"] = Value::Null;
-    world.put(&Collection::Pods, &pending);
-    world.remove(&Collection::Pods, &pending);
+    world.put(Of::Pods, &pending);
+    world.remove(Of::Pods, &pending);
     assert!(world.inventory().departed.is_empty());
 }

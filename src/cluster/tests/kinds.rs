@@ -1,15 +1,13 @@
-//! Kinds of owners that somebody invented.
+//! Kinds of owners, also those that somebody invented.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::kinds::{Kinds, MOST_KINDS, SHARE, Used, Uses, Why};
+use super::super::kinds::{Kinds, MOST_KINDS, Uses};
 use super::super::pool::KindName;
 use super::fixture::{PODS, Scene, eventually, object, owned, owners, owners_of, pod};
-use crate::core::inventory::ObjectKind;
 use crate::testing::fake_kube::FakeKube;
 
 fn kind(group: &str, kind: &str) -> Arc<KindName> {
@@ -20,120 +18,66 @@ fn kind(group: &str, kind: &str) -> Arc<KindName> {
     })
 }
 
-fn uses(kinds: impl IntoIterator<Item = (Arc<KindName>, &'static str)>) -> Uses {
-    let mut uses = Uses::new();
-    for (kind, namespace) in kinds {
-        let used = uses.entry(kind.key()).or_insert_with(|| Used {
-            kind,
-            namespaces: Default::default(),
-        });
-        used.namespaces.insert(namespace.into());
-    }
-    uses
+fn uses(kinds: impl IntoIterator<Item = Arc<KindName>>) -> Uses {
+    kinds.into_iter().map(|kind| (kind.key(), kind)).collect()
 }
 
-fn invented(count: usize) -> impl Iterator<Item = (Arc<KindName>, &'static str)> {
-    (0..count).map(|number| (kind("aaa.io", &format!("K{number:04}")), "attacker"))
-}
-
-fn resource(kind: &KindName) -> ObjectKind {
-    ObjectKind::new("things.x", &kind.kind, "x/v1", true)
+fn invented(count: usize) -> impl Iterator<Item = Arc<KindName>> {
+    (0..count).map(|number| kind("aaa.io", &format!("K{number:04}")))
 }
 
 #[test]
-fn built_in_kinds_come_first_and_namespaces_take_turns() {
+fn built_in_kinds_are_always_followed_and_of_others_the_first_by_name() {
     let mut kinds = Kinds::default();
     let now = Instant::now();
-    let mut all: Vec<_> = invented(500).collect();
-    all.push((kind("apps", "ReplicaSet"), "ml"));
-    all.push((kind("ray.io", "RayCluster"), "ml"));
-    kinds.set_used(uses(all), now);
-    let mut asked = Vec::new();
-    while let Some(lookup) = kinds.next(now, true) {
-        asked.push(lookup.kind.kind.to_string());
-    }
-    assert_eq!(asked[0], "ReplicaSet");
-    assert!(asked[1..3].contains(&"RayCluster".to_owned()), "{asked:?}");
-    assert!(asked.len() < 8, "four at once for one namespace: {asked:?}");
-    assert_eq!(kinds.next(now, false), None);
+    let replica_set = kind("apps", "ReplicaSet");
+    let others = invented(MOST_KINDS + 2).chain([Arc::clone(&replica_set)]);
+    assert!(kinds.set_used(uses(others), now));
+    assert_eq!(kinds.names().count(), MOST_KINDS + 1);
+    assert!(kinds.get(&replica_set.key()).is_some());
+    assert!(kinds.get(&kind("aaa.io", "K0063").key()).is_some());
+    assert!(kinds.get(&kind("aaa.io", "K0064").key()).is_none());
+    assert_eq!(kinds.left_out().len(), 2);
+    let again = invented(MOST_KINDS + 2).chain([replica_set]);
+    assert!(!kinds.set_used(uses(again), now), "nothing has changed");
 }
 
 #[test]
-fn kinds_that_are_not_served_take_no_place_and_rest() {
-    let mut kinds = Kinds::default();
-    let now = Instant::now();
-    kinds.set_used(uses(invented(2000)), now);
-    let mut lookups = 0;
-    while let Some(lookup) = kinds.next(now, true) {
-        kinds.lost(lookup.kind.key(), Why::NotServed, now);
-        lookups += 1;
-        assert!(lookups < 100_000, "asked without end");
-        if lookups == 1000 {
-            break;
-        }
-    }
-    assert_eq!(lookups, 1000);
-    assert_eq!(kinds.crowded(), None);
-    let ray = kind("ray.io", "RayCluster");
-    let both = invented(2000).chain([(Arc::clone(&ray), "ml")]);
-    kinds.set_used(uses(both), now);
-    let next = kinds.next(now, true).unwrap();
-    assert_eq!(next.kind, ray, "the namespace that had no turn so far");
-    assert!(kinds.found(ray.key(), resource(&ray)));
-    // One that comes to be served later is found.
-    let first = kind("aaa.io", "K0000");
-    kinds.set_used(uses([(Arc::clone(&first), "attacker")]), now);
-    assert_eq!(kinds.next(now, true), None);
-    let later = now + Duration::from_secs(61);
-    assert_eq!(kinds.next(later, true).unwrap().kind, first);
-}
-
-#[test]
-fn a_namespace_has_a_share_of_the_places() {
+fn a_kind_that_is_not_used_any_more_is_followed_for_a_while() {
     let mut kinds = Kinds::default();
     let now = Instant::now();
     let ray = kind("ray.io", "RayCluster");
-    let both = || uses(invented(200).chain([(kind("ray.io", "RayCluster"), "ml")]));
-    kinds.set_used(both(), now);
-    let mut found = Vec::new();
-    while let Some(lookup) = kinds.next(now, true) {
-        assert!(kinds.found(lookup.kind.key(), resource(&lookup.kind)));
-        found.push(lookup.kind);
-    }
-    assert_eq!(found.len(), SHARE + 1);
-    assert!(found.contains(&ray));
-    let crowded = kinds.crowded().unwrap();
-    for part in [
-        "namespace attacker",
-        "183 others",
-        "remove the owner references",
-    ] {
-        assert!(crowded.contains(part), "{crowded}");
-    }
-    kinds.set_used(uses([(ray, "ml")]), now);
-    assert_eq!(kinds.crowded(), None);
+    kinds.set_used(uses([Arc::clone(&ray)]), now);
+    assert!(!kinds.set_used(Uses::new(), now));
+    assert!(kinds.get(&ray.key()).is_some());
+    assert!(kinds.set_used(Uses::new(), now + Duration::from_secs(601)));
+    assert!(kinds.get(&ray.key()).is_none());
 }
 
 #[test]
 fn a_kind_in_use_takes_the_place_of_one_that_is_not() {
     let mut kinds = Kinds::default();
     let now = Instant::now();
-    let names = ["a", "b", "c", "d"];
-    let many = (0..MOST_KINDS).map(|n| (kind("x.io", &format!("K{n:02}")), names[n % 4]));
-    kinds.set_used(uses(many), now);
-    while let Some(lookup) = kinds.next(now, true) {
-        assert!(kinds.found(lookup.kind.key(), resource(&lookup.kind)));
-    }
+    kinds.set_used(uses(invented(MOST_KINDS)), now);
     let ray = kind("ray.io", "RayCluster");
-    let mut still: Vec<_> = (1..MOST_KINDS)
-        .map(|n| (kind("x.io", &format!("K{n:02}")), names[n % 4]))
-        .collect();
-    still.push((Arc::clone(&ray), "ml"));
-    kinds.set_used(uses(still), now);
-    assert_eq!(kinds.next(now, true).unwrap().kind, ray);
-    assert!(kinds.found(ray.key(), resource(&ray)));
-    assert!(kinds.get(&kind("x.io", "K00").key()).is_none());
-    assert!(kinds.get(&kind("x.io", "K01").key()).is_some());
+    let still = invented(MOST_KINDS).skip(1).chain([Arc::clone(&ray)]);
+    assert!(kinds.set_used(uses(still), now));
+    assert!(kinds.get(&ray.key()).is_some());
+    assert!(kinds.get(&kind("aaa.io", "K0000").key()).is_none());
+    assert!(kinds.get(&kind("aaa.io", "K0001").key()).is_some());
+}
+
+#[test]
+fn kinds_that_change_all_the_time_do_not_pile_up() {
+    let mut kinds = Kinds::default();
+    let now = Instant::now();
+    for second in 0..20 {
+        let names = (0..10).map(|number| kind("aaa.io", &format!("K{second}-{number}")));
+        kinds.set_used(uses(names), now + Duration::from_secs(second));
+        assert!(kinds.names().count() <= MOST_KINDS);
+    }
+    assert!(kinds.get(&kind("aaa.io", "K18-0").key()).is_some());
+    assert!(kinds.get(&kind("aaa.io", "K1-0").key()).is_none());
 }
 
 fn elsewhere(mut pod: Value, namespace: &str) -> Value {
@@ -151,10 +95,10 @@ fn wanted(kube: &FakeKube) {
 }
 
 #[tokio::test]
-async fn a_hundred_invented_kinds_leave_everybody_elses_owners_alone() {
+async fn kinds_that_are_not_served_leave_the_others_owners_alone() {
     let scene = Scene::start(|kube| {
         wanted(kube);
-        for number in 0..100 {
+        for number in 0..40 {
             let pod = elsewhere(pod(&format!("x{number}")), "aaa");
             let kind = format!("K{number:03}");
             kube.put(PODS, owned(pod, "aaa.io/v1", &kind, "x"));
@@ -167,40 +111,29 @@ async fn a_hundred_invented_kinds_leave_everybody_elses_owners_alone() {
                 && owners_of(now, "b") == ["rayclusters.ray.io/ray"]
         })
         .await;
-    assert!(scene.kube.queries("/apis/aaa.io/v1").len() <= 100);
+    assert!(scene.kube.queries("/apis/aaa.io/v1").len() <= 40);
 }
 
 #[tokio::test]
-async fn too_many_kinds_that_are_served_are_said_on_the_board() {
-    let names: Vec<String> = (0..30).map(|number| format!("K{number:02}")).collect();
+async fn too_many_kinds_are_said_on_the_board() {
     let scene = Scene::start(|kube| {
         wanted(kube);
-        for name in &names {
-            let plural = name.to_lowercase();
-            kube.serve("aaa.io/v1", &plural, name);
-            let pod = elsewhere(pod(&format!("x-{plural}")), "aaa");
-            kube.put(PODS, owned(pod, "aaa.io/v1", name, "x"));
+        for number in 0..=MOST_KINDS {
+            let pod = elsewhere(pod(&format!("x-{number}")), "aaa");
+            let kind = format!("K{number:02}");
+            kube.put(PODS, owned(pod, "aaa.io/v1", &kind, "x"));
         }
     })
     .await;
     eventually("said", || {
         let watches = scene.board.watches();
-        watches
-            .iter()
-            .any(|watch| &*watch.name == "owners" && format!("{watch:?}").contains("namespace aaa"))
+        let said = watches.iter().find(|watch| &*watch.name == "owners");
+        said.is_some_and(|watch| format!("{watch:?}").contains("1 others, the last by name"))
     })
     .await;
     scene
-        .until(|now| owners_of(now, "b") == ["rayclusters.ray.io/ray"])
+        .until(|now| owners_of(now, "a") == ["replicasets.apps/infer-1"])
         .await;
-    let followed: BTreeMap<_, _> = scene
-        .board
-        .watches()
-        .into_iter()
-        .filter(|watch| watch.name.ends_with(".aaa.io"))
-        .map(|watch| (watch.name, watch.lists))
-        .collect();
-    assert_eq!(followed.len(), SHARE);
     assert!(scene.board.unready().is_empty());
 }
 

@@ -1,9 +1,12 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::super::inventory::WatchSettings;
-use super::super::pods::{self, ReducedPod};
-use super::super::reduce;
+use super::super::error::Garbage;
+use super::super::objects::{Kept, KeptObject, KeptService};
+use super::super::pods::KeptPod;
+use super::super::pool::Pool;
+use super::super::settings::WatchSettings;
+use super::super::wire::{self, Object};
 use crate::core::inventory::PodPhase;
 use crate::core::time::Timestamp;
 
@@ -11,8 +14,16 @@ fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).unwrap()
 }
 
-fn pod(value: &Value) -> ReducedPod {
-    pods::pod(&raw(value), &WatchSettings::default()).unwrap()
+/// What is kept of an object.
+fn keep<V: Kept>(object: &RawValue, settings: &WatchSettings) -> Result<Option<V>, Garbage> {
+    let object: Object<V::Spec, V::Status> = wire::decode(object)?;
+    object.metadata.name()?;
+    Ok(V::keep(object, &mut Pool::default(), settings))
+}
+
+fn pod(value: &Value) -> KeptPod {
+    let kept = keep(&raw(value), &WatchSettings::default());
+    kept.unwrap().unwrap()
 }
 
 fn gpus(spec: &Value) -> u32 {
@@ -92,9 +103,10 @@ fn exporters_are_known_by_name_image_and_the_names_that_are_configured() {
     let of = |name: &str, container: Value| {
         let object = json!({"metadata": {"name": name}, "spec": {"containers": [container]},
                             "status": {"podIP": "10.0.0.1"}});
-        pods::pod(&raw(&object), &settings).unwrap().exporter
+        let kept: Option<KeptPod> = keep(&raw(&object), &settings).unwrap();
+        kept.unwrap().exporter
     };
-    let address = Some("10.0.0.1".to_owned());
+    let address = Some("10.0.0.1".into());
     assert_eq!(of("nvidia-dcgm-exporter-9xk2f", json!({})), address);
     let image = json!({"name": "main", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3"});
     assert_eq!(of("gpu-metrics", image), address);
@@ -143,13 +155,13 @@ fn what_is_no_object_is_refused_with_its_name_where_it_has_one() {
         r#"{"metadata":{"name":7}}"#,
     ] {
         let raw: &RawValue = serde_json::from_str(text).unwrap();
-        assert!(pods::pod(raw, &WatchSettings::default()).is_err(), "{text}");
-        assert!(reduce::object(raw).is_err(), "{text}");
-        assert!(reduce::service(raw).is_err(), "{text}");
-        assert!(reduce::config_map(raw).is_err(), "{text}");
+        let settings = WatchSettings::default();
+        assert!(keep::<KeptPod>(raw, &settings).is_err(), "{text}");
+        assert!(keep::<KeptObject>(raw, &settings).is_err(), "{text}");
+        assert!(keep::<KeptService>(raw, &settings).is_err(), "{text}");
     }
     let odd = json!({"metadata": {"name": "p", "namespace": "ml", "labels": {"a": 1}}});
-    let error = pods::pod(&raw(&odd), &WatchSettings::default())
+    let error = keep::<KeptPod>(&raw(&odd), &WatchSettings::default())
         .unwrap_err()
         .to_string();
     assert!(error.starts_with("ml/p: "), "{error}");
@@ -159,7 +171,8 @@ fn what_is_no_object_is_refused_with_its_name_where_it_has_one() {
 fn only_the_controller_counts_of_the_owners() {
     let of = |references: Value| {
         let value = json!({"metadata": {"name": "p", "ownerReferences": references}});
-        reduce::object(&raw(&value)).unwrap().controller
+        let kept: Option<KeptObject> = keep(&raw(&value), &WatchSettings::default()).unwrap();
+        kept.unwrap().controller
     };
     assert_eq!(
         of(json!([{"apiVersion": "v1", "kind": "Node", "name": "n"}])),
@@ -169,7 +182,8 @@ fn only_the_controller_counts_of_the_owners() {
         {"apiVersion": "v1", "kind": "Node", "name": "n", "controller": false},
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]));
     let controller = controller.unwrap();
-    assert_eq!((&*controller.group, &*controller.version), ("apps", "v1"));
+    let kind = &controller.kind;
+    assert_eq!((&*kind.group, &*kind.version), ("apps", "v1"));
     for version in [
         "", "/", "apps/", "a/b/c", "A/v1", "a..b/v1", "../v1", "v1?x", "v%31",
     ] {

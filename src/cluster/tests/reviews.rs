@@ -41,7 +41,7 @@ fn probe() -> Access {
 }
 
 #[tokio::test]
-async fn a_known_token_is_its_user_with_groups_and_extras() {
+async fn a_known_token_gives_its_user_with_groups_and_extras() {
     let status = json!({"authenticated": true, "user": {
         "username": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"], "none": null}}});
     let (verdict, posted) = token(status, &[]).await;
@@ -52,6 +52,7 @@ async fn a_known_token_is_its_user_with_groups_and_extras() {
     assert_eq!(identity.uid.as_deref(), Some("7"));
     assert_eq!(identity.groups, ["dev"]);
     assert_eq!(identity.extra["scope"], ["a"]);
+    assert_eq!(identity.extra["none"], [""; 0]);
     assert_eq!(posted["kind"], "TokenReview");
     assert_eq!(posted["spec"], json!({"token": "t0k3n"}));
 }
@@ -75,7 +76,7 @@ async fn a_token_is_refused_unless_the_server_vouches_for_user_and_audience() {
         assert!(matches!(verdict, TokenVerdict::Refused(_)), "{audiences}");
     }
     // Where none is asked for, kube-apiserver answers for its own, and names
-    // them or not (`protocol.md` §4.4).
+    // them or not.
     for audiences in [json!(null), json!(["https://kubernetes.default.svc"])] {
         let status = json!({"authenticated": true, "user": user, "audiences": audiences});
         let (verdict, posted) = token(status, &[]).await;
@@ -124,10 +125,14 @@ async fn s084_only_allowed_and_not_denied_is_allowed() {
         let (verdict, _) = access(status.clone(), probe()).await;
         assert!(matches!(verdict, AccessVerdict::Refused(_)), "{status}");
     }
+    let status = json!({"allowed": false, "reason": "no rule", "evaluationError": "no role"});
+    let (verdict, _) = access(status, probe()).await;
+    let wanted = "no rule; no role".to_owned();
+    assert_eq!(verdict, AccessVerdict::Refused(wanted));
 }
 
 #[tokio::test]
-async fn a_review_that_cannot_be_had_is_an_error_with_the_remedy_and_without_the_token() {
+async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
     let kube = FakeKube::start().await;
     let reviewer = KubeReviewer::new(connect(&kube).await);
     let ask = || async {
@@ -154,7 +159,7 @@ async fn a_review_that_cannot_be_had_is_an_error_with_the_remedy_and_without_the
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again() {
+async fn a_temporary_failure_is_tried_again() {
     let kube = FakeKube::start().await;
     kube.document(
         TOKENS,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use super::super::keep::Keep;
 use super::super::snapshot;
-use super::super::state::{Collection, Keeper, Shared};
+use super::super::state::{Shared, Writer};
+use super::super::store::Store;
 use super::fixture::{owners_of, pod};
 use crate::core::inventory::Inventory;
 
@@ -16,26 +16,23 @@ use crate::core::inventory::Inventory;
 struct Cluster(Arc<Shared>);
 
 impl Cluster {
-    fn put(&self, collection: Collection, object: &Value) {
-        let mut keeper = Keeper {
-            shared: Arc::clone(&self.0),
-            collection,
-        };
-        keeper.put(&to_raw_value(object).unwrap()).unwrap();
-    }
-
     fn pod(&self, pod: &Value) {
-        self.put(Collection::Pods, pod);
+        let mut pods = Writer::new(Arc::clone(&self.0), |tables| Some(&mut tables.pods));
+        pods.put(&to_raw_value(pod).unwrap()).unwrap();
     }
 
     fn service(&self, name: &str, selector: &Value) {
-        let service = json!({"metadata": {"name": name, "namespace": "ml"},
-                             "spec": {"selector": selector}});
-        self.put(Collection::Services, &service);
+        self.put_service(&json!({"metadata": {"name": name, "namespace": "ml"},
+                                 "spec": {"selector": selector}}));
+    }
+
+    fn put_service(&self, service: &Value) {
+        let mut services = Writer::new(Arc::clone(&self.0), |tables| Some(&mut tables.services));
+        services.put(&to_raw_value(service).unwrap()).unwrap();
     }
 
     fn inventory(&self) -> Inventory {
-        snapshot::inventory(&mut self.0.lock(), Instant::now(), Duration::ZERO)
+        snapshot::inventory(&mut self.0.lock(), Instant::now(), Duration::ZERO).0
     }
 }
 
@@ -121,7 +118,7 @@ fn services_that_no_label_tells_apart_end_the_comparisons_and_not_the_rest() {
     cluster.pod(&elsewhere);
     let service = json!({"metadata": {"name": "s", "namespace": "other"},
                          "spec": {"selector": {"app": "infer"}}});
-    cluster.put(Collection::Services, &service);
+    cluster.put_service(&service);
     let inventory = cluster.inventory();
     assert!(cluster.0.lock().told_services);
     let other = inventory.pod("other", "other").unwrap();

@@ -7,14 +7,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_rustls::client::TlsStream;
 
 use super::*;
+use crate::serve::certs::Issued;
 
+pub(super) const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
+
+const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// Longer than any wait that is not for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +33,8 @@ pub(super) struct Frames {
 
 #[derive(Default)]
 struct Seen {
-    /// Streams that ended.
+    /// Streams on which an answer began, and those that ended.
+    began: AtomicUsize,
     ended: AtomicUsize,
     closed: AtomicBool,
 }
@@ -44,7 +51,16 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 impl Frames {
     /// A connection whose streams may carry so many bytes each to the client.
     pub(super) async fn connect(server: &TestServer, window: u32) -> Self {
-        let config = server.client_config(None, &["h2"]);
+        Self::connect_as(server, None, window).await
+    }
+
+    /// The same with a client certificate.
+    pub(super) async fn connect_as(
+        server: &TestServer,
+        client: Option<&Issued>,
+        window: u32,
+    ) -> Self {
+        let config = server.client_config(client, &["h2"]);
         let stream = server.connect_with(config).await.unwrap();
         let (reader, mut stream) = tokio::io::split(stream);
         let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -67,6 +83,22 @@ impl Frames {
 
     /// Asks for a path; the stream, or nothing once the server has closed.
     pub(super) async fn get(&mut self, path: &str) -> Option<u32> {
+        let (stream, headers) = self.headers(path);
+        self.write(&headers).await.then_some(stream)
+    }
+
+    /// Sends and cancels so many requests in one go; whether they were sent.
+    pub(super) async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
+        let mut bytes = Vec::new();
+        for _ in 0..times {
+            let (stream, headers) = self.headers(path);
+            bytes.extend(headers);
+            bytes.extend(frame(RST_STREAM, 0, stream, &CANCEL));
+        }
+        self.write(&bytes).await
+    }
+
+    fn headers(&mut self, path: &str) -> (u32, Vec<u8>) {
         let stream = self.next;
         self.next += 2;
         // GET over https at x (RFC 7541 §6): the path as a literal.
@@ -81,13 +113,26 @@ impl Frames {
         ];
         block.extend(path.as_bytes());
         let headers = frame(HEADERS, END_STREAM | END_HEADERS, stream, &block);
-        self.write(&headers).await.then_some(stream)
+        (stream, headers)
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     pub(super) async fn cancel(&mut self, stream: u32) -> bool {
-        self.write(&frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]))
-            .await
+        self.write(&frame(RST_STREAM, 0, stream, &CANCEL)).await
+    }
+
+    /// Sends a frame so many times.
+    pub(super) async fn flood(&mut self, kind: u8, stream: u32, payload: &[u8], times: usize) {
+        self.write(&frame(kind, 0, stream, payload).repeat(times))
+            .await;
+    }
+
+    /// Sends a request of which more has to come: of its head, or its body.
+    pub(super) async fn begin(&mut self, flags: u8) -> u32 {
+        let (stream, mut headers) = self.headers("/");
+        headers[4] = flags;
+        self.write(&headers).await;
+        stream
     }
 
     /// Lets so many more bytes come: on a stream, or on all (0).
@@ -99,6 +144,12 @@ impl Frames {
     /// Whether the server has closed.
     pub(super) fn is_closed(&self) -> bool {
         self.seen.closed.load(SeqCst)
+    }
+
+    /// Waits until so many answers began.
+    pub(super) async fn began(&self, count: usize) {
+        let seen = &self.seen;
+        until("heads of answers", || seen.began.load(SeqCst) >= count).await;
     }
 
     /// Waits until so many streams ended.
@@ -126,7 +177,10 @@ async fn read(mut stream: ReadHalf<TlsStream<TcpStream>>, seen: Arc<Seen>) {
         if stream.read_exact(&mut payload).await.is_err() {
             break;
         }
-        if matches!(head[3], 0 | HEADERS) && head[4] & END_STREAM != 0 {
+        if head[3] == HEADERS {
+            seen.began.fetch_add(1, SeqCst);
+        }
+        if matches!(head[3], DATA | HEADERS) && head[4] & END_STREAM != 0 {
             seen.ended.fetch_add(1, SeqCst);
         }
     }

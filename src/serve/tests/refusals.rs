@@ -20,7 +20,8 @@ async fn what_is_refused_before_the_service_has_a_line() {
     let (server, _) = start(limits, Duration::ZERO).await;
     assert_eq!(server.raw(GET).await.status, 200);
     assert_eq!(refusals(&log), [""; 0]);
-    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(70_000));
+    let long = |length| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(length));
+    let (long, too_long) = (long(40_000), long(70_000));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(2000));
     let cases = [
         (
@@ -38,12 +39,18 @@ async fn what_is_refused_before_the_service_has_a_line() {
             408,
             "code=408",
         ),
+        (&long, 414, "code=414"),
+        // These are hyper's.
         ("nonsense\r\n\r\n", 400, "invalid"),
-        (&long, 414, "URI"),
+        (&too_long, 414, "URI"),
         (&many, 431, "too large"),
     ];
     for (count, (request, status, words)) in cases.into_iter().enumerate() {
-        assert_eq!(server.raw(request.as_bytes()).await.status, status);
+        let answer = server.raw(request.as_bytes()).await;
+        assert_eq!(answer.status, status);
+        if words.starts_with("code") {
+            assert_eq!(answer.json()["code"], status);
+        }
         until("a line", || refusals(&log).len() > count).await;
         let lines = refusals(&log);
         assert_eq!(lines.len(), count + 1, "{lines:?}");

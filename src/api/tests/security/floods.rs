@@ -1,14 +1,10 @@
-//! What somebody who asks for too much costs others.
+//! A client that asks for too much does not delay others.
 
-use futures_util::future::join_all;
-use http::Response;
-use http_body_util::Full;
-use tokio::net::TcpSocket;
+use axum::body::Body;
 use tokio::time::Instant;
 
 use super::*;
 use crate::security::denied::Verdict;
-use crate::security::layer::Inner;
 use crate::testing::fake_reviewer::Mood;
 use crate::testing::log::logging;
 
@@ -31,24 +27,21 @@ fn patient() -> Settings {
 
 /// The layers without a network: everybody is anonymous and nobody may. Their
 /// clock is tokio's, which a test stops.
-fn layers(reviewer: &Arc<FakeReviewer>) -> impl Inner {
-    let guard = Guard {
-        trust: Arc::new(TrustStore::new(false)),
-        reviewer: reviewer.clone(),
-        access_of: api::access,
-        refuse: api::denied,
-        clock: Arc::new(SystemTime::now),
-        settings: Settings::default(),
-        counters: Arc::new(Counters::default()),
-    };
-    guard.around(tower::service_fn(async |_: Request<()>| {
-        Ok(Response::new(Full::default()))
-    }))
+fn layers(reviewer: &Arc<FakeReviewer>) -> Router {
+    let api = super::super::api(&Arc::new(Fixture::new()));
+    let security = Security::new(
+        Arc::new(TrustStore::new(false)),
+        reviewer.clone(),
+        Arc::new(SystemTime::now),
+        Settings::default(),
+        api.counters(),
+    );
+    router::secured(router::routes(&api), &api, Arc::new(security))
 }
 
-async fn code(service: &impl Inner, path: &str) -> u16 {
-    let request = Request::get(path).body(()).unwrap();
-    let answer = service.clone().oneshot(request).await;
+async fn code(router: &Router, path: &str) -> u16 {
+    let request = http::Request::get(path).body(Body::empty()).unwrap();
+    let answer = router.clone().oneshot(request).await;
     answer
         .unwrap_or_else(|never| match never {})
         .status()
@@ -95,9 +88,10 @@ impl Scene {
         self.ask(Some(&issued), target, &[]).await
     }
 
-    /// Requests with garbage tokens, all under review and held there or
-    /// refused; they go on until the set is dropped.
-    async fn garbage(&self, count: usize) -> tokio::task::JoinSet<()> {
+    /// Requests with garbage tokens, each from a client of its own. Returns when
+    /// as many as there are permits are under review, and held there. The others
+    /// wait until the set is dropped.
+    async fn garbage(&self, count: usize, permits: usize) -> tokio::task::JoinSet<()> {
         let mut tasks = tokio::task::JoinSet::new();
         for index in 0..count {
             let client = self.server.http2();
@@ -107,8 +101,8 @@ impl Scene {
                 let _ = request.send().await;
             });
         }
-        until("tokens are refused for others under review", async || {
-            self.counters.refusals(Verdict::Busy) > 0
+        until("all permits are taken", async || {
+            self.reviewer.tokens_asked().len() == permits
         })
         .await;
         tasks
@@ -116,7 +110,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_review_outlives_who_asked_for_it_and_its_answer_is_learnt() {
+async fn a_review_runs_to_its_end_and_is_remembered_when_the_client_leaves() {
     let scene = Scene::with(patient()).await;
     scene.reviewer.hold(|user| user == "bob");
     tokio::select! {
@@ -138,129 +132,113 @@ async fn a_review_outlives_who_asked_for_it_and_its_answer_is_learnt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_are_asked_at_a_bounded_rate() {
+async fn reviews_of_direct_clients_are_asked_at_a_bounded_rate() {
     let reviewer = Arc::new(FakeReviewer::new());
     let service = layers(&reviewer);
     let began = Instant::now();
     for path in paths(1000) {
         assert_eq!(code(&service, &path).await, 403);
     }
-    // 200 a second after the first 400, of which some are kept for the front
-    // proxy.
+    // 32 every tenth of a second.
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(3), "{took:?}");
     assert!(took < Duration::from_secs(4), "{took:?}");
     assert_eq!(reviewer.asked().len(), 1000);
 }
 
-#[tokio::test]
-async fn a_users_reviews_leave_places_for_others() {
-    let scene = Scene::with(patient()).await;
-    scene.reviewer.hold(|user| user == "eve");
-    let (codes, waiting) = scene.codes("eve", paths(100), 84, &[]).await;
-    assert_eq!(codes, BTreeMap::from([(429, 84)]));
-    until("the others are under review", async || {
-        scene.reviewer.asked().len() == 16
-    })
-    .await;
-    assert_eq!(scene.as_user("bob", VALUES).await.status, 200);
-    assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
-    assert_eq!(scene.by_user("hpa", "/apis").await.status, 200);
-    scene.reviewer.release();
-    let codes = waiting.join_all().await;
-    assert_eq!(codes.len(), 16);
-    assert!(!codes.contains(&429), "{codes:?}");
-    assert_eq!(scene.as_user("eve", VALUES).await.status, 200);
+/// However many clients ask and leave, no more reviews are under way than there
+/// are permits, and nothing waits on behalf of a client that left.
+#[tokio::test(start_paused = true)]
+async fn clients_that_leave_do_not_pile_up_reviews() {
+    let reviewer = Arc::new(FakeReviewer::new());
+    reviewer.mood(Mood::Hanging);
+    let service = layers(&reviewer);
+    let permits = Settings::default().direct_access_reviews;
+    for path in paths(1000) {
+        let patience = Duration::from_millis(1);
+        let answer = tokio::time::timeout(patience, code(&service, &path)).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    assert_eq!(reviewer.asked().len(), permits);
+    let tasks = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
+    assert!(tasks <= 2 * permits, "{tasks}");
+    // Those that hang are given up, and others have their turn.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    reviewer.mood(Mood::Healthy);
+    assert_eq!(code(&service, VALUES).await, 403);
 }
 
-#[tokio::test]
-async fn a_users_requests_leave_places_for_others() {
-    let scene = Scene::new().await;
-    let slow = [("x-test-sleep", "1")];
-    let same = std::iter::repeat_n(VALUES.to_owned(), 40);
-    let (codes, waiting) = scene.codes("eve", same, 8, &slow).await;
-    assert_eq!(codes, BTreeMap::from([(429, 8)]));
-    assert_eq!(waiting.len(), 32);
-    let answer = scene.as_user("eve", VALUES).await;
-    refused(&answer, 429);
-    assert_eq!(answer.header("retry-after"), Some("1"));
-    assert_eq!(scene.as_user("bob", VALUES).await.status, 200);
-    assert_eq!(scene.by_user("eve", VALUES).await.status, 200);
-}
-
-#[tokio::test]
-async fn direct_callers_leave_places_for_the_front_proxy() {
-    let scene = Scene::with(Settings {
-        values_in_flight: 8,
-        access_reviews: 8,
-        ..patient()
-    })
-    .await;
-    scene.reviewer.hold(|user| user.starts_with("eve"));
-    let (codes, waiting) = scene.codes("eve", paths(10), 4, &[]).await;
-    assert_eq!(codes, BTreeMap::from([(429, 4)]));
-    refused(&scene.as_user("bob", VALUES).await, 429);
-    assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
-    drop(waiting);
-    // Their reviews go on, and leave places, too.
-    let other = format!("{CUSTOM}/namespaces/ns/pods/other/m");
-    assert_eq!(scene.by_user("hpa", &other).await.status, 404);
-}
-
-#[tokio::test]
-async fn one_addresss_tokens_leave_places_for_others() {
-    let scene = Scene::with(Settings {
-        token_waiting: 12,
-        ..patient()
-    })
-    .await;
-    scene.reviewer.token_is("good", "bob");
-    scene.reviewer.hold(|token| token.starts_with("garbage"));
-    let _garbage = scene.garbage(40).await;
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    let tcp = socket.connect(scene.server.address).await.unwrap();
-    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
-    let config = Arc::new(scene.config(None));
-    let connector = tokio_rustls::TlsConnector::from(config);
-    let mut tls = connector.connect(name, tcp).await.unwrap();
-    let head = format!(
-        "GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer good\r\n\r\n"
-    );
-    tls.write_all(head.as_bytes()).await.unwrap();
-    assert_eq!(read_answer(&mut tls).await.status, 200);
-}
-
-#[tokio::test]
-async fn a_token_that_was_good_does_not_wait_behind_strangers_of_its_address() {
-    let scene = Scene::with(Settings {
-        token_life: Duration::from_millis(200),
-        token_waiting: 12,
-        ..patient()
-    })
-    .await;
-    scene.reviewer.token_is("good", "bob");
-    scene.reviewer.hold(|token| token.starts_with("garbage"));
-    let good = [("Authorization", "Bearer good")];
-    assert_eq!(scene.direct(VALUES, &good).await.status, 200);
-    let _garbage = scene.garbage(40).await;
-    let times = || {
-        let asked = scene.reviewer.tokens_asked();
-        asked.iter().filter(|(token, _)| token == "good").count()
-    };
-    until("it was reviewed again", async || {
-        assert_eq!(scene.direct(VALUES, &good).await.status, 200);
-        times() > 1
-    })
-    .await;
-    let several = (0..20).map(|_| scene.direct(VALUES, &good));
-    for answer in join_all(several).await {
-        assert_eq!(answer.status, 200);
+#[tokio::test(start_paused = true)]
+async fn a_review_that_panics_gives_its_permit_back() {
+    let reviewer = Arc::new(FakeReviewer::new());
+    reviewer.rule(|_, _| panic!("on demand"));
+    let service = layers(&reviewer);
+    for path in paths(100) {
+        assert_eq!(code(&service, &path).await, 500);
     }
 }
 
 #[tokio::test]
-async fn a_garbage_token_costs_its_connection() {
+async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
+    let scene = Scene::with(Settings {
+        direct_access_reviews: 8,
+        ..patient()
+    })
+    .await;
+    scene.reviewer.hold(|user| user == "eve");
+    let (_, waiting) = scene.codes("eve", paths(100), 0, &[]).await;
+    until("all permits are taken", async || {
+        scene.reviewer.asked().len() == 8
+    })
+    .await;
+    assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
+    assert_eq!(scene.by_user("hpa", "/apis").await.status, 200);
+    scene.reviewer.release();
+    let codes = waiting.join_all().await;
+    assert_eq!(codes.len(), 100);
+    assert!(!codes.contains(&429), "{codes:?}");
+}
+
+#[tokio::test]
+async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
+    let scene = Scene::with(Settings {
+        direct_in_flight: 6,
+        values_in_flight: 2,
+        ..Settings::default()
+    })
+    .await;
+    let slow = [("x-test-sleep", "1")];
+    let same = std::iter::repeat_n(VALUES.to_owned(), 10);
+    let (codes, _waiting) = scene.codes("eve", same, 4, &slow).await;
+    assert_eq!(codes, BTreeMap::from([(429, 4)]));
+    let answer = scene.as_user("bob", VALUES).await;
+    refused(&answer, 429);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
+    assert_eq!(scene.by_user("eve", VALUES).await.status, 200);
+}
+
+#[tokio::test]
+async fn token_flood_does_not_delay_the_front_proxy() {
+    let scene = Scene::with(Settings {
+        token_reviews: 4,
+        ..patient()
+    })
+    .await;
+    scene.reviewer.hold(|token| token.starts_with("garbage"));
+    let _garbage = scene.garbage(40, 4).await;
+    let began = Instant::now();
+    assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
+    assert_eq!(scene.by_user("hpa", "/apis").await.status, 200);
+    // Nor those who ask directly and show a certificate.
+    assert_eq!(scene.as_user("bob", VALUES).await.status, 200);
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_garbage_token_ends_its_connection() {
     let scene = Scene::new().await;
     let head = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n");
     // It is read to its end, which the server makes.
@@ -270,32 +248,28 @@ async fn a_garbage_token_costs_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_beyond_a_rate_are_counted_in_one_line() {
+async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let reviewer = Arc::new(FakeReviewer::new());
     let service = layers(&reviewer);
     for _ in 0..1000 {
         assert_eq!(code(&service, "/apis").await, 403);
     }
-    assert_eq!(log.text().lines().count(), 200);
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    let text = log.text();
-    assert_eq!(text.lines().count(), 201);
-    let last = text.lines().last().unwrap();
-    assert!(
-        last.contains("800 more requests were refused (forbidden 800) and not logged singly"),
-        "{last}"
-    );
-    // What we did wrong is heard none the less.
+    assert_eq!(log.text().lines().count(), 50);
+    // Another kind of line has a limit of its own.
     reviewer.mood(Mood::Failing);
     assert_eq!(code(&service, "/version").await, 500);
     assert!(log.text().contains("request failed"));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(log.text().lines().count(), 202);
+    let text = log.text();
+    assert_eq!(text.lines().count(), 52, "{text}");
+    let last = text.lines().last().unwrap();
+    let wanted = "more requests refused verdict=\"forbidden\" left_out=950";
+    assert!(last.contains(wanted), "{last}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_review_that_hangs_is_told_in_the_same_words_for_discovery_and_values() {
+async fn a_review_that_hangs_is_answered_500_for_discovery_and_for_values() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.mood(Mood::Hanging);
     let service = layers(&reviewer);

@@ -162,9 +162,9 @@ async fn s076_each_request_of_a_connection_is_its_own_users() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|who, _| {
         if who.user == "bob" {
-            crate::security::reviewer::AccessVerdict::Allowed
+            AccessVerdict::Allowed
         } else {
-            crate::security::reviewer::AccessVerdict::Refused(String::new())
+            AccessVerdict::Refused(String::new())
         }
     });
     let client = scene.server.http2_as(Some(&scene.proxy()));
@@ -187,9 +187,7 @@ async fn s076_each_request_of_a_connection_is_its_own_users() {
 #[tokio::test]
 async fn s077_nobody_by_way_of_the_proxy_keeps_the_connection_and_directly_loses_it() {
     let scene = Scene::new().await;
-    scene
-        .reviewer
-        .rule(|_, _| crate::security::reviewer::AccessVerdict::Allowed);
+    scene.reviewer.rule(|_, _| AccessVerdict::Allowed);
     let anonymous = [
         ("X-Remote-User", "system:anonymous"),
         ("X-Remote-Group", "system:unauthenticated"),

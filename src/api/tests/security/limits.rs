@@ -3,7 +3,7 @@ use crate::security::denied::Verdict;
 use crate::testing::fake_reviewer::Mood;
 
 #[tokio::test]
-async fn a_panic_costs_one_request_and_no_connection() {
+async fn a_panic_fails_one_request_and_keeps_the_connection() {
     let scene = Scene::new().await;
     let client = scene.server.http2_as(Some(&scene.proxy()));
     let ask = async |panics: bool| {
@@ -81,15 +81,15 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
         _ = sleepers => panic!("the requests under way ended"),
         () = rest => {}
     }
-    // The places of those who went away are free again.
-    until("a place is free", async || {
+    // The permits of the clients who left are free again.
+    until("a permit is free", async || {
         scene.by_user("eve", VALUES).await.status == 200
     })
     .await;
 }
 
 #[tokio::test]
-async fn nobodys_flood_takes_no_place_of_anybody() {
+async fn anonymous_flood_does_not_refuse_the_front_proxys_users() {
     let scene = Scene::with(Settings {
         anonymous_in_flight: 1,
         values_in_flight: 1,

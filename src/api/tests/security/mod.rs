@@ -1,6 +1,7 @@
 //! Who gets in and how far, over real TLS connections and with a reviewer that
 //! remembers what it was asked.
 
+mod any_path;
 mod attributes;
 mod authorization;
 mod certificates;
@@ -17,19 +18,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, Request};
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use http::HeaderMap;
 use rustls::ClientConfig;
 use tokio::io::AsyncWriteExt;
 use tower::ServiceExt;
 
 use super::fixture::Fixture;
 use super::{NOW, V2, status};
-use crate::api::{self, Api};
-use crate::security::Guard;
+use crate::api::context::RequestContext;
+use crate::api::{Api, router};
+use crate::security::Security;
 use crate::security::counters::Counters;
 use crate::security::identity::Identity;
 use crate::security::peer::Peer;
-use crate::security::reviewer::Access;
+use crate::security::reviewer::{Access, AccessVerdict};
 use crate::security::settings::Settings;
 use crate::security::trust::TrustStore;
 use crate::serve::certs::{Authority, Issued};
@@ -84,9 +90,10 @@ fn config_map(clients: &str, proxies: &str) -> BTreeMap<String, String> {
 
 /// Who is let through: recorded, then answered by the real API. Two headers
 /// make the handler misbehave.
-async fn record(request: Request<()>, served: &Mutex<Vec<Served>>) {
+async fn record(request: Request, served: Arc<Mutex<Vec<Served>>>, next: Next) -> Response {
+    let context = request.extensions().get::<Arc<RequestContext>>().unwrap();
     served.lock().unwrap().push(Served {
-        who: request.extensions().get::<Arc<Identity>>().unwrap().clone(),
+        who: context.user.get().unwrap().identity.clone(),
         headers: request.headers().clone(),
         address: request.extensions().get::<Peer>().unwrap().address,
     });
@@ -94,6 +101,7 @@ async fn record(request: Request<()>, served: &Mutex<Vec<Served>>) {
         tokio::time::sleep(Duration::from_secs(3600)).await;
     }
     assert!(!request.headers().contains_key("x-test-panic"), "on demand");
+    next.run(request).await
 }
 
 impl Scene {
@@ -112,34 +120,27 @@ impl Scene {
     async fn unloaded(settings: Settings, believe_overlap: bool) -> Self {
         let trust = Arc::new(TrustStore::new(believe_overlap));
         let reviewer = Arc::new(FakeReviewer::new());
-        let counters = Arc::new(Counters::default());
         let fixture = Arc::new(Fixture::new());
         let served = Arc::new(Mutex::new(Vec::new()));
         let ahead = Arc::new(AtomicU64::new(0));
         let telemetry = Telemetry::new();
         let api = Api::new(fixture.clone(), || NOW, telemetry.clone());
+        let counters = Arc::clone(api.counters());
         let recorded = served.clone();
-        let handler = tower::service_fn(move |request: Request<()>| {
-            let (api, recorded) = (api.clone(), recorded.clone());
-            async move {
-                record(request.clone(), &recorded).await;
-                api.oneshot(request).await
-            }
-        });
+        let routes = router::routes(&api).layer(from_fn(move |request: Request, next: Next| {
+            record(request, recorded.clone(), next)
+        }));
         let late = ahead.clone();
-        let guard = Guard {
-            trust: trust.clone(),
-            reviewer: reviewer.clone(),
-            access_of: api::access,
-            refuse: api::denied,
-            clock: Arc::new(move || {
-                SystemTime::now() + Duration::from_secs(late.load(Ordering::SeqCst))
-            }),
+        let clock = move || SystemTime::now() + Duration::from_secs(late.load(Ordering::SeqCst));
+        let security = Security::new(
+            trust.clone(),
+            reviewer.clone(),
+            Arc::new(clock),
             settings,
-            counters: counters.clone(),
-        };
+            &counters,
+        );
         let authority = |name| Authority::new(name, validity()).unwrap();
-        let service = guard.around(handler);
+        let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
         let server = TestServer::with(
             service,
             authority("server"),
@@ -158,19 +159,6 @@ impl Scene {
             served,
             ahead,
             server,
-        }
-    }
-
-    /// The layers of this server once more.
-    fn guard(&self) -> Guard {
-        Guard {
-            trust: self.trust.clone(),
-            reviewer: self.reviewer.clone(),
-            access_of: api::access,
-            refuse: api::denied,
-            clock: Arc::new(SystemTime::now),
-            settings: Settings::default(),
-            counters: self.counters.clone(),
         }
     }
 

@@ -77,7 +77,7 @@ async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
 }
 
 #[tokio::test]
-async fn of_several_credentials_the_first_good_one_counts() {
+async fn the_first_good_credential_of_several_counts() {
     let scene = Scene::new().await;
     scene.reviewer.token_is("good", "tina");
     let foreign = Authority::new("foreign", validity()).unwrap();
@@ -120,9 +120,10 @@ async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn tokens_that_pile_up_are_refused_and_cost_others_nothing() {
+async fn a_token_without_a_permit_in_time_is_told_to_retry() {
     let scene = Scene::with(Settings {
-        token_waiting: 2,
+        token_reviews: 2,
+        token_budget: Duration::from_secs(2),
         ..Settings::default()
     })
     .await;
@@ -180,7 +181,7 @@ async fn s072_a_token_is_nowhere_to_be_read() {
 }
 
 #[tokio::test]
-async fn a_readiness_check_that_says_no_is_no_failed_request() {
+async fn a_failing_readiness_check_is_not_logged_as_a_failed_request() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;
     let waiting = State::Waiting("pods".to_owned());
@@ -199,9 +200,9 @@ async fn the_audit_has_one_line_for_each_refusal_and_none_for_an_answer() {
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
     assert_eq!(log.text(), "");
     let hostile = "eve\u{1b}[31m\u{202e} code=200".replace('\u{1b}', "\u{9b}");
-    scene.reviewer.rule(|_, _| {
-        crate::security::reviewer::AccessVerdict::Refused("no\nsuch right".to_owned())
-    });
+    scene
+        .reviewer
+        .rule(|_, _| AccessVerdict::Refused("no\nsuch right".to_owned()));
     let target = format!("{VALUES}?labelSelector=private");
     refused(&scene.by_user(&hostile, &target).await, 403);
     let text = log.text();

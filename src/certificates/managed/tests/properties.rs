@@ -89,7 +89,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
         let status = replica.serving.status.borrow().clone();
         assert_eq!(status.ready(now), Ok(()));
         assert_eq!(status.registered(), Ok(()));
-        assert_eq!(status.state, crate::certificates::State::Serving);
+        assert_eq!(status.trouble, None);
     }
     assert_eq!(writes, world.writes(), "replicas take turns");
     assert_eq!(replicas[0].leaf(), replicas[1].leaf());
@@ -120,7 +120,7 @@ fn replicas_that_pass_every_day_serve_a_fresh_pair_for_five_years() {
         }
         for replica in &replicas {
             let pair = replica.serving.in_force.pair().unwrap();
-            assert!(pair.not_after() > now + DAY * 28, "day {day}");
+            assert!(pair.validity().not_after > now + DAY * 28, "day {day}");
             leaves.insert(replica.leaf());
         }
         for bundle in world.bundles() {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use super::super::content::{Data, anchors, vouched_for};
+use super::super::content::{Data, anchors};
 use super::super::store::{
     Change, Entry, Registry, SecretStore, ServiceName, Stored, Trouble, WriteError,
 };
@@ -228,8 +228,6 @@ pub(super) struct Stepped {
     pass: Option<Pass>,
     /// Its clock, apart from ours.
     pub(super) ahead: Duration,
-    /// What its clock shows.
-    clock: Arc<Mutex<SystemTime>>,
 }
 
 impl Stepped {
@@ -243,7 +241,6 @@ impl Stepped {
             idle: Some(replica),
             pass: None,
             ahead: Duration::ZERO,
-            clock: Arc::new(Mutex::new(SystemTime::UNIX_EPOCH)),
         }
     }
 
@@ -269,11 +266,9 @@ impl Stepped {
     /// Makes the next call; whether a pass ended with it.
     pub(super) fn step(&mut self, now: SystemTime) -> bool {
         let now = now + self.ahead;
-        *self.clock.lock().unwrap() = now;
         if let Some(mut replica) = self.idle.take() {
-            let clock = Arc::clone(&self.clock);
             self.pass = Some(Box::pin(async move {
-                replica.pass(now, &|| *clock.lock().unwrap()).await;
+                replica.pass(now).await;
                 replica
             }));
             // Up to the first call, which nobody can tell from not starting.
@@ -325,7 +320,7 @@ impl Verifier {
             let Some(pair) = replica.serving.in_force.pair() else {
                 continue;
             };
-            if pair.not_after() < now {
+            if pair.validity().not_after < now {
                 continue;
             }
             for bundle in bundles.iter().filter(|bundle| !bundle.is_empty()) {
@@ -334,9 +329,8 @@ impl Verifier {
                     continue;
                 }
                 let trusted = anchors(bundle).unwrap();
-                let trusted: Vec<_> = trusted.into_iter().map(|it| it.certificate).collect();
                 let name = "gpu-metrics-apiserver.gpu-metrics.svc";
-                let verdict = vouched_for(&pair, &trusted, name, now);
+                let verdict = pair.verify(&trusted, name, now);
                 assert_eq!(
                     verdict,
                     Ok(()),

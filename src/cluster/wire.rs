@@ -1,4 +1,4 @@
-//! Objects as they arrive, cut down to what is used before anything is kept.
+//! Objects as they arrive: of each only the fields that are used.
 //!
 //! Field names are those of `k8s.io/api/core/v1` and
 //! `k8s.io/apimachinery/pkg/apis/meta/v1`. What is absent, null or of a later
@@ -17,21 +17,35 @@ use crate::core::time::Timestamp;
 /// Label pairs as they arrive.
 pub(super) type Pairs = BTreeMap<String, String>;
 
+/// Namespace (empty: cluster-scoped) and name.
+pub(super) type Name = (String, String);
+
+/// An object of any kind.
+#[derive(Debug, Deserialize)]
+#[serde(bound = "S: Deserialize<'de>, T: Deserialize<'de>")]
+pub(super) struct Object<S, T> {
+    pub(super) metadata: Meta,
+    #[serde(default = "Option::default")]
+    pub(super) spec: Option<S>,
+    #[serde(default = "Option::default")]
+    pub(super) status: Option<T>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Meta {
     pub(super) name: String,
     namespace: Option<String>,
-    pub(super) uid: Option<String>,
+    uid: Option<String>,
     pub(super) labels: Option<Pairs>,
-    owner_references: Option<Vec<Reference>>,
+    owner_references: Option<Vec<OwnerReference>>,
     creation_timestamp: Option<String>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reference {
+struct OwnerReference {
     api_version: String,
     kind: String,
     name: String,
@@ -40,34 +54,6 @@ struct Reference {
     #[serde(default)]
     controller: Option<bool>,
 }
-
-#[derive(Debug, Deserialize)]
-struct Bare {
-    metadata: Meta,
-}
-
-#[derive(Debug, Deserialize)]
-struct ServiceWire {
-    metadata: Meta,
-    #[serde(default)]
-    spec: Option<ServiceSpec>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct ServiceSpec {
-    #[serde(default)]
-    selector: Option<Pairs>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ConfigMapWire {
-    metadata: Meta,
-    #[serde(default)]
-    data: Option<Pairs>,
-}
-
-/// Namespace (empty: cluster-scoped) and name.
-pub(super) type Name = (String, String);
 
 /// The controller of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,26 +70,7 @@ pub(super) struct Controller {
     pub(super) uid: u64,
 }
 
-/// Anything of which only the metadata counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReducedObject {
-    pub(super) name: Name,
-    pub(super) uid: u64,
-    pub(super) labels: Pairs,
-    pub(super) controller: Option<Controller>,
-    pub(super) created: Option<Timestamp>,
-}
-
-/// A service with a selector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReducedService {
-    pub(super) name: Name,
-    pub(super) labels: Pairs,
-    /// Empty: it selects nothing.
-    pub(super) selector: Pairs,
-    pub(super) created: Option<Timestamp>,
-}
-
+/// Reads an object.
 pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, Garbage> {
     serde_json::from_str(object.get()).map_err(|error| {
         let name = name_of(object).map_or_else(
@@ -126,16 +93,13 @@ pub(super) fn name_of(object: &RawValue) -> Option<Name> {
     struct Named {
         metadata: Names,
     }
-    let named: Named = serde_json::from_str(object.get()).ok()?;
-    Some((
-        named.metadata.namespace.unwrap_or_default(),
-        named.metadata.name,
-    ))
+    let Named { metadata } = serde_json::from_str(object.get()).ok()?;
+    Some((metadata.namespace.unwrap_or_default(), metadata.name))
 }
 
 /// A fingerprint of a UID: it only has to tell an owner from its predecessor
 /// of the same name.
-pub(super) fn fingerprint(uid: &str) -> u64 {
+fn fingerprint(uid: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
     hasher.finish()
@@ -160,12 +124,21 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 impl Meta {
-    pub(super) fn take_name(&mut self) -> Result<Name, Garbage> {
+    pub(super) fn name(&self) -> Result<Name, Garbage> {
         if self.name.is_empty() {
             return Err(Garbage("an object without a name".to_owned()));
         }
-        let namespace = self.namespace.take().unwrap_or_default();
-        Ok((namespace, std::mem::take(&mut self.name)))
+        let namespace = self.namespace.clone().unwrap_or_default();
+        Ok((namespace, self.name.clone()))
+    }
+
+    /// The fingerprint of the UID.
+    pub(super) fn uid(&self) -> u64 {
+        fingerprint(self.uid.as_deref().unwrap_or_default())
+    }
+
+    pub(super) fn created(&self) -> Option<Timestamp> {
+        timestamp(self.creation_timestamp.as_deref())
     }
 
     /// The one reference that says `controller: true`. Users write these, and
@@ -191,33 +164,4 @@ impl Meta {
             uid: fingerprint(&reference.uid),
         })
     }
-}
-
-/// Reduces anything to its metadata.
-pub(super) fn object(object: &RawValue) -> Result<ReducedObject, Garbage> {
-    let Bare { mut metadata } = decode(object)?;
-    Ok(ReducedObject {
-        name: metadata.take_name()?,
-        uid: fingerprint(metadata.uid.as_deref().unwrap_or_default()),
-        controller: metadata.take_controller(),
-        created: timestamp(metadata.creation_timestamp.as_deref()),
-        labels: metadata.labels.unwrap_or_default(),
-    })
-}
-
-/// Reduces a service.
-pub(super) fn service(object: &RawValue) -> Result<ReducedService, Garbage> {
-    let ServiceWire { mut metadata, spec } = decode(object)?;
-    Ok(ReducedService {
-        name: metadata.take_name()?,
-        created: timestamp(metadata.creation_timestamp.as_deref()),
-        labels: metadata.labels.unwrap_or_default(),
-        selector: spec.unwrap_or_default().selector.unwrap_or_default(),
-    })
-}
-
-/// Reduces a ConfigMap to its texts.
-pub(super) fn config_map(object: &RawValue) -> Result<(Name, Pairs), Garbage> {
-    let ConfigMapWire { mut metadata, data } = decode(object)?;
-    Ok((metadata.take_name()?, data.unwrap_or_default()))
 }

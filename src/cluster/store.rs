@@ -1,4 +1,6 @@
-//! What is followed, and who keeps what comes of it.
+//! What is watched, and who keeps what comes of it.
+
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
@@ -29,7 +31,7 @@ impl Form {
     }
 }
 
-/// A collection to follow.
+/// A collection to watch.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// Its path: `/api/v1/pods`.
@@ -40,18 +42,20 @@ pub(super) struct Target {
     pub(super) form: Form,
     /// What to do when it is forbidden.
     pub(super) remedy: String,
+    /// The longest wait after a failure.
+    pub(super) wait_most: Duration,
 }
 
 /// What a watch does with its objects.
-pub(super) trait Keep: Send {
+pub(super) trait Store: Send {
     /// A list begins: what it does not hold is gone when it is complete.
-    fn begin(&mut self);
+    fn begin(&mut self) {}
     /// An object is so now.
     fn put(&mut self, object: &RawValue) -> Result<(), Refused>;
     /// An object is gone.
-    fn remove(&mut self, object: &RawValue);
+    fn remove(&mut self, _: &RawValue) {}
     /// The list is complete.
-    fn complete(&mut self);
+    fn complete(&mut self) {}
     /// A call failed; what is known stays.
     fn failed(&mut self) {}
     /// How many objects are kept.

@@ -1,0 +1,108 @@
+//! What is known of a request: read once, before anything is decided, and the
+//! same for everybody who decides.
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use http::request::Parts;
+use http::{HeaderValue, Method, Uri};
+use tokio::time::Instant;
+
+use crate::security::authenticate::User;
+use crate::security::peer::Peer;
+use crate::security::reviewer::Access;
+
+use super::params::Params;
+use super::path::{self, Attributes, PathError, Target};
+use super::response::{self, Manner};
+
+/// A request, as the layers and handlers see it. What is authorized and what is
+/// served both come from `target`, so that they cannot differ.
+#[derive(Debug)]
+pub(super) struct RequestContext {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) target: Result<Target, PathError>,
+    pub(super) params: Result<Params, String>,
+    /// What is authorized.
+    pub(super) access: Access,
+    pub(super) manner: Manner,
+    pub(super) audit_id: Option<HeaderValue>,
+    pub(super) peer: Option<Peer>,
+    pub(super) began: Instant,
+    /// Set by the layer that authenticates.
+    pub(super) user: OnceLock<User>,
+}
+
+impl RequestContext {
+    pub(super) fn new(request: &Parts) -> Self {
+        let (method, uri, headers) = (&request.method, &request.uri, &request.headers);
+        let target = path::parse(uri.path());
+        let params = Params::parse(uri.query());
+        let mut manner = response::plain_manner(headers);
+        if let Some(pretty) = params.as_ref().ok().and_then(Params::pretty) {
+            manner.pretty = pretty;
+        }
+        // A query that is broken is refused later, before anything is served.
+        let watch = params.as_ref().is_ok_and(Params::watch);
+        Self {
+            access: access(target.as_ref().ok(), watch, method, uri),
+            method: method.clone(),
+            uri: uri.clone(),
+            target,
+            params,
+            manner,
+            audit_id: response::audit_id(headers),
+            peer: request.extensions.get().cloned(),
+            began: Instant::now(),
+            user: OnceLock::new(),
+        }
+    }
+
+    /// The other end of the connection.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.peer.as_ref().map(|peer| peer.address)
+    }
+}
+
+/// What to authorize before a target is served. A path that leads nowhere is
+/// authorized as the path it is; nothing is served there.
+fn access(target: Option<&Target>, watch: bool, method: &Method, uri: &Uri) -> Access {
+    match target.map(|target| target.attributes(watch)) {
+        None | Some(Attributes::NonResource) => Access::NonResource {
+            verb: method.as_str().to_ascii_lowercase(),
+            path: uri.path().to_owned(),
+        },
+        Some(Attributes::Resource {
+            group,
+            version,
+            verb,
+            namespace,
+            resource,
+            subresource,
+            name,
+        }) => Access::Resource {
+            verb: verb_of(method, verb, name).to_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+    }
+}
+
+/// The verb of another method than GET (kubernetes/apiserver
+/// `pkg/endpoints/request/requestinfo.go`). None of them is served.
+fn verb_of<'v>(method: &Method, reading: &'v str, name: &str) -> &'v str {
+    match method.as_str() {
+        "GET" | "HEAD" => reading,
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if name.is_empty() => "deletecollection",
+        "DELETE" => "delete",
+        _ => "",
+    }
+}

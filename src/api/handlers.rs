@@ -1,0 +1,76 @@
+//! The handlers that [`super::router`] names. Each serves the target of the
+//! request's context, which is what was authorized.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::Full;
+
+use super::context::RequestContext;
+use super::path::Target;
+use super::status::Failure;
+use super::{Api, lane, response};
+use crate::telemetry::endpoints;
+
+type Context = Extension<Arc<RequestContext>>;
+
+/// Values, discovery, OpenAPI and the version.
+pub(super) async fn api(
+    State(api): State<Api>,
+    Extension(context): Context,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    lane::answer(api, context, parts.headers)
+        .await
+        .into_response()
+}
+
+/// `/livez`, `/readyz` and `/healthz`, as a whole or one check of them.
+pub(super) async fn probe(State(api): State<Api>, Extension(context): Context) -> Response {
+    let health = &api.inner.telemetry.health;
+    let answer = match &context.target {
+        Ok(Target::Health(probe)) => Some(endpoints::probe(health, *probe, context.uri.query())),
+        Ok(Target::HealthCheck(probe, name)) => endpoints::check(health, *probe, name),
+        _ => None,
+    };
+    or_nothing(answer, &context)
+}
+
+/// `/metrics`.
+pub(super) async fn metrics(
+    State(api): State<Api>,
+    Extension(context): Context,
+    request: Request,
+) -> Response {
+    let is_it = matches!(context.target, Ok(Target::Metrics));
+    let metrics = &api.inner.telemetry.metrics;
+    let answer = is_it.then(|| endpoints::metrics(metrics, request.headers()));
+    or_nothing(answer, &context)
+}
+
+/// Everything else.
+pub(super) async fn nothing(Extension(context): Context) -> Response {
+    or_nothing(None, &context)
+}
+
+/// The same, for operators.
+pub(super) async fn nothing_for_operators() -> Response {
+    let paths = "not found: here are /metrics, /livez, /readyz and /healthz\n";
+    (StatusCode::NOT_FOUND, paths).into_response()
+}
+
+fn or_nothing(answer: Option<http::Response<Full<Bytes>>>, context: &RequestContext) -> Response {
+    let answer = answer.unwrap_or_else(|| {
+        let failure = match &context.target {
+            Err(error) => (*error).into(),
+            Ok(_) => Failure::NoSuchPath,
+        };
+        response::failure(failure, context.manner)
+    });
+    answer.into_response()
+}

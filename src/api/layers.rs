@@ -1,0 +1,190 @@
+//! The layers around the handlers, one function each. `router` puts them in
+//! order; who may pass is decided in `security`.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
+use http::Method;
+
+use super::Api;
+use super::context::RequestContext;
+use super::response;
+use super::status::Failure;
+use crate::security::Security;
+use crate::security::audit::Outcome;
+use crate::security::authenticate::User;
+use crate::security::denied::Denied;
+
+/// The request's context.
+type Context = Extension<Arc<RequestContext>>;
+
+/// Reads the request once for all layers further in, and writes the headers
+/// that every answer has.
+pub(super) async fn context(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let context = Arc::new(RequestContext::new(&parts));
+    let mut request = Request::from_parts(parts, body);
+    request.extensions_mut().insert(Arc::clone(&context));
+    let mut response = next.run(request).await;
+    response::finish(response.headers_mut(), context.audit_id.clone());
+    response
+}
+
+/// Writes a line for each request that was refused or failed.
+pub(super) async fn audit(
+    State(security): State<Arc<Security>>,
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    let user = context.user.get().map(|user| user.identity.user.as_str());
+    security.audit.write(&Outcome {
+        code: response.status(),
+        denied: response.extensions().get(),
+        access: &context.access,
+        user,
+        method: context.method.as_str(),
+        path: context.uri.path(),
+        audit_id: context.audit_id.as_ref().and_then(|id| id.to_str().ok()),
+        address: context.address(),
+    });
+    response
+}
+
+/// Ends the request that makes the server panic, and no other: a connection
+/// carries every user of an aggregator.
+pub(super) async fn catch_panic(
+    State(api): State<Api>,
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => {
+            tracing::error!("a request made the server panic");
+            refuse(&api, &context, Denied::Panicked)
+        }
+    }
+}
+
+/// Ends requests that take too long.
+pub(super) async fn time_limit(
+    State((api, security)): State<(Api, Arc<Security>)>,
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    let limit = security.settings.time_limit(&context.access);
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => refuse(&api, &context, Denied::TimedOut),
+    }
+}
+
+/// Refuses heads with too many lines or too long ones.
+pub(super) async fn header_limit(
+    State((api, security)): State<(Api, Arc<Security>)>,
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    if security.settings.head_fits(request.headers()) {
+        next.run(request).await
+    } else {
+        refuse(&api, &context, Denied::HeadersTooLarge)
+    }
+}
+
+/// Finds out who asks, and takes from the request what says so.
+pub(super) async fn authenticate(
+    State((api, security)): State<(Api, Arc<Security>)>,
+    Extension(context): Context,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let until = security
+        .settings
+        .review_until(&context.access, context.began);
+    let version = request.version();
+    let peer = context.peer.as_ref();
+    let found = security
+        .authenticate
+        .user(peer, version, request.headers_mut(), until);
+    let found = found.await;
+    match found.user {
+        Ok(user) => {
+            let _ = context.user.set(user);
+            if found.impersonates {
+                refuse(&api, &context, Denied::Impersonation)
+            } else {
+                next.run(request).await
+            }
+        }
+        Err(denied) => refuse(&api, &context, denied),
+    }
+}
+
+/// Refuses requests at once when too many are under way. The permit goes with
+/// the answer until that has been written.
+pub(super) async fn in_flight(
+    State((api, security)): State<(Api, Arc<Security>)>,
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(permit) = security
+        .in_flight
+        .permit(context.user.get(), &context.access)
+    else {
+        return refuse(&api, &context, Denied::Busy);
+    };
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(permit);
+    response
+}
+
+/// Lets through who may.
+pub(super) async fn authorize(
+    State((api, security)): State<(Api, Arc<Security>)>,
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    let until = security
+        .settings
+        .review_until(&context.access, context.began);
+    let user: Option<&User> = context.user.get();
+    match security.authorize.check(user, &context.access, until).await {
+        Ok(()) => next.run(request).await,
+        Err(denied) => refuse(&api, &context, denied),
+    }
+}
+
+/// Everything here is for reading.
+pub(super) async fn only_get(
+    Extension(context): Context,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.method() == Method::GET || context.target.is_err() {
+        return next.run(request).await;
+    }
+    response::failure(Failure::MethodNotAllowed, context.manner).into_response()
+}
+
+/// The answer to a request that is not served, counted, and marked for the
+/// audit.
+fn refuse(api: &Api, context: &RequestContext, denied: Denied) -> Response {
+    api.inner.counters.refused(denied.verdict());
+    let failure = Failure::Denied(Box::new(denied.clone()));
+    let mut response = response::failure(failure, context.manner).into_response();
+    response.extensions_mut().insert(denied);
+    response
+}

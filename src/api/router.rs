@@ -1,0 +1,111 @@
+//! The request's way on one page: which handler answers a path, and the layers
+//! around all of them.
+//!
+//! axum picks a handler by the path's beginning. What exactly is asked for was
+//! read before by [`super::path`], the only reader of API paths, and stands in
+//! the request's context: handlers serve that, and nothing that was not
+//! authorized.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::any;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Collected, Full};
+use tower::ServiceBuilder;
+use tower::ServiceExt as _;
+use tower::util::BoxCloneSyncService;
+
+use super::{Api, count, handlers, layers};
+use crate::security::Security;
+use crate::telemetry::health::Probe;
+
+/// The API without layers.
+pub fn routes(api: &Api) -> Router {
+    let router = Router::new()
+        .route("/version", any(handlers::api))
+        .route("/openapi/{*document}", any(handlers::api))
+        .route("/apis", any(handlers::api))
+        .route("/apis/", any(handlers::api))
+        .route("/apis/{*path}", any(handlers::api))
+        .fallback(handlers::nothing);
+    router.merge(health_and_metrics()).with_state(api.clone())
+}
+
+/// What operators ask for, on the API's port and on their own.
+fn health_and_metrics() -> Router<Api> {
+    let router = Router::new().route("/metrics", any(handlers::metrics));
+    Probe::ALL.into_iter().fold(router, |router, probe| {
+        let path = format!("/{}", probe.name());
+        router
+            .route(&path, any(handlers::probe))
+            .route(&format!("{path}/{{check}}"), any(handlers::probe))
+    })
+}
+
+/// The API for whoever comes: for the demo, which has no cluster to ask.
+pub fn open(api: &Api) -> Router {
+    routes(api).layer(
+        ServiceBuilder::new()
+            .layer(from_fn(layers::context))
+            .layer(from_fn_with_state(api.clone(), count::count))
+            .layer(from_fn_with_state(api.clone(), layers::catch_panic))
+            .layer(from_fn(layers::only_get)),
+    )
+}
+
+/// Health and metrics alone, for a port that only operators reach. What they
+/// ask is not counted: counters are for the API.
+pub fn operators(api: &Api) -> Router {
+    let routes = health_and_metrics()
+        .fallback(handlers::nothing_for_operators)
+        .with_state(api.clone());
+    routes.layer(
+        ServiceBuilder::new()
+            .layer(from_fn(layers::context))
+            .layer(from_fn_with_state(api.clone(), layers::catch_panic))
+            .layer(from_fn(layers::only_get)),
+    )
+}
+
+/// The API for who may: the layers from the outermost to the innermost. The
+/// order is that of kube-apiserver's library (kubernetes/apiserver
+/// `pkg/server/config.go`): the audit sees every refusal, also of what is cut
+/// off or panics; who asks is known before it is counted how much of his is
+/// under way. Before them the listener has limited connections and bodies.
+pub fn secured(routes: Router, api: &Api, security: Arc<Security>) -> Router {
+    let both = (api.clone(), Arc::clone(&security));
+    routes.layer(
+        ServiceBuilder::new()
+            .layer(from_fn(layers::context))
+            .layer(from_fn_with_state(api.clone(), count::count))
+            .layer(from_fn_with_state(security, layers::audit))
+            .layer(from_fn_with_state(api.clone(), layers::catch_panic))
+            .layer(from_fn_with_state(both.clone(), layers::time_limit))
+            .layer(from_fn_with_state(both.clone(), layers::header_limit))
+            .layer(from_fn_with_state(both.clone(), layers::authenticate))
+            .layer(from_fn_with_state(both.clone(), layers::in_flight))
+            .layer(from_fn_with_state(both, layers::authorize))
+            .layer(from_fn(layers::only_get)),
+    )
+}
+
+/// The router for a listener, which hands in requests without bodies and wants
+/// whole answers: what it keeps of one is kept until that is written.
+pub fn into_service(
+    router: Router,
+) -> BoxCloneSyncService<http::Request<()>, http::Response<Full<Bytes>>, Infallible> {
+    BoxCloneSyncService::new(tower::service_fn(move |request: http::Request<()>| {
+        let router = router.clone();
+        async move {
+            let response = router.oneshot(request.map(|()| Body::empty())).await?;
+            let (parts, body) = response.into_parts();
+            let body = body.collect().await.map(Collected::to_bytes);
+            let body = Full::new(body.unwrap_or_default());
+            Ok(http::Response::from_parts(parts, body))
+        }
+    }))
+}

@@ -1,0 +1,163 @@
+//! Whatever the path: what the provider is asked is what kube-apiserver was
+//! asked before, and nothing else is served.
+
+use axum::body::Body;
+use proptest::prelude::*;
+
+use super::*;
+use crate::provider::{
+    CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
+};
+
+/// Has everything, and notes as what it was asked: group, namespace, resource,
+/// subresource and name of the review that it must follow.
+#[derive(Debug, Default)]
+struct Noting(Mutex<Vec<[String; 5]>>);
+
+impl Noting {
+    fn note(&self, asked: [&str; 5]) -> Result<(), Error> {
+        self.0.lock().unwrap().push(asked.map(str::to_owned));
+        Err(Error::NoValue {
+            reason: "it notes only".to_owned(),
+        })
+    }
+}
+
+impl Provider for Noting {
+    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+        let metric = CustomMetric {
+            resource: "pods".into(),
+            metric: "m".into(),
+            namespaced: true,
+        };
+        [metric].into()
+    }
+
+    fn external_metrics(&self) -> Arc<[Arc<str>]> {
+        ["m".into()].into()
+    }
+
+    fn custom(
+        &self,
+        query: &CustomQuery<'_>,
+        _: &mut dyn FnMut(CustomItem<'_>),
+    ) -> Result<(), Error> {
+        let group = "custom.metrics.k8s.io";
+        match (query.objects, query.namespace) {
+            // The values of a namespace itself are reviewed as metrics in it.
+            (Objects::Named(namespace), None) if query.resource == "namespaces" => {
+                self.note([group, namespace, "metrics", "", query.metric])
+            }
+            (Objects::Named(name), namespace) => {
+                let namespace = namespace.unwrap_or_default();
+                self.note([group, namespace, query.resource, query.metric, name])
+            }
+            (Objects::Matching(_), namespace) => {
+                let namespace = namespace.unwrap_or_default();
+                self.note([group, namespace, query.resource, query.metric, "*"])
+            }
+        }
+    }
+
+    fn external(
+        &self,
+        query: &ExternalQuery<'_>,
+        _: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<(), Error> {
+        let group = "external.metrics.k8s.io";
+        self.note([group, query.namespace, query.metric, "", ""])
+    }
+}
+
+fn segment() -> impl Strategy<Value = String> {
+    let known = proptest::sample::select(vec![
+        "namespaces",
+        "ns",
+        "other",
+        "metrics",
+        "pods",
+        "deployments.apps",
+        "nodes",
+        "*",
+        "%2A",
+        "m",
+        "a",
+        "..",
+        ".",
+        "",
+        "%2e%2e",
+        "a%2fb",
+        "a%5Cb",
+        "watch",
+        "proxy",
+        "status",
+        "%00",
+        "%6d",
+        "N%53",
+        "+",
+        "custom.metrics.k8s.io",
+        "v1beta2",
+        "apis",
+    ]);
+    prop_oneof![8 => known.prop_map(str::to_owned), 1 => "[!-~]{0,6}"]
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let base = proptest::sample::select(vec![
+        "/apis/custom.metrics.k8s.io/v1beta2",
+        "/apis/custom.metrics.k8s.io/v1beta1",
+        "/apis/external.metrics.k8s.io/v1beta1",
+        "/%61pis/custom.metrics.k8s.io/v1beta2",
+        "//apis/custom.metrics.k8s.io/v1beta2",
+        "/openapi/v3/apis",
+        "",
+    ]);
+    let tail = proptest::sample::select(vec!["", "/", "?watch=1", "?labelSelector=x", "#f"]);
+    let segments = proptest::collection::vec(segment(), 0..6);
+    (base, segments, tail).prop_map(|(base, segments, tail)| {
+        let path: String = segments
+            .iter()
+            .map(|segment| format!("/{segment}"))
+            .collect();
+        format!("{base}{path}{tail}")
+    })
+}
+
+proptest! {
+    #[test]
+    fn s028_what_is_served_is_what_was_reviewed(path in path()) {
+        let Ok(uri) = path.parse::<http::Uri>() else {
+            return Ok(());
+        };
+        let provider = Arc::new(Noting::default());
+        let reviewer = Arc::new(FakeReviewer::new());
+        reviewer.rule(|_, _| AccessVerdict::Allowed);
+        let api = Api::new(provider.clone(), || NOW, Telemetry::new());
+        let security = Security::new(
+            Arc::new(TrustStore::new(false)),
+            reviewer.clone(),
+            Arc::new(SystemTime::now),
+            Settings::default(),
+            api.counters(),
+        );
+        let router = router::secured(router::routes(&api), &api, Arc::new(security));
+        let request = http::Request::get(uri).body(Body::empty()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let answer = runtime.unwrap().block_on(router.oneshot(request)).unwrap();
+        let asked = provider.0.lock().unwrap().clone();
+        let reviewed: Vec<[String; 5]> = reviewer
+            .asked()
+            .into_iter()
+            .filter_map(|(_, what)| match what {
+                Access::Resource { group, namespace, resource, subresource, name, .. } => {
+                    Some([group, namespace, resource, subresource, name])
+                }
+                Access::NonResource { .. } => None,
+            })
+            .collect();
+        for asked in &asked {
+            prop_assert!(reviewed.contains(asked), "{path}: {asked:?}, reviewed {reviewed:?}");
+        }
+        prop_assert!(asked.is_empty() || answer.status() == 404);
+    }
+}

@@ -1,0 +1,208 @@
+//! One server of several that share a Secret and APIServices.
+
+use std::time::SystemTime;
+
+use super::content::{self, Content, Found};
+use super::decide::{Step, Wanted, decide, trusted_everywhere};
+use super::registration::{Plan, is_ours, plan};
+use super::settings::{Settings, service_names};
+use super::store::{Entry, Registry, SecretStore, Trouble, WriteError};
+use crate::certificates::{Publisher, Registration};
+
+/// Writes that lose against others, one after another, in one pass.
+const TRIES: usize = 5;
+
+/// One server of several.
+pub(super) struct Replica<S, R> {
+    settings: Settings,
+    wanted: Wanted,
+    secret: S,
+    registry: R,
+    pub(super) publisher: Publisher,
+    /// What the Secret held when we last knew.
+    pub(super) memory: Option<Content>,
+    pub(super) registrations: Vec<(String, Registration)>,
+}
+
+/// An APIService as it was read.
+type Read = Result<Option<Entry>, Trouble>;
+
+impl<S: SecretStore, R: Registry> Replica<S, R> {
+    pub(super) fn new(settings: Settings, secret: S, registry: R, publisher: Publisher) -> Self {
+        let names = settings.apiservices.iter();
+        Self {
+            registrations: names
+                .map(|name| (name.clone(), Registration::Waiting))
+                .collect(),
+            wanted: Wanted {
+                names: service_names(&settings.service),
+                lifetimes: settings.lifetimes,
+            },
+            settings,
+            secret,
+            registry,
+            publisher,
+            memory: None,
+        }
+    }
+
+    /// Looks at everything once; whether the Secret was written.
+    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
+        let mut wrote = false;
+        for _ in 0..TRIES {
+            let (secret, contended) = self.attempt(now).await;
+            wrote |= secret;
+            if !contended {
+                break;
+            }
+        }
+        wrote
+    }
+
+    /// A pass, as long as nobody else writes: whether the Secret was written,
+    /// and whether somebody was faster at an APIService.
+    ///
+    /// The APIServices are read before the Secret. So a bundle is written only
+    /// over one that is older than the Secret it is made of, and an authority
+    /// that all bundles were seen to hold is in each of them for good.
+    async fn attempt(&mut self, now: SystemTime) -> (bool, bool) {
+        let mut read: Vec<Read> = Vec::new();
+        for name in &self.settings.apiservices {
+            read.push(self.registry.read(name).await);
+        }
+        let bundles = self.bundles(&read);
+        let kept = self.keep_secret(&bundles, now).await;
+        let contended = match self.memory.clone() {
+            Some(known) => self.register(read, &known, now).await,
+            None => false,
+        };
+        match &kept {
+            Err(trouble) => self.publisher.failing(&trouble.text),
+            Ok(_) if contended => {}
+            Ok(_) => self.adopt(&bundles, now),
+        }
+        (kept.unwrap_or(false), contended)
+    }
+
+    /// The bundles of the APIServices that are ours. One that cannot be read
+    /// may trust anybody: an empty one stands for it.
+    fn bundles(&self, read: &[Read]) -> Vec<Vec<u8>> {
+        let ours = read.iter().filter_map(|read| match read {
+            Err(_) => Some(Vec::new()),
+            Ok(Some(entry)) if is_ours(&self.settings, entry) => Some(entry.bundle.clone()),
+            Ok(_) => None,
+        });
+        ours.collect()
+    }
+
+    /// Reads the Secret and mends it; whether it was written.
+    async fn keep_secret(&mut self, bundles: &[Vec<u8>], now: SystemTime) -> Result<bool, Trouble> {
+        let place = self.secret.place();
+        let own = |text: String| Trouble {
+            text: format!("{place}: {text}"),
+            outage: false,
+        };
+        for _ in 0..TRIES {
+            let stored = self.secret.read().await?;
+            let found = content::read(&stored.data);
+            let step = decide(found, self.memory.as_ref(), bundles, &self.wanted, now);
+            let (content, reason) = match step.map_err(|error| own(error.to_string()))? {
+                Step::Keep(content) => {
+                    self.memory = Some(content);
+                    return Ok(false);
+                }
+                Step::Write(content, reason) => (content, reason),
+            };
+            match self.secret.write(&stored.version, &content.data(now)).await {
+                Ok(()) => {
+                    let text = reason.text;
+                    if reason.alarming {
+                        tracing::warn!("{place}: {text}");
+                    } else {
+                        tracing::info!("{place}: {text}");
+                    }
+                    self.memory = Some(content);
+                    return Ok(true);
+                }
+                Err(WriteError::Conflict) => {}
+                Err(WriteError::Failed(trouble)) => {
+                    // What stands there is served as long as it lasts.
+                    if let Found::Whole(content) = content::read(&stored.data) {
+                        self.memory = Some(content);
+                    }
+                    return Err(trouble);
+                }
+            }
+        }
+        Err(own(format!(
+            "{TRIES} times another replica wrote first; trying again"
+        )))
+    }
+
+    /// Mends the APIServices; whether one was left for others' writes.
+    async fn register(&mut self, read: Vec<Read>, known: &Content, now: SystemTime) -> bool {
+        let mut contended = false;
+        let mut registrations = self.registrations.clone();
+        for ((name, registration), read) in registrations.iter_mut().zip(read) {
+            match self.mend(name, read, known, now).await {
+                Ok(now) => *registration = now,
+                Err(WriteError::Conflict) => contended = true,
+                // While kube-apiserver is away nothing is known to have changed.
+                Err(WriteError::Failed(trouble))
+                    if trouble.outage && *registration != Registration::Waiting => {}
+                Err(WriteError::Failed(trouble)) => {
+                    *registration = Registration::Failing(trouble.text);
+                }
+            }
+        }
+        self.publisher.registrations(&registrations);
+        self.registrations = registrations;
+        contended
+    }
+
+    async fn mend(
+        &self,
+        name: &str,
+        read: Read,
+        known: &Content,
+        now: SystemTime,
+    ) -> Result<Registration, WriteError> {
+        let entry = read.map_err(WriteError::Failed)?;
+        let authorities = &known.authorities;
+        match plan(&self.settings, name, entry.as_ref(), authorities, now) {
+            Plan::Leave(registration) => Ok(registration),
+            Plan::Write(change) => {
+                self.registry.write(name, &change).await?;
+                Ok(Registration::Registered)
+            }
+        }
+    }
+
+    /// Puts the Secret's pair into force, if those who will see it trust it.
+    fn adopt(&self, bundles: &[Vec<u8>], now: SystemTime) {
+        let Some(known) = &self.memory else { return };
+        let pair = &known.leaf.pair;
+        if let Err(error) = pair.check(now) {
+            let place = self.secret.place();
+            self.publisher.failing(&format!("{place}: {error}"));
+            return;
+        }
+        let served = self.publisher.pair();
+        if served.as_ref().is_some_and(|it| it.chain() == pair.chain()) {
+            self.publisher.well();
+            return;
+        }
+        // Whoever has nothing to lose has just written the bundles. The others
+        // wait until the bundles were read back, a pass later: kube-apiserver
+        // has heard of them by then.
+        let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
+        let anchor = known.authorities.current.anchor();
+        if nothing_to_lose || trusted_everywhere(bundles, anchor) {
+            self.publisher.serve(pair);
+        } else {
+            self.publisher.failing(
+                "a new serving certificate waits until our APIServices trust its authority",
+            );
+        }
+    }
+}

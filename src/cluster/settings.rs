@@ -1,0 +1,26 @@
+//! How objects are read.
+
+use std::time::Duration;
+
+use crate::core::resources::GpuResources;
+
+/// How objects are read.
+#[derive(Clone, Debug)]
+pub struct WatchSettings {
+    /// Which resources are GPUs.
+    pub gpus: GpuResources,
+    /// Names that containers of exporters have.
+    pub exporter_containers: Vec<String>,
+    /// How long pods that went are remembered.
+    pub remember: Duration,
+}
+
+impl Default for WatchSettings {
+    fn default() -> Self {
+        Self {
+            gpus: GpuResources::default(),
+            exporter_containers: Vec::new(),
+            remember: Duration::from_secs(600),
+        }
+    }
+}

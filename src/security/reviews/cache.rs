@@ -1,0 +1,160 @@
+//! The answers of one kind of review: remembered for a while, in bounded memory.
+
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant as StdInstant};
+
+use moka::Expiry;
+use moka::future::Cache;
+use tokio::time::{Instant, timeout_at};
+
+use super::NoAnswer;
+use super::permits::{Permit, Permits};
+use crate::security::counters::{Counters, ReviewCounts, add};
+use crate::security::reviewer::ReviewError;
+
+/// Memory for the answers of each kind of review.
+const CACHE_BYTES: u64 = 32 << 20;
+
+/// How long an answer is kept.
+pub(super) struct Lifetimes<V> {
+    pub(super) allowed: Duration,
+    pub(super) denied: Duration,
+    pub(super) is_allowed: fn(&V) -> bool,
+}
+
+impl<V> Lifetimes<V> {
+    fn of(&self, value: &V) -> Option<Duration> {
+        let allowed = (self.is_allowed)(value);
+        Some(if allowed { self.allowed } else { self.denied })
+    }
+}
+
+impl<K, V> Expiry<K, V> for Lifetimes<V> {
+    fn expire_after_create(&self, _: &K, value: &V, _: StdInstant) -> Option<Duration> {
+        self.of(value)
+    }
+
+    /// Without this, an answer that takes the place of an older one would keep
+    /// the older one's end.
+    fn expire_after_update(
+        &self,
+        _: &K,
+        value: &V,
+        _: StdInstant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        self.of(value)
+    }
+}
+
+/// The answers of one kind of review. Clones are the same cache.
+#[derive(Clone)]
+pub(super) struct ReviewCache<K, V> {
+    answers: Cache<K, V>,
+    is_allowed: fn(&V) -> bool,
+    budget: Duration,
+    counters: Arc<Counters>,
+    counts: fn(&Counters) -> &ReviewCounts,
+}
+
+impl<K, V> ReviewCache<K, V>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    pub(super) fn new(
+        lifetimes: Lifetimes<V>,
+        bytes: fn(&K, &V) -> usize,
+        budget: Duration,
+        counters: Arc<Counters>,
+        counts: fn(&Counters) -> &ReviewCounts,
+    ) -> Self {
+        let is_allowed = lifetimes.is_allowed;
+        let answers = Cache::builder()
+            .max_capacity(CACHE_BYTES)
+            .weigher(move |key, value| u32::try_from(bytes(key, value)).unwrap_or(u32::MAX))
+            .expire_after(lifetimes)
+            .build();
+        Self {
+            answers,
+            is_allowed,
+            budget,
+            counters,
+            counts,
+        }
+    }
+
+    /// The remembered answer, or else that of a review. Without a key the answer
+    /// is not remembered. The review goes on when nobody waits any more.
+    pub(super) async fn get(
+        &self,
+        key: Option<K>,
+        permits: &Permits,
+        until: Instant,
+        review: impl Future<Output = Result<V, ReviewError>> + Send + 'static,
+    ) -> Result<V, NoAnswer> {
+        if let Some(key) = &key
+            && let Some(known) = self.remembered(key).await
+        {
+            return Ok(known);
+        }
+        let now = Instant::now();
+        let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
+        // Half of the time is left for the review itself.
+        let time = self.budget.min(until.saturating_duration_since(now));
+        let permit = permits.acquire(now + time / 2).await;
+        let permit = permit.ok_or(NoAnswer::Busy)?;
+        let (cache, end) = (self.clone(), now + self.budget);
+        let task = tokio::spawn(async move { cache.review(key, permit, end, review).await });
+        match timeout_at(until, task).await {
+            Ok(Ok(answer)) => answer.map_err(NoAnswer::Failed),
+            Ok(Err(_)) => Err(failed("the review broke off")),
+            Err(_) => Err(failed("no answer in time")),
+        }
+    }
+
+    async fn remembered(&self, key: &K) -> Option<V> {
+        let known = self.answers.get(key).await;
+        let counts = (self.counts)(&self.counters);
+        add(match known {
+            Some(_) => &counts.hits,
+            None => &counts.misses,
+        });
+        known
+    }
+
+    /// Asks, unless the same is being asked, and remembers the answer.
+    async fn review(
+        &self,
+        key: Option<K>,
+        permit: Permit,
+        end: Instant,
+        review: impl Future<Output = Result<V, ReviewError>>,
+    ) -> Result<V, ReviewError> {
+        let review = async {
+            permit.begin();
+            let in_time = timeout_at(end, review).await;
+            let answer = in_time.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
+            self.count(&answer);
+            answer
+        };
+        match key {
+            Some(key) => {
+                let shared = self.answers.try_get_with(key, review).await;
+                shared.map_err(|error| ReviewError::clone(&error))
+            }
+            None => review.await,
+        }
+    }
+
+    fn count(&self, answer: &Result<V, ReviewError>) {
+        let counts = (self.counts)(&self.counters);
+        add(match answer {
+            Ok(value) if (self.is_allowed)(value) => &counts.yes,
+            Ok(_) => &counts.no,
+            Err(_) => &counts.failed,
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! A semaphore whose permits also limit how often something is done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Limits how many reviews run at a time, and how often one is begun.
+pub(super) struct Permits {
+    semaphore: Arc<Semaphore>,
+    least: Duration,
+}
+
+/// The right to one review, until it is dropped.
+pub(super) struct Permit {
+    permit: Arc<OwnedSemaphorePermit>,
+    least: Duration,
+}
+
+impl Permits {
+    /// Each review takes its permit at least for the time `least`, however fast
+    /// it is answered: no more than `count / least` are begun in a second.
+    pub(super) fn new(count: usize, least: Duration) -> Self {
+        let semaphore = Arc::new(Semaphore::new(count));
+        Self { semaphore, least }
+    }
+
+    /// The next free permit, first come first served; `None` when there is none
+    /// until `until`.
+    pub(super) async fn acquire(&self, until: Instant) -> Option<Permit> {
+        let acquire = self.semaphore.clone().acquire_owned();
+        let permit = timeout_at(until, acquire).await.ok()?;
+        Some(Permit {
+            permit: Arc::new(permit.ok()?),
+            least: self.least,
+        })
+    }
+}
+
+impl Permit {
+    /// A review begins now: the permit is not free again before its least time.
+    pub(super) fn begin(&self) {
+        if self.least.is_zero() {
+            return;
+        }
+        let (permit, least) = (self.permit.clone(), self.least);
+        tokio::spawn(async move {
+            sleep(least).await;
+            drop(permit);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_come_at_once_do_not_exceed_the_rate() {
+        let permits = Permits::new(4, Duration::from_millis(100));
+        let start = Instant::now();
+        let mut begun = 0;
+        while let Some(permit) = permits.acquire(start + Duration::from_millis(950)).await {
+            permit.begin();
+            begun += 1;
+        }
+        assert_eq!(begun, 40);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_that_began_no_review_is_free_at_once() {
+        let permits = Permits::new(1, Duration::from_secs(60));
+        for _ in 0..100 {
+            assert!(permits.acquire(Instant::now()).await.is_some());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! X.509 certificates and their PEM texts: the one place where they are read.
+//!
+//! Who shows certificates (`certificates`) and who judges those of others
+//! (`security`) read them through this module, so both see the same.
+
+use std::time::{Duration, SystemTime};
+
+use rustls::pki_types::pem::{Error, PemObject};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::oid_registry::Oid;
+use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer};
+
+/// From when until when a certificate is valid. Both moments belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The first moment.
+    pub not_before: SystemTime,
+    /// The last moment.
+    pub not_after: SystemTime,
+}
+
+impl Validity {
+    /// Whether a moment is in it.
+    #[must_use]
+    pub fn holds(&self, now: SystemTime) -> bool {
+        self.not_before <= now && now <= self.not_after
+    }
+
+    /// The next moment at which [`Self::holds`] may give another answer.
+    #[must_use]
+    pub fn next_change(&self, now: SystemTime) -> Option<SystemTime> {
+        [self.not_before, self.not_after]
+            .into_iter()
+            .find(|at| *at > now)
+    }
+
+    /// Whether two thirds of it are over: the time to renew.
+    #[must_use]
+    pub fn is_old(&self, now: SystemTime) -> bool {
+        let life = self.not_after.duration_since(self.not_before);
+        now >= self.not_before + life.unwrap_or_default() * 2 / 3
+    }
+}
+
+/// All certificates of a PEM text. Blocks of other kinds are skipped.
+///
+/// # Errors
+/// When the text is broken.
+pub fn from_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    CertificateDer::pem_slice_iter(text).collect()
+}
+
+/// A certificate as PEM text (RFC 7468).
+#[must_use]
+pub fn to_pem(certificate: &CertificateDer<'_>) -> String {
+    let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    let block = pem::Pem::new("CERTIFICATE", certificate.as_ref());
+    pem::encode_config(&block, lines)
+}
+
+/// A moment as webpki takes it; before 1970 is 1970.
+#[must_use]
+pub fn unix_time(at: SystemTime) -> UnixTime {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    UnixTime::since_unix_epoch(since.unwrap_or_default())
+}
+
+/// A moment for people.
+#[must_use]
+pub fn moment(at: SystemTime) -> String {
+    jiff::Timestamp::try_from(at).map_or_else(
+        |_| "a moment beyond the calendar".to_owned(),
+        |at| format!("{at:.0}"),
+    )
+}
+
+/// A certificate that can be asked what it says. Whether it is genuine is not
+/// judged here.
+#[derive(Debug)]
+pub struct Certificate<'der>(X509Certificate<'der>);
+
+impl<'der> Certificate<'der> {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When it is no certificate.
+    pub fn read(der: &'der CertificateDer<'_>) -> Result<Self, String> {
+        match X509Certificate::from_der(der) {
+            Ok((_, certificate)) => Ok(Self(certificate)),
+            Err(error) => Err(format!("not an X.509 certificate: {error}")),
+        }
+    }
+
+    /// When it is valid.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        let validity = self.0.validity();
+        Validity {
+            not_before: from_asn1(validity.not_before),
+            not_after: from_asn1(validity.not_after),
+        }
+    }
+
+    /// Its public key with the algorithm, as DER.
+    #[must_use]
+    pub fn public_key(&self) -> &[u8] {
+        self.0.public_key().raw
+    }
+
+    /// The whole subject, as `O=name, CN=name`.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        self.0.subject().to_string()
+    }
+
+    /// The subject's common name; of several the last, as in Go. An empty one
+    /// is none.
+    ///
+    /// # Errors
+    /// When one is no text.
+    pub fn common_name(&self) -> Result<Option<String>, String> {
+        let names = texts(self.0.subject().iter_common_name())?;
+        Ok(names.into_iter().next_back().filter(|it| !it.is_empty()))
+    }
+
+    /// The subject's organizations.
+    ///
+    /// # Errors
+    /// When one is no text.
+    pub fn organizations(&self) -> Result<Vec<String>, String> {
+        texts(self.0.subject().iter_organization())
+    }
+
+    /// The subject's attributes of a kind.
+    ///
+    /// # Errors
+    /// When one is no text.
+    pub fn attributes(&self, kind: &[u64]) -> Result<Vec<String>, String> {
+        let kind = Oid::from(kind).map_err(|_| "no object identifier".to_owned())?;
+        texts(self.0.subject().iter_by_oid(&kind))
+    }
+
+    /// Its alternative names that are DNS names.
+    ///
+    /// # Errors
+    /// When the extension is broken.
+    pub fn dns_names(&self) -> Result<Vec<String>, String> {
+        let extension = self.0.subject_alternative_name();
+        let extension = extension.map_err(|error| format!("subjectAltName: {error}"))?;
+        let names = extension.iter().flat_map(|it| &it.value.general_names);
+        let dns = names.filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        });
+        Ok(dns.collect())
+    }
+
+    /// Whether it may sign others.
+    #[must_use]
+    pub fn is_authority(&self) -> bool {
+        self.0.is_ca()
+    }
+
+    /// Whether clients accept it of a server. No list of usages means every
+    /// usage.
+    ///
+    /// # Errors
+    /// When the extension is broken.
+    pub fn is_for_servers(&self) -> Result<bool, String> {
+        let extension = self.0.extended_key_usage();
+        let extension = extension.map_err(|error| format!("extendedKeyUsage: {error}"))?;
+        Ok(extension.is_none_or(|usage| usage.value.any || usage.value.server_auth))
+    }
+}
+
+fn texts<'a>(
+    attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>,
+) -> Result<Vec<String>, String> {
+    let texts = attributes.map(|attribute| attribute.as_str().map(str::to_owned));
+    texts
+        .collect::<Result<_, _>>()
+        .map_err(|_| "a name in the subject is not UTF-8 text".to_owned())
+}
+
+fn from_asn1(time: ASN1Time) -> SystemTime {
+    let since_epoch = u64::try_from(time.timestamp()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH
+        .checked_add(Duration::from_secs(since_epoch))
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
