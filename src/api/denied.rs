@@ -1,10 +1,12 @@
 //! What a client is told that was not let through (docs/protocol.md, "Status").
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
+
 use crate::security::denied::Denied;
 use crate::security::reviewer::Access;
 
 use super::quote::{bare, quote};
-use super::status::{Details, Row};
+use super::status::Row;
 
 /// The row of the table for a refusal of the security layers.
 pub(super) fn row(denied: &Denied) -> Row {
@@ -15,7 +17,7 @@ pub(super) fn row(denied: &Denied) -> Row {
             403,
             "Forbidden",
             "forbidden: impersonation is not supported here, ask through kube-apiserver".to_owned(),
-            Some(Details::default()),
+            Some(StatusDetails::default()),
         ),
         Denied::Forbidden { user, what, reason } => forbidden(user, what, reason),
         Denied::ReviewFailed { .. } => (
@@ -28,9 +30,9 @@ pub(super) fn row(denied: &Denied) -> Row {
             429,
             "TooManyRequests",
             "too many requests at a time, please try again later".to_owned(),
-            Some(Details {
-                retry_after: Some(1),
-                ..Details::default()
+            Some(StatusDetails {
+                retry_after_seconds: Some(1),
+                ..StatusDetails::default()
             }),
         ),
         Denied::HeadersTooLarge => (
@@ -43,7 +45,7 @@ pub(super) fn row(denied: &Denied) -> Row {
             504,
             "Timeout",
             "Timeout: request did not complete within the allotted timeout".to_owned(),
-            Some(Details::default()),
+            Some(StatusDetails::default()),
         ),
         Denied::Panicked => (
             500,
@@ -66,7 +68,7 @@ fn forbidden(user: &str, what: &Access, reason: &str) -> Row {
         Access::NonResource { verb, path } => {
             let path = quote(path);
             let message = format!("forbidden: User {user} cannot {verb} path {path}{reason}");
-            (message, Details::default())
+            (message, StatusDetails::default())
         }
         Access::Resource {
             verb,
@@ -98,11 +100,11 @@ fn forbidden(user: &str, what: &Access, reason: &str) -> Row {
                 bare(resource),
                 quote(group)
             );
-            let details = Details {
+            let details = StatusDetails {
                 name: Some(name.clone()).filter(|name| !name.is_empty()),
-                group: Some(group.clone().into()),
+                group: Some(group.clone()),
                 kind: Some(resource.clone()),
-                ..Details::default()
+                ..StatusDetails::default()
             };
             (message, details)
         }

@@ -4,7 +4,9 @@
 //! Made from what is configured, never from what the metrics backend knows at
 //! the moment: discovery must not fail when a backend does.
 
-use serde::Serialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    APIGroup, APIGroupList, APIResource, APIResourceList, GroupVersionForDiscovery,
+};
 
 use crate::provider::Provider;
 
@@ -30,10 +32,8 @@ pub(crate) fn groups(provider: &dyn Provider, format: Format) -> Vec<u8> {
             .filter(|group| is_served(provider, *group))
     };
     match format {
-        Format::Json => json::document(&GroupList {
-            kind: "APIGroupList",
-            api_version: "v1",
-            groups: served().map(|group| GroupBody::new(group, false)).collect(),
+        Format::Json => json::document(&APIGroupList {
+            groups: served().map(api_group).collect(),
         }),
         Format::Protobuf => {
             let list = messages::ApiGroupList {
@@ -47,7 +47,7 @@ pub(crate) fn groups(provider: &dyn Provider, format: Format) -> Vec<u8> {
 /// `GET /apis/<group>`.
 pub(crate) fn group(group: Group, format: Format) -> Vec<u8> {
     match format {
-        Format::Json => json::document(&GroupBody::new(group, true)),
+        Format::Json => json::document(&api_group(group)),
         Format::Protobuf => proto::document("v1", "APIGroup", &group_message(group)),
     }
 }
@@ -62,18 +62,16 @@ pub(crate) fn resources(
     let (kind, entries) = entries(provider, group);
     let group_version = group_version(group, version);
     match format {
-        Format::Json => json::document(&ResourceList {
-            kind: "APIResourceList",
-            api_version: "v1",
+        Format::Json => json::document(&APIResourceList {
             group_version,
             resources: entries
-                .iter()
-                .map(|(name, namespaced)| Resource {
+                .into_iter()
+                .map(|(name, namespaced)| APIResource {
                     name,
-                    singular_name: "",
-                    namespaced: *namespaced,
-                    kind,
-                    verbs: ["get"],
+                    namespaced,
+                    kind: kind.to_owned(),
+                    verbs: vec!["get".to_owned()],
+                    ..APIResource::default()
                 })
                 .collect(),
         }),
@@ -155,69 +153,19 @@ fn group_message(group: Group) -> messages::ApiGroup {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GroupList {
-    kind: &'static str,
-    api_version: &'static str,
-    groups: Vec<GroupBody>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GroupBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    api_version: Option<&'static str>,
-    name: &'static str,
-    versions: Vec<VersionBody>,
-    preferred_version: Option<VersionBody>,
-}
-
-#[derive(Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct VersionBody {
-    group_version: String,
-    version: &'static str,
-}
-
-impl GroupBody {
-    /// `document`: standing alone, and so with kind and version.
-    fn new(group: Group, document: bool) -> Self {
-        let versions: Vec<VersionBody> = group
-            .versions()
-            .iter()
-            .map(|version| VersionBody {
-                group_version: group_version(group, *version),
-                version: version.name(),
-            })
-            .collect();
-        Self {
-            kind: document.then_some("APIGroup"),
-            api_version: document.then_some("v1"),
-            name: group.name(),
-            preferred_version: versions.first().cloned(),
-            versions,
-        }
+fn api_group(group: Group) -> APIGroup {
+    let versions: Vec<GroupVersionForDiscovery> = group
+        .versions()
+        .iter()
+        .map(|version| GroupVersionForDiscovery {
+            group_version: group_version(group, *version),
+            version: version.name().to_owned(),
+        })
+        .collect();
+    APIGroup {
+        name: group.name().to_owned(),
+        preferred_version: versions.first().cloned(),
+        versions,
+        ..APIGroup::default()
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceList<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    group_version: String,
-    resources: Vec<Resource<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource<'a> {
-    name: &'a str,
-    singular_name: &'static str,
-    namespaced: bool,
-    kind: &'static str,
-    verbs: [&'static str; 1],
 }

@@ -1,9 +1,6 @@
 //! From a document to a response: headers, gzip, indentation.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -14,6 +11,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use uuid::Uuid;
 
 use crate::core::time::Timestamp;
 
@@ -21,7 +19,7 @@ use super::documents::Tagged;
 use super::forms::Shared;
 use super::json;
 use super::negotiate::{self, Format};
-use super::status::Failure;
+use super::status::{self, Failure};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// The longest Audit-Id that is echoed.
@@ -144,13 +142,14 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     let not_allowed = matches!(failure, Failure::MethodNotAllowed);
     let status = failure.status();
     tracing::debug!(
-        code = status.code().as_u16(),
-        reason = status.reason(),
-        message = status.message(),
+        code = status.code,
+        reason = status.reason,
+        message = status.message,
         "request refused"
     );
-    let body = dress(status.encode(manner.format).into(), manner);
-    let mut response = typed(status.code(), manner.format.media_type(), body);
+    let body = dress(status::encode(&status, manner.format).into(), manner);
+    let code = status::code(&status);
+    let mut response = typed(code, manner.format.media_type(), body);
     if response.status() == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -177,7 +176,8 @@ pub(crate) fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
 /// with, or a fresh one.
 pub(crate) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
     let given = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
-    given.cloned().or_else(fresh_audit_id)
+    let fresh = || HeaderValue::try_from(Uuid::new_v4().to_string()).ok();
+    given.cloned().or_else(fresh)
 }
 
 fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
@@ -212,25 +212,6 @@ fn is_audit_id(id: &HeaderValue) -> bool {
             .as_bytes()
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-}
-
-/// A random UUID (version 4). It only has to be unique: the process' hash key is
-/// random and the counter never repeats.
-fn fresh_audit_id() -> Option<HeaderValue> {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let key = KEY.get_or_init(RandomState::new);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let (high, low) = (key.hash_one((0, count)), key.hash_one((1, count)));
-    let text = format!(
-        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xfff,
-        (low >> 48) & 0x3fff | 0x8000,
-        low & 0xffff_ffff_ffff
-    );
-    HeaderValue::try_from(text).ok()
 }
 
 /// The manner for a client that wants JSON or whose wish is unknown.

@@ -4,10 +4,8 @@
 //! A `Status` message is passed verbatim into the events of an autoscaler, so
 //! it is one short line, without times or counts, that says what to do.
 
-use std::borrow::Cow;
-
 use http::StatusCode;
-use serde::Serialize;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
 
 use crate::provider::Error;
 use crate::security::denied::Denied;
@@ -58,37 +56,6 @@ pub(crate) enum Failure {
     Denied(Box<Denied>),
 }
 
-/// `metav1.Status`, apimachinery `pkg/apis/meta/v1/types.go`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Status {
-    kind: &'static str,
-    #[serde(rename = "apiVersion")]
-    api_version: &'static str,
-    metadata: Empty,
-    status: &'static str,
-    message: String,
-    reason: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<Details>,
-    code: u16,
-}
-
-#[derive(Debug, Serialize)]
-struct Empty {}
-
-/// `metav1.StatusDetails`, as far as it is used here.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Details {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) group: Option<Cow<'static, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) kind: Option<String>,
-    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "Option::is_none")]
-    pub(super) retry_after: Option<i32>,
-}
-
 impl Failure {
     /// The answer for a client, and nothing that only the log may know.
     pub(crate) fn status(self) -> Status {
@@ -98,20 +65,20 @@ impl Failure {
                 404,
                 "NotFound",
                 "the server could not find the requested resource".to_owned(),
-                Some(Details::default()),
+                Some(StatusDetails::default()),
             ),
             Self::MethodNotAllowed => (
                 405,
                 "MethodNotAllowed",
                 "the server does not allow this method on the requested resource".to_owned(),
-                Some(Details::default()),
+                Some(StatusDetails::default()),
             ),
             Self::WatchNotSupported { group, resource } => {
                 let qualified = format!("{resource}.{}", group.name());
-                let details = Details {
-                    group: Some(group.name().into()),
+                let details = StatusDetails {
+                    group: Some(group.name().to_owned()),
                     kind: Some(resource),
-                    ..Details::default()
+                    ..StatusDetails::default()
                 };
                 (
                     405,
@@ -159,20 +126,18 @@ impl Failure {
             Self::Denied(denied) => denied::row(&denied),
         };
         Status {
-            kind: "Status",
-            api_version: "v1",
-            metadata: Empty {},
-            status: "Failure",
-            message: one_line(&message),
-            reason,
+            status: Some("Failure".to_owned()),
+            message: Some(one_line(&message)),
+            reason: Some(reason.to_owned()),
             details,
-            code,
+            code: Some(code),
+            ..Status::default()
         }
     }
 }
 
 /// Code, reason, message, details.
-pub(super) type Row = (u16, &'static str, String, Option<Details>);
+pub(super) type Row = (i32, &'static str, String, Option<StatusDetails>);
 
 fn provider_row(error: Error, asked: &Asked) -> Row {
     let metric = format!(
@@ -206,9 +171,9 @@ fn provider_row(error: Error, asked: &Asked) -> Row {
             429,
             "TooManyRequests",
             "too many questions with selectors at once: try again later".to_owned(),
-            Some(Details {
-                retry_after: Some(1),
-                ..Details::default()
+            Some(StatusDetails {
+                retry_after_seconds: Some(1),
+                ..StatusDetails::default()
             }),
         ),
         Error::NotReady => (
@@ -237,43 +202,35 @@ fn one_line(message: &str) -> String {
     line
 }
 
-impl Status {
-    pub(crate) fn code(&self) -> StatusCode {
-        StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
+/// The HTTP code of a status.
+pub(crate) fn code(status: &Status) -> StatusCode {
+    let code = status.code.and_then(|code| u16::try_from(code).ok());
+    let code = code.and_then(|code| StatusCode::from_u16(code).ok());
+    code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
 
-    pub(crate) fn reason(&self) -> &'static str {
-        self.reason
+/// The body of an answer.
+pub(crate) fn encode(status: &Status, format: Format) -> Vec<u8> {
+    match format {
+        Format::Json => super::json::document(status),
+        Format::Protobuf => super::proto::document("v1", "Status", &message(status)),
     }
+}
 
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
-    pub(crate) fn encode(&self, format: Format) -> Vec<u8> {
-        match format {
-            Format::Json => super::json::document(self),
-            Format::Protobuf => super::proto::document("v1", "Status", &self.to_message()),
-        }
-    }
-
-    fn to_message(&self) -> messages::Status {
-        messages::Status {
-            metadata: Some(messages::ListMeta::default()),
-            status: Some(self.status.to_owned()),
-            message: Some(self.message.clone()),
-            reason: Some(self.reason.to_owned()),
-            details: self
-                .details
-                .as_ref()
-                .map(|details| messages::StatusDetails {
-                    name: details.name.clone(),
-                    group: details.group.as_deref().map(str::to_owned),
-                    kind: details.kind.clone(),
-                    retry_after_seconds: details.retry_after,
-                }),
-            code: Some(i32::from(self.code)),
-        }
+fn message(status: &Status) -> messages::Status {
+    let details = status.details.as_ref();
+    messages::Status {
+        metadata: Some(messages::ListMeta::default()),
+        status: status.status.clone(),
+        message: status.message.clone(),
+        reason: status.reason.clone(),
+        details: details.map(|details| messages::StatusDetails {
+            name: details.name.clone(),
+            group: details.group.clone(),
+            kind: details.kind.clone(),
+            retry_after_seconds: details.retry_after_seconds,
+        }),
+        code: status.code,
     }
 }
 
@@ -284,8 +241,9 @@ mod tests {
     #[test]
     fn messages_are_one_line_of_bounded_length() {
         let status = Failure::Malformed(format!("a\r\nb{}", "é".repeat(600))).status();
-        assert!(status.message.starts_with("a  b"));
-        assert!(status.message.len() <= MAX_MESSAGE);
-        assert!(status.message.ends_with('…'));
+        let message = status.message.unwrap();
+        assert!(message.starts_with("a  b"));
+        assert!(message.len() <= MAX_MESSAGE);
+        assert!(message.ends_with('…'));
     }
 }
