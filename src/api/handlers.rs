@@ -13,7 +13,7 @@ use http_body_util::Full;
 use super::context::RequestContext;
 use super::path::Target;
 use super::status::Failure;
-use super::{Api, lane, response};
+use super::{Api, compute, response};
 use crate::telemetry::endpoints;
 
 type Context = Extension<Arc<RequestContext>>;
@@ -25,7 +25,7 @@ pub(super) async fn api(
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
-    lane::answer(api, context, parts.headers)
+    compute::answer(api, context, parts.headers)
         .await
         .into_response()
 }

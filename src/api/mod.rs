@@ -1,7 +1,7 @@
 //! The metrics APIs on the wire: paths, parameters, encodings, `Status`.
 //!
 //! Every answer comes from memory; those that take some computing are made
-//! beside the threads that serve connections (`lane`). One request runs through
+//! beside the threads that serve connections (`compute`). One request runs through
 //! the layers of [`router`], which know it by its `context` ([`path`] says what
 //! is asked, `params` and `negotiate` how), to one of the `handlers` (values:
 //! `custom`, `external`), an encoder (`json`, `proto`) and `response`; whatever
@@ -30,6 +30,7 @@ use status::Failure;
 
 mod aggregated;
 mod buffer;
+mod compute;
 mod context;
 mod count;
 mod custom;
@@ -40,7 +41,6 @@ mod external;
 mod forms;
 mod handlers;
 mod json;
-mod lane;
 mod layers;
 mod list;
 mod negotiate;
@@ -74,7 +74,7 @@ struct Inner {
     counters: Arc<Counters>,
     documents: ArcSwapOption<Documents>,
     pool: buffer::Pool,
-    lane: lane::Lane,
+    compute: compute::ComputeLimit,
 }
 
 impl fmt::Debug for Api {
@@ -102,7 +102,7 @@ impl Api {
                 counters: Arc::default(),
                 documents: ArcSwapOption::empty(),
                 pool: buffer::Pool::default(),
-                lane: lane::Lane::default(),
+                compute: compute::ComputeLimit::default(),
             }),
         }
     }

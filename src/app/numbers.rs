@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::certificates::Serving;
-use crate::cluster::health::{Board, WatchHealth};
+use crate::cluster::health::{WatchHealth, WatchRegistry};
 use crate::security::counters::{Counters, ReviewCounts};
 use crate::security::denied::Verdict;
 use crate::telemetry::metrics::{Metrics, catalog};
@@ -63,23 +63,23 @@ pub(super) fn of_certificate(metrics: &Metrics, serving: &Serving) {
 
 /// The watches that are always there; those of owners come and go and are
 /// counted among the objects of none.
-pub(super) fn of_watches(metrics: &Metrics, board: &Board, names: &[&'static str]) {
+pub(super) fn of_watches(metrics: &Metrics, registry: &WatchRegistry, names: &[&'static str]) {
     for &name in names {
-        let find = move |board: &Board| -> Option<WatchHealth> {
-            let watches = board.watches();
+        let find = move |registry: &WatchRegistry| -> Option<WatchHealth> {
+            let watches = registry.watches();
             watches.into_iter().find(|watch| &*watch.name == name)
         };
-        let of = board.clone();
+        let of = registry.clone();
         metrics.read(&catalog::WATCH_TIME, &[name], move || {
             let age = find(&of)?.age(Instant::now())?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
             Some(now.saturating_sub(age).as_secs_f64())
         });
-        let of = board.clone();
+        let of = registry.clone();
         metrics.read(&catalog::WATCH_BREAKS, &[name], move || {
             Some(find(&of)?.failures as f64)
         });
-        let of = board.clone();
+        let of = registry.clone();
         metrics.read(&catalog::INVENTORY, &[name], move || {
             Some(find(&of)?.objects as f64)
         });

@@ -22,7 +22,7 @@ use crate::cluster::apiservice::ApiServices;
 use crate::cluster::authentication;
 use crate::cluster::client::{Access, Client};
 use crate::cluster::error::ClientError;
-use crate::cluster::health::Board;
+use crate::cluster::health::WatchRegistry;
 use crate::cluster::inventory::{WatchSettings, Watches};
 use crate::cluster::review::KubeReviewer;
 use crate::cluster::secret::SharedSecret;
@@ -181,15 +181,15 @@ impl reviewer::Reviewer for Reviews {
 }
 
 /// What runs beside the listener.
-struct Beside {
+struct Background {
     telemetry: Telemetry,
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
 }
 
-impl fmt::Debug for Beside {
+impl fmt::Debug for Background {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Beside").finish_non_exhaustive()
+        f.debug_struct("Background").finish_non_exhaustive()
     }
 }
 
@@ -205,14 +205,14 @@ pub async fn run(
     let clients = Clients::connect(&settings.ways).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
-    let mut beside = Beside {
+    let mut background = Background {
         telemetry: telemetry.clone(),
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let serving = beside.keep_certificate(settings.certificate, &clients.lister);
-    let trust = beside.follow_trust(settings.lookup, &clients.authentication);
-    let provider = beside.poll(settings.config, settings.source, &clients.lister);
+    let serving = background.keep_certificate(settings.certificate, &clients.lister);
+    let trust = background.follow_trust(settings.lookup, &clients.authentication);
+    let provider = background.poll(settings.config, settings.source, &clients.lister);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -223,7 +223,7 @@ pub async fn run(
         };
         let listener = Listener::without_tls(tcp, limits, api::refusal);
         let service = router::into_service(router::operators(&api));
-        beside
+        background
             .tasks
             .spawn(listener.run(service, shutdown.draining()));
     }
@@ -244,17 +244,17 @@ pub async fn run(
         })
         .leaving(shutdown.leaving());
     numbers::of_connections(&metrics, listener.connections());
-    beside
+    background
         .tasks
         .spawn(listener.run(service, shutdown.draining()));
     stop.await;
-    let mut tasks = beside.tasks;
+    let mut tasks = background.tasks;
     let ended = async { while tasks.join_next().await.is_some() {} };
     shutdown.run(settings.times, ended, hurry).await;
     Ok(())
 }
 
-impl Beside {
+impl Background {
     fn keep_certificate(&mut self, source: CertificateSource, client: &Client) -> Serving {
         let (publisher, serving) = certificates::serving();
         let draining = self.draining.clone();
@@ -293,20 +293,20 @@ impl Beside {
         if lookup == Lookup::Skipped {
             return trust;
         }
-        let board = Board::default();
+        let registry = WatchRegistry::default();
         let weight = match lookup {
             Lookup::Required => Weight::Readiness,
             Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
         };
-        self.show_board("authentication", weight, &board);
-        numbers::of_watches(&self.telemetry.metrics, &board, &[authentication::NAME]);
+        self.show_watches("authentication", weight, &registry);
+        numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
         let waiting = State::Waiting("authorities of clients".to_owned());
         let check = self
             .telemetry
             .health
             .register("client-authorities", weight, waiting);
         let (sender, texts) = watch::channel(None);
-        let followed = authentication::follow(client.clone(), board, sender);
+        let followed = authentication::follow(client.clone(), registry, sender);
         self.until_draining(followed);
         self.until_draining(trusted::follow(texts, Arc::clone(&trust), Some(check)));
         trust
@@ -314,15 +314,15 @@ impl Beside {
 
     /// The poll loop and the cluster's objects.
     fn poll(&mut self, config: Config, source: Source, client: &Client) -> Arc<GpuProvider> {
-        let board = Board::default();
+        let registry = WatchRegistry::default();
         let settings = WatchSettings {
             gpus: config.gpu_resources.clone(),
             exporter_containers: config.exporters.containers.clone(),
             remember: config.policy.max_window + REMEMBERED_BEYOND,
         };
-        let watches = Watches::start(client, &board, settings);
-        self.show_board("cluster-objects", Weight::Readiness, &board);
-        let all = board.clone();
+        let watches = Watches::start(client, &registry, settings);
+        self.show_watches("cluster-objects", Weight::Readiness, &registry);
+        let all = registry.clone();
         self.telemetry
             .health
             .ask("watches", Weight::Detail, move || {
@@ -333,7 +333,7 @@ impl Beside {
                     None => State::Ok,
                 }
             });
-        numbers::of_watches(&self.telemetry.metrics, &board, &WATCHED);
+        numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let specs = metrics::built_in().into_iter();
         let specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
         let provider = Arc::new(GpuProvider::new(&specs));
@@ -368,10 +368,10 @@ impl Beside {
         provider
     }
 
-    fn show_board(&self, name: &'static str, weight: Weight, board: &Board) {
-        let board = board.clone();
+    fn show_watches(&self, name: &'static str, weight: Weight, registry: &WatchRegistry) {
+        let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {
-            let unready = board.unready();
+            let unready = registry.unready();
             match unready.first() {
                 Some((watch, reason)) => State::Waiting(format!("{watch}: {reason}")),
                 None => State::Ok,

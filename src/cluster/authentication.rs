@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::client::Client;
-use super::health::{Board, Need};
+use super::health::{Need, WatchRegistry};
 use super::store::{Form, Refused, Store, Target};
 use super::watch::Watcher;
 use super::wire;
 
-/// The ConfigMap's name, also that of its watch on the board.
+/// The ConfigMap's name, also that of its watch on the registry.
 pub const NAME: &str = "extension-apiserver-authentication";
 
 const FIELDS: &str = "metadata.name=extension-apiserver-authentication";
@@ -44,7 +44,7 @@ pub(super) const WAIT_MOST: Duration = Duration::from_secs(5);
 
 /// Watches the ConfigMap and sends its texts whenever they change; to be
 /// spawned, ends only when it is aborted.
-pub async fn follow(client: Client, board: Board, texts: watch::Sender<Texts>) {
+pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sender<Texts>) {
     let target = Target {
         path: PATH.to_owned(),
         fields: FIELDS,
@@ -52,7 +52,7 @@ pub async fn follow(client: Client, board: Board, texts: watch::Sender<Texts>) {
         remedy: REMEDY.to_owned(),
         wait_most: WAIT_MOST,
     };
-    let reporter = board.enter(NAME, Need::Required);
+    let reporter = registry.enter(NAME, Need::Required);
     let mut watcher = Watcher::new(client, target, Latest { texts }, reporter);
     loop {
         watcher.run().await;

@@ -77,11 +77,11 @@ struct Inner {
     outage: Option<Instant>,
 }
 
-/// The states of all watches. Clones look at the same board.
+/// The states of all watches. Clones look at the same registry.
 #[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Inner>>);
+pub struct WatchRegistry(Arc<Mutex<Inner>>);
 
-impl Board {
+impl WatchRegistry {
     /// Every watch, by name.
     #[must_use]
     pub fn watches(&self) -> Vec<WatchHealth> {
@@ -122,7 +122,7 @@ impl Board {
             .collect()
     }
 
-    /// Enters a watch; it leaves the board when the reporter is dropped.
+    /// Enters a watch; it leaves the registry when the reporter is dropped.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
         let health = WatchHealth {
@@ -139,7 +139,7 @@ impl Board {
         };
         self.lock().watches.insert(Arc::clone(&name), health);
         Reporter {
-            board: self.clone(),
+            registry: self.clone(),
             name,
             told: Told::default(),
         }
@@ -182,23 +182,23 @@ enum Trouble {
     Lacking,
 }
 
-/// What one watch says of itself on the board.
+/// What one watch says of itself on the registry.
 #[derive(Debug)]
 pub(super) struct Reporter {
-    board: Board,
+    registry: WatchRegistry,
     name: Arc<str>,
     told: Told,
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.board.lock().watches.remove(&self.name);
+        self.registry.lock().watches.remove(&self.name);
     }
 }
 
 impl Reporter {
     fn change(&self, change: impl FnOnce(&mut WatchHealth)) {
-        if let Some(watch) = self.board.lock().watches.get_mut(&self.name) {
+        if let Some(watch) = self.registry.lock().watches.get_mut(&self.name) {
             change(watch);
         }
     }
@@ -220,7 +220,7 @@ impl Reporter {
     /// All is well (again).
     pub(super) fn well(&mut self) {
         self.change(|watch| watch.state = WatchState::Synced);
-        if let Some(lasted) = self.board.outage_ends() {
+        if let Some(lasted) = self.registry.outage_ends() {
             tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
         }
         match self.told.trouble.take() {
@@ -245,7 +245,7 @@ impl Reporter {
 
     /// The calls succeed, and what they should give is not there.
     pub(super) fn lacking(&mut self, what: &str) {
-        if let Some(lasted) = self.board.outage_ends() {
+        if let Some(lasted) = self.registry.outage_ends() {
             tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
         }
         self.trouble(Trouble::Lacking, &what);
@@ -278,7 +278,7 @@ impl Reporter {
                 watch = &*self.name,
                 "{reason}; trying again, what is known is kept"
             );
-        } else if self.board.outage_begins() {
+        } else if self.registry.outage_begins() {
             tracing::warn!("{reason}; waiting for it, what is known is kept");
         }
     }
@@ -314,69 +314,72 @@ mod tests {
         CallError::Unreachable("https://a".into(), "refused".into())
     }
 
-    fn state(board: &Board, name: &str) -> WatchState {
-        let watches = board.watches();
+    fn state(registry: &WatchRegistry, name: &str) -> WatchState {
+        let watches = registry.watches();
         let watch = watches.iter().find(|watch| &*watch.name == name).unwrap();
         watch.state.clone()
     }
 
     #[test]
     fn a_required_watch_is_unready_with_its_reason_until_it_was_complete_once() {
-        let board = Board::default();
-        let mut pods = board.enter("pods", Need::Required);
-        let _jobs = board.enter("jobs.batch", Need::Optional);
-        assert_eq!(board.unready().len(), 1);
+        let registry = WatchRegistry::default();
+        let mut pods = registry.enter("pods", Need::Required);
+        let _jobs = registry.enter("jobs.batch", Need::Optional);
+        assert_eq!(registry.unready().len(), 1);
         pods.failed(&away());
-        let unready = board.unready();
+        let unready = registry.unready();
         assert_eq!(&*unready[0].0, "pods");
         assert!(unready[0].1.contains("https://a"), "{unready:?}");
         pods.listed(3);
         pods.well();
-        assert!(board.unready().is_empty());
+        assert!(registry.unready().is_empty());
         pods.failed(&away());
         assert!(
-            board.unready().is_empty(),
+            registry.unready().is_empty(),
             "what is known is kept, and served"
         );
-        assert!(matches!(state(&board, "pods"), WatchState::Broken { .. }));
-        let unwell = || board.unwell().into_iter().map(|(watch, _)| watch);
+        assert!(matches!(
+            state(&registry, "pods"),
+            WatchState::Broken { .. }
+        ));
+        let unwell = || registry.unwell().into_iter().map(|(watch, _)| watch);
         let both: Vec<_> = unwell().collect();
         assert_eq!(both, ["jobs.batch".into(), "pods".into()]);
         pods.well();
-        assert_eq!(state(&board, "pods"), WatchState::Synced);
+        assert_eq!(state(&registry, "pods"), WatchState::Synced);
         assert_eq!(unwell().collect::<Vec<_>>(), ["jobs.batch".into()]);
     }
 
     #[test]
     fn an_outage_begins_once_for_all_watches_and_ends_with_the_first_answer() {
-        let board = Board::default();
-        let mut pods = board.enter("pods", Need::Required);
-        let mut nodes = board.enter("nodes", Need::Required);
+        let registry = WatchRegistry::default();
+        let mut pods = registry.enter("pods", Need::Required);
+        let mut nodes = registry.enter("nodes", Need::Required);
         pods.failed(&away());
-        assert!(!board.outage_begins(), "it has begun");
+        assert!(!registry.outage_begins(), "it has begun");
         nodes.failed(&away());
         nodes.well();
-        assert!(board.outage_ends().is_none(), "it has ended");
-        assert_eq!(board.watches()[1].failures, 1);
+        assert!(registry.outage_ends().is_none(), "it has ended");
+        assert_eq!(registry.watches()[1].failures, 1);
     }
 
     #[test]
     fn a_watch_that_ends_leaves_the_board() {
-        let board = Board::default();
-        let reporter = board.enter("rayclusters.ray.io", Need::Optional);
-        assert_eq!(board.watches().len(), 1);
+        let registry = WatchRegistry::default();
+        let reporter = registry.enter("rayclusters.ray.io", Need::Optional);
+        assert_eq!(registry.watches().len(), 1);
         drop(reporter);
-        assert!(board.watches().is_empty());
+        assert!(registry.watches().is_empty());
     }
 
     #[test]
     fn age_counts_from_the_last_word_of_the_server() {
-        let board = Board::default();
-        let mut pods = board.enter("pods", Need::Required);
-        assert_eq!(board.watches()[0].age(Instant::now()), None);
+        let registry = WatchRegistry::default();
+        let mut pods = registry.enter("pods", Need::Required);
+        assert_eq!(registry.watches()[0].age(Instant::now()), None);
         pods.contact(1);
-        let before = board.watches()[0].last_contact.unwrap();
+        let before = registry.watches()[0].last_contact.unwrap();
         pods.failed(&away());
-        assert_eq!(board.watches()[0].last_contact, Some(before));
+        assert_eq!(registry.watches()[0].last_contact, Some(before));
     }
 }

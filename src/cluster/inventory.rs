@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::client::Client;
-use super::health::{Board, Need};
+use super::health::{Need, WatchRegistry};
 use super::owners;
 pub use super::settings::WatchSettings;
 use super::snapshot;
@@ -40,10 +40,10 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts watching. kube-apiserver need not be up; `board` says what is
+    /// Starts watching. kube-apiserver need not be up; `registry` says what is
     /// waited for. To be called within a runtime.
     #[must_use]
-    pub fn start(client: &Client, board: &Board, settings: WatchSettings) -> Self {
+    pub fn start(client: &Client, registry: &WatchRegistry, settings: WatchSettings) -> Self {
         let shared = Arc::new(Shared::new(settings));
         let nothing = Inventory {
             authority: Authority::Cluster,
@@ -55,19 +55,19 @@ impl Watches {
         let namespaces = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.namespaces));
         let nodes = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.nodes));
         let services = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.services));
-        tasks.spawn(watch(client, board, ("pods", Form::Whole), pods));
+        tasks.spawn(watch(client, registry, ("pods", Form::Whole), pods));
         tasks.spawn(watch(
             client,
-            board,
+            registry,
             ("namespaces", Form::Metadata),
             namespaces,
         ));
-        tasks.spawn(watch(client, board, ("nodes", Form::Metadata), nodes));
-        tasks.spawn(watch(client, board, ("services", Form::Whole), services));
+        tasks.spawn(watch(client, registry, ("nodes", Form::Metadata), nodes));
+        tasks.spawn(watch(client, registry, ("services", Form::Whole), services));
         tasks.spawn(owners::run(
             client.clone(),
             Arc::clone(&shared),
-            board.clone(),
+            registry.clone(),
         ));
         tasks.spawn(publish(shared, publisher));
         Self {
@@ -93,7 +93,7 @@ impl Watches {
 /// Watches a collection of the core group, for ever.
 fn watch<S: Store>(
     client: &Client,
-    board: &Board,
+    registry: &WatchRegistry,
     (resource, form): (&'static str, Form),
     store: S,
 ) -> impl Future<Output = ()> + Send + use<S> {
@@ -104,7 +104,7 @@ fn watch<S: Store>(
         remedy: owners::remedy("", resource),
         wait_most: WAIT_MOST,
     };
-    let reporter = board.enter(resource, Need::Required);
+    let reporter = registry.enter(resource, Need::Required);
     let mut watcher = Watcher::new(client.clone(), target, store, reporter);
     async move {
         loop {

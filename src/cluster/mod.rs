@@ -11,7 +11,7 @@
 //! [`inventory::Watches`] watches the cluster's objects,
 //! [`authentication::follow`] the authorities of delegated authentication,
 //! [`review::KubeReviewer`] asks who somebody is and what he may;
-//! [`health::Board`] says how all of them do. Every object is cut down to what
+//! [`health::WatchRegistry`] says how all of them do. Every object is cut down to what
 //! is used before it is kept.
 
 pub mod apiservice;

@@ -10,7 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::client::Client;
 use super::discovery::discover;
 use super::error::excerpt;
-use super::health::{Board, Need, Reporter};
+use super::health::{Need, Reporter, WatchRegistry};
 use super::kinds::MOST_KINDS;
 use super::pool::KindName;
 use super::state::{Shared, Writer};
@@ -48,7 +48,7 @@ pub(super) fn spelled(kind: &KindName) -> String {
 }
 
 /// Watches the kinds that have a place, for ever.
-pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
+pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegistry) {
     // Dropping a set ends its tasks.
     let mut tasks = JoinSet::new();
     let mut running: BTreeMap<u64, AbortHandle> = BTreeMap::new();
@@ -72,11 +72,12 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
             stays
         });
         for (number, kind) in followed {
-            let (client, shared, board) = (client.clone(), Arc::clone(&shared), board.clone());
+            let (client, shared, registry) =
+                (client.clone(), Arc::clone(&shared), registry.clone());
             running.entry(number).or_insert_with(|| {
                 told += 1;
                 let tell = told <= MOST_TOLD;
-                tasks.spawn(follow(client, shared, board, kind, tell))
+                tasks.spawn(follow(client, shared, registry, kind, tell))
             });
         }
         while tasks.try_join_next().is_some() {}
@@ -90,7 +91,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
             spelled(first),
             left_out.len() - 1
         );
-        let enter = || board.enter("owners", Need::Optional);
+        let enter = || registry.enter("owners", Need::Optional);
         too_many.get_or_insert_with(enter).incomplete(&what);
     }
 }
@@ -100,13 +101,13 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, board: Board) {
 async fn follow(
     client: Client,
     shared: Arc<Shared>,
-    board: Board,
+    registry: WatchRegistry,
     kind: Arc<KindName>,
     mut tell: bool,
 ) {
     let key = kind.key();
     loop {
-        let found = discovered(&client, &shared, &board, &kind).await;
+        let found = discovered(&client, &shared, &registry, &kind).await;
         if let Some(followed) = shared.lock().tables.kinds.get_mut(&key) {
             followed.resource.clone_from(&found);
             if found.is_none() {
@@ -117,7 +118,7 @@ async fn follow(
         }
         shared.changed.notify_one();
         if let Some(resource) = found {
-            watch(&client, &shared, &board, &kind, &resource).await;
+            watch(&client, &shared, &registry, &kind, &resource).await;
             tokio::time::sleep(RETRY_FIRST).await;
             continue;
         }
@@ -135,7 +136,7 @@ async fn follow(
 async fn watch(
     client: &Client,
     shared: &Arc<Shared>,
-    board: &Board,
+    registry: &WatchRegistry,
     kind: &KindName,
     resource: &ObjectKind,
 ) {
@@ -158,7 +159,7 @@ async fn watch(
     let writer = Writer::new(Arc::clone(shared), move |tables| {
         tables.kinds.get_mut(&key).map(|kind| &mut kind.objects)
     });
-    let reporter = board.enter(&resource.resource, Need::Optional);
+    let reporter = registry.enter(&resource.resource, Need::Optional);
     Watcher::new(client.clone(), target, writer, reporter)
         .run()
         .await;
@@ -169,7 +170,7 @@ async fn watch(
 async fn discovered(
     client: &Client,
     shared: &Shared,
-    board: &Board,
+    registry: &WatchRegistry,
     kind: &KindName,
 ) -> Option<ObjectKind> {
     let mut reporter = None;
@@ -179,7 +180,7 @@ async fn discovered(
             Ok(resource) => return resource,
             Err(error) => error,
         };
-        let enter = || board.enter(&spelled(kind), Need::Optional);
+        let enter = || registry.enter(&spelled(kind), Need::Optional);
         reporter.get_or_insert_with(enter).failed(&error);
         // The first snapshot does not wait for it.
         if let Some(followed) = shared.lock().tables.kinds.get_mut(&kind.key()) {

@@ -25,17 +25,17 @@ const PAIRS_LOOKED_AT: usize = 16;
 
 /// A text by where it lies: texts come from one pool, equal ones lie in one
 /// place.
-type Place = *const u8;
+type Pointer = *const u8;
 
 /// Namespace, name and value of a label.
-type PairPlace = (Place, Place, Place);
+type PairKey = (Pointer, Pointer, Pointer);
 
-fn place(text: &Arc<str>) -> Place {
+fn pointer(text: &Arc<str>) -> Pointer {
     text.as_ptr()
 }
 
 /// A label set by where it lies, as texts do; empty ones are all alike.
-fn set_place(labels: &Labels) -> Option<Place> {
+fn labels_pointer(labels: &Labels) -> Option<Pointer> {
     let (name, _) = labels.iter().next()?;
     Some(std::ptr::from_ref(name).cast())
 }
@@ -52,10 +52,10 @@ pub(super) struct Services<'a> {
     services: Vec<(&'a Key, &'a KeptService)>,
     groups: Vec<Group<'a>>,
     /// Groups by the rarest pair of their selector.
-    by_pair: HashMap<PairPlace, Vec<u32>>,
+    by_pair: HashMap<PairKey, Vec<u32>>,
     /// By namespace and label set: the pods of a workload share one.
-    found: HashMap<(Place, Option<Place>), Rc<[u32]>>,
-    spent: HashMap<Place, usize>,
+    found: HashMap<(Pointer, Option<Pointer>), Rc<[u32]>>,
+    spent: HashMap<Pointer, usize>,
     checks_left: usize,
     edges_left: usize,
     /// The first thing that was left out, in words.
@@ -66,14 +66,14 @@ impl<'a> Services<'a> {
     pub(super) fn of(table: &'a Table<KeptService>) -> Self {
         let services: Vec<_> = table.iter().collect();
         let mut groups: Vec<Group<'a>> = Vec::new();
-        let mut known: HashMap<(Place, Option<Place>), usize> = HashMap::new();
-        let mut rarity: HashMap<PairPlace, u32> = HashMap::new();
+        let mut known: HashMap<(Pointer, Option<Pointer>), usize> = HashMap::new();
+        let mut rarity: HashMap<PairKey, u32> = HashMap::new();
         let mut namespaces = Vec::new();
         for (index, (key, service)) in services.iter().enumerate() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            let namespace = place(&key.0);
+            let namespace = pointer(&key.0);
             let group = *known
-                .entry((namespace, set_place(&service.selector)))
+                .entry((namespace, labels_pointer(&service.selector)))
                 .or_insert_with(|| {
                     for pair in pairs(namespace, &service.selector) {
                         *rarity.entry(pair).or_default() += 1;
@@ -87,7 +87,7 @@ impl<'a> Services<'a> {
                 });
             groups[group].members.push(index);
         }
-        let mut by_pair: HashMap<PairPlace, Vec<u32>> = HashMap::new();
+        let mut by_pair: HashMap<PairKey, Vec<u32>> = HashMap::new();
         for (index, (group, namespace)) in groups.iter().zip(namespaces).enumerate() {
             let rarest = pairs(namespace, group.selector)
                 .min_by_key(|pair| rarity.get(pair).copied().unwrap_or_default());
@@ -119,7 +119,7 @@ impl<'a> Services<'a> {
 
     /// The services that select a pod, as places, in the order of their names.
     pub(super) fn selecting(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
-        let from = (place(&key.0), set_place(labels));
+        let from = (pointer(&key.0), labels_pointer(labels));
         let found = match self.found.get(&from) {
             Some(found) => Rc::clone(found),
             None => {
@@ -143,12 +143,12 @@ impl<'a> Services<'a> {
     }
 
     fn find(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
-        let namespace = place(&key.0);
+        let namespace = pointer(&key.0);
         let allowed = self.allowance(namespace);
         let (mut checks, mut selected, mut more) = (0, Vec::new(), false);
         'labels: for (name, value) in labels.iter() {
             checks += 1;
-            let at = (namespace, place(name), place(value));
+            let at = (namespace, pointer(name), pointer(value));
             for group in self.by_pair.get(&at).into_iter().flatten() {
                 checks += 1;
                 if checks > allowed {
@@ -189,7 +189,7 @@ impl<'a> Services<'a> {
     }
 
     /// The comparisons that are left to a namespace.
-    fn allowance(&self, namespace: Place) -> usize {
+    fn allowance(&self, namespace: Pointer) -> usize {
         let spent = self.spent.get(&namespace).copied().unwrap_or_default();
         MOST_CHECKS_OF_A_NAMESPACE
             .saturating_sub(spent)
@@ -208,7 +208,7 @@ impl Group<'_> {
     }
 }
 
-fn pairs(namespace: Place, selector: &Labels) -> impl Iterator<Item = PairPlace> + '_ {
+fn pairs(namespace: Pointer, selector: &Labels) -> impl Iterator<Item = PairKey> + '_ {
     let pairs = selector.iter().take(PAIRS_LOOKED_AT);
-    pairs.map(move |(name, value)| (namespace, place(name), place(value)))
+    pairs.map(move |(name, value)| (namespace, pointer(name), pointer(value)))
 }

@@ -2,9 +2,9 @@
 //! is that statement of docs/protocol.md, "Conformance statements".
 
 mod aggregated;
+mod compute;
 mod discovery;
 mod fixture;
-mod lane;
 mod negotiation;
 mod openapi;
 mod operation;

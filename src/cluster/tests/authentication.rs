@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch as channel;
 
 use super::super::authentication::{self, NAME, Texts};
-use super::super::health::Board;
+use super::super::health::WatchRegistry;
 use super::super::watch;
 use super::fixture::{connect, eventually};
 use crate::testing::fake_kube::{FakeKube, Fault};
@@ -18,7 +18,7 @@ fn config_map(name: &str, ca: &str) -> Value {
 
 struct Scene {
     kube: FakeKube,
-    board: Board,
+    registry: WatchRegistry,
     texts: channel::Receiver<Texts>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -35,12 +35,12 @@ impl Scene {
         kube.put(PATH, config_map("another", "x"));
         fill(&kube);
         let (sender, texts) = channel::channel(None);
-        let board = Board::default();
+        let registry = WatchRegistry::default();
         let client = connect(&kube).await;
-        let task = tokio::spawn(authentication::follow(client, board.clone(), sender));
+        let task = tokio::spawn(authentication::follow(client, registry.clone(), sender));
         Self {
             kube,
-            board,
+            registry,
             texts,
             task,
         }
@@ -67,14 +67,14 @@ async fn the_config_map_is_asked_for_by_name_and_followed() {
             "{query}"
         );
     }
-    assert!(scene.board.unready().is_empty());
+    assert!(scene.registry.unready().is_empty());
 }
 
 #[tokio::test]
 async fn it_waits_for_an_absent_one_and_says_so() {
     let scene = Scene::start(|_| {}).await;
     let says = || {
-        let unready = scene.board.unready();
+        let unready = scene.registry.unready();
         unready
             .iter()
             .any(|(_, why)| why.contains("waiting for the ConfigMap"))
@@ -83,7 +83,7 @@ async fn it_waits_for_an_absent_one_and_says_so() {
     assert!(scene.texts.borrow().is_none());
     scene.kube.put(PATH, config_map(NAME, "one"));
     scene.until("one").await;
-    eventually("ready", || scene.board.unready().is_empty()).await;
+    eventually("ready", || scene.registry.unready().is_empty()).await;
 }
 
 #[tokio::test]
@@ -97,15 +97,15 @@ async fn the_last_good_one_outlives_deletion_garbage_and_a_broken_watch() {
         json!({"metadata": {"name": NAME, "namespace": "kube-system"}, "data": [1]}),
     );
     eventually("the garbage was met", || {
-        scene.board.watches()[0].left_out > 0
+        scene.registry.watches()[0].left_out > 0
     })
     .await;
     scene.kube.fault(PATH, Fault::Forbidden);
     scene.kube.cut_watches();
-    eventually("it broke", || scene.board.watches()[0].failures > 0).await;
+    eventually("it broke", || scene.registry.watches()[0].failures > 0).await;
     assert!(Arc::ptr_eq(&known, &scene.texts.borrow().clone().unwrap()));
-    assert!(scene.board.unready().is_empty());
-    let state = format!("{:?}", scene.board.watches()[0].state);
+    assert!(scene.registry.unready().is_empty());
+    let state = format!("{:?}", scene.registry.watches()[0].state);
     assert!(
         state.contains("extension-apiserver-authentication-reader"),
         "{state}"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::client::{Access, Client};
-use super::super::health::{Board, WatchHealth};
+use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
 use crate::core::inventory::{Inventory, Pod};
 use crate::testing::fake_kube::FakeKube;
@@ -20,7 +20,7 @@ const GENEROUS: Duration = Duration::from_secs(60);
 /// A server and the watches on it.
 pub(super) struct Scene {
     pub(super) kube: FakeKube,
-    pub(super) board: Board,
+    pub(super) registry: WatchRegistry,
     pub(super) watches: Watches,
 }
 
@@ -42,11 +42,11 @@ impl Scene {
 
     pub(super) async fn watching(kube: FakeKube) -> Self {
         let client = connect(&kube).await;
-        let board = Board::default();
-        let watches = Watches::start(&client, &board, WatchSettings::default());
+        let registry = WatchRegistry::default();
+        let watches = Watches::start(&client, &registry, WatchSettings::default());
         Self {
             kube,
-            board,
+            registry,
             watches,
         }
     }
@@ -60,7 +60,7 @@ impl Scene {
             Err(_) => panic!(
                 "never: {:?} {:?}",
                 self.watches.inventory(),
-                self.board.watches()
+                self.registry.watches()
             ),
         }
     }
@@ -74,9 +74,9 @@ impl Scene {
     }
 
     pub(super) fn health(&self, name: &str) -> WatchHealth {
-        let watches = self.board.watches();
+        let watches = self.registry.watches();
         let found = watches.into_iter().find(|watch| &*watch.name == name);
-        found.expect("the watch is on the board")
+        found.expect("the watch is on the registry")
     }
 }
 

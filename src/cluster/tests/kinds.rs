@@ -126,7 +126,7 @@ async fn too_many_kinds_are_said_on_the_board() {
     })
     .await;
     eventually("said", || {
-        let watches = scene.board.watches();
+        let watches = scene.registry.watches();
         let said = watches.iter().find(|watch| &*watch.name == "owners");
         said.is_some_and(|watch| format!("{watch:?}").contains("1 others, the last by name"))
     })
@@ -134,7 +134,7 @@ async fn too_many_kinds_are_said_on_the_board() {
     scene
         .until(|now| owners_of(now, "a") == ["replicasets.apps/infer-1"])
         .await;
-    assert!(scene.board.unready().is_empty());
+    assert!(scene.registry.unready().is_empty());
 }
 
 #[tokio::test]

@@ -111,7 +111,10 @@ async fn where_a_right_is_missing_the_chain_ends_and_the_rule_is_told() {
         health.contains(r#"resources: [\"rayclusters\"]"#),
         "{health}"
     );
-    eventually("the others are ready", || scene.board.unready().is_empty()).await;
+    eventually("the others are ready", || {
+        scene.registry.unready().is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -133,7 +136,7 @@ async fn kinds_that_nobody_serves_or_that_are_no_names_cost_nothing() {
     .await;
     let inventory = scene.until_pods(&["a", "b", "c", "d", "e", "f"]).await;
     assert!(inventory.workloads.is_empty(), "{:?}", inventory.workloads);
-    assert!(scene.board.unready().is_empty());
+    assert!(scene.registry.unready().is_empty());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::super::client::{Access, Client};
-use super::super::health::{Board, WatchState};
+use super::super::health::{WatchRegistry, WatchState};
 use super::super::inventory::{WatchSettings, Watches};
 use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
 use crate::core::inventory::{Authority, ClusterObject, PodPhase};
@@ -28,7 +28,7 @@ async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
     assert_eq!(pod.started, Some(Timestamp::from_secs(1_795_255_200)));
     assert_eq!(inventory.namespaces[0].labels.get("team"), Some("a"));
     assert_eq!(&*inventory.nodes[0].name, "n1");
-    eventually("ready", || scene.board.unready().is_empty()).await;
+    eventually("ready", || scene.registry.unready().is_empty()).await;
     assert_eq!(scene.health("pods").objects, 2);
 }
 
@@ -87,7 +87,7 @@ async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
     assert!(inventory.pods.is_empty());
     assert!(
         scene
-            .board
+            .registry
             .unready()
             .iter()
             .any(|(name, _)| &**name == "nodes")
@@ -179,7 +179,7 @@ async fn a_missing_right_is_named_with_its_rule_and_granted_later_it_works() {
     kube.fault(PODS, Fault::Forbidden);
     let scene = Scene::watching(kube).await;
     eventually("refused", || scene.health("pods").failures > 0).await;
-    let unready = scene.board.unready();
+    let unready = scene.registry.unready();
     let (_, reason) = unready.iter().find(|(name, _)| &**name == "pods").unwrap();
     for part in [
         "cannot list /api/v1/pods",
@@ -190,7 +190,7 @@ async fn a_missing_right_is_named_with_its_rule_and_granted_later_it_works() {
     }
     scene.kube.heal(PODS);
     scene.until_pods(&["a"]).await;
-    eventually("ready", || scene.board.unready().is_empty()).await;
+    eventually("ready", || scene.registry.unready().is_empty()).await;
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn while_the_server_is_away_what_is_known_is_kept_and_its_age_grows() {
     let broken = || matches!(scene.health("pods").state, WatchState::Broken { .. });
     eventually("broken", broken).await;
     assert_eq!(scene.watches.inventory().pods.len(), 1);
-    assert!(scene.board.unready().is_empty());
+    assert!(scene.registry.unready().is_empty());
     assert!(scene.health("pods").age(Instant::now()).is_some());
     scene.kube.put(PODS, pod("b"));
     scene.kube.heal(PODS);
@@ -223,20 +223,20 @@ async fn it_waits_for_a_server_that_is_started_later() {
     std::fs::write(&path, kubeconfig(address)).unwrap();
     let access = Access::Kubeconfig(path);
     let client = Client::connect(&access).await.unwrap();
-    let board = Board::default();
-    let watches = Watches::start(&client, &board, WatchSettings::default());
+    let registry = WatchRegistry::default();
+    let watches = Watches::start(&client, &registry, WatchSettings::default());
     let says = || {
-        let unready = board.unready();
+        let unready = registry.unready();
         unready.len() == 4
             && unready
                 .iter()
                 .all(|(_, why)| why.contains("cannot be reached"))
     };
     eventually("it says what it waits for", says).await;
-    assert!(board.unready()[0].1.contains(&address.to_string()));
+    assert!(registry.unready()[0].1.contains(&address.to_string()));
     let kube = FakeKube::on(tokio::net::TcpListener::bind(address).await.unwrap());
     kube.put(PODS, pod("a"));
-    eventually("ready", || board.unready().is_empty()).await;
+    eventually("ready", || registry.unready().is_empty()).await;
     eventually("pods", || watches.inventory().pods.len() == 1).await;
 }
 
@@ -296,7 +296,7 @@ async fn answers_that_are_no_lists_are_refused_and_asked_for_again() {
         kube.fault(PODS, Fault::Text(text.to_owned()));
         let scene = Scene::watching(kube).await;
         eventually(text, || scene.health("pods").failures > 0).await;
-        let unready = scene.board.unready();
+        let unready = scene.registry.unready();
         let pods = unready.iter().find(|(name, _)| &**name == "pods").unwrap();
         assert!(
             pods.1.contains("not an answer of the Kubernetes API"),

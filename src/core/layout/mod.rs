@@ -71,14 +71,14 @@ pub struct RowFacts {
 pub struct Rank {
     /// The rank of its device.
     pub device: u32,
-    /// The rank of its board: a GPU and its MIG instances are one.
-    pub board: u32,
+    /// The rank of its registry: a GPU and its MIG instances are one.
+    pub registry: u32,
 }
 
 impl Rank {
     const NONE: Self = Self {
         device: u32::MAX,
-        board: u32::MAX,
+        registry: u32::MAX,
     };
 }
 
@@ -234,7 +234,7 @@ impl Layout {
         }
         self.ranks[index] = Rank {
             device: facts.device,
-            board: self.boards,
+            registry: self.boards,
         };
         self.facts[index] = Some(facts);
     }

@@ -1,4 +1,4 @@
-//! The lane for answers that take work: beside the threads that serve
+//! Answers that take computing are made beside the threads that serve
 //! connections, few at a time, with a short queue (docs/security.md, "Limits").
 
 use std::panic::resume_unwind;
@@ -16,19 +16,19 @@ use super::status::Failure;
 use super::{Api, response};
 use crate::provider::{Effort, Error};
 
-/// Requests that wait for the lane; more are turned away at once.
+/// Requests that wait for it; more are turned away at once.
 const MOST_WAITING: usize = 256;
 /// How long one waits.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Who may work, and who may wait for it.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct ComputeLimit {
     waiting: Semaphore,
     working: Arc<Semaphore>,
 }
 
-impl Default for Lane {
+impl Default for ComputeLimit {
     /// Half of the processors work here at most: the others poll and serve.
     fn default() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
@@ -39,7 +39,7 @@ impl Default for Lane {
     }
 }
 
-/// Answers at once where that is cheap, else when there is room in the lane.
+/// Answers at once where that is cheap, else when there is room for it.
 pub(super) async fn answer(
     api: Api,
     context: Arc<RequestContext>,
@@ -59,9 +59,9 @@ async fn work(
     headers: HeaderMap,
 ) -> Result<Response<Full<Bytes>>, Failure> {
     let no_room = || Failure::Provider(Error::TakesWork, Box::default());
-    let lane = &api.inner.lane;
-    let waiting = lane.waiting.try_acquire().map_err(|_| no_room())?;
-    let working = Arc::clone(&lane.working).acquire_owned();
+    let limit = &api.inner.compute;
+    let waiting = limit.waiting.try_acquire().map_err(|_| no_room())?;
+    let working = Arc::clone(&limit.working).acquire_owned();
     let Ok(Ok(working)) = tokio::time::timeout(PATIENCE, working).await else {
         return Err(no_room());
     };
