@@ -54,7 +54,7 @@ pub(crate) fn answer(
     };
     // Exactly one item for one object, or clients refuse the answer.
     let room = if name.is_some() { 1 } else { usize::MAX };
-    let mut list = List::new(&question, format, inner.pool.take(), now, room);
+    let mut list = List::new(&question, format, inner.pool.take(), room);
     inner
         .provider
         .custom(&query, &mut |item| list.custom(&item))

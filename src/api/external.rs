@@ -43,7 +43,7 @@ pub(crate) fn answer(
         metric,
         echo: None,
     };
-    let mut list = List::new(&question, format, inner.pool.take(), now, usize::MAX);
+    let mut list = List::new(&question, format, inner.pool.take(), usize::MAX);
     inner
         .provider
         .external(&query, &mut |item| list.external(&item))

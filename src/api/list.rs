@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::core::metric::Value;
 use crate::core::quantity;
 use crate::core::selector::Selector;
-use crate::core::time::Timestamp;
 use crate::provider::{CustomItem, Error, ExternalItem};
 
 use super::negotiate::Format;
@@ -77,7 +76,6 @@ pub(crate) enum Encoder<'q> {
 /// does").
 pub(crate) struct List<'q> {
     encoder: Encoder<'q>,
-    now: Timestamp,
     room: usize,
     written: usize,
 }
@@ -88,7 +86,6 @@ impl<'q> List<'q> {
         question: &'q Question<'q>,
         format: Format,
         buffer: Vec<u8>,
-        now: Timestamp,
         room: usize,
     ) -> Self {
         let encoder = match format {
@@ -99,7 +96,6 @@ impl<'q> List<'q> {
         };
         Self {
             encoder,
-            now,
             room,
             written: 0,
         }
@@ -124,7 +120,7 @@ impl<'q> List<'q> {
     }
 
     fn admit(&mut self, value: Value) -> Option<i64> {
-        if value.fresh_until < self.now || self.written == self.room {
+        if self.written == self.room {
             return None;
         }
         let milli = quantity::milli_from_f64(value.value)?;

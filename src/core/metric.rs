@@ -10,8 +10,16 @@ pub struct Value {
     /// The time of the newest sample used.
     pub at: Timestamp,
     /// Until when the value may be served: its newest sample's time plus the
-    /// freshness bound. A value past this time is unknown.
+    /// freshness bound. From this time on it is unknown.
     pub fresh_until: Timestamp,
     /// The window it was averaged over, whole seconds.
     pub window_secs: u32,
+}
+
+impl Value {
+    /// Whether it may be served; providers hand out no other.
+    #[must_use]
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        now < self.fresh_until
+    }
 }

@@ -79,7 +79,7 @@ impl<'a> Lookup<'a> {
     }
 
     pub(super) fn fresh(&self, value: Option<Value>) -> Option<Value> {
-        value.filter(|value| value.fresh_until > self.now && value.value.is_finite())
+        value.filter(|value| value.is_fresh(self.now) && value.value.is_finite())
     }
 
     /// The values of a kind that were computed with the snapshot, if the

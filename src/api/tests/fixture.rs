@@ -43,7 +43,7 @@ fn value(value: f64) -> Value {
     Value {
         value,
         at: AT,
-        fresh_until: NOW,
+        fresh_until: Timestamp::from_millis(NOW.millis() + 1),
         window_secs: 60,
     }
 }
@@ -96,7 +96,7 @@ impl Fixture {
         for broken in &mut objects {
             if let Some((_, value)) = broken.series.first_mut() {
                 match broken.name.as_str() {
-                    "stale" => value.fresh_until = Timestamp::from_millis(NOW.millis() - 1),
+                    "stale" => value.fresh_until = NOW,
                     "unset" => value.window_secs = 0,
                     _ => {}
                 }
@@ -153,10 +153,11 @@ fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, Error> {
         }
     }
     let admitted = || {
-        object
+        let fresh = object
             .series
             .iter()
-            .filter(|(labels, _)| selector.matches(labels))
+            .filter(|(_, value)| value.is_fresh(NOW));
+        fresh.filter(|(labels, _)| selector.matches(labels))
     };
     let Some((_, first)) = admitted().next() else {
         return Ok(None);
