@@ -91,7 +91,11 @@ impl Evaluator<'_> {
             if unseen.since.millis() + span.grace_ms >= now.time().millis() {
                 continue;
             }
-            tallies.answers.missing += unseen.count;
+            if unseen.shared {
+                tallies.answers.missing_at_most += unseen.count;
+            } else {
+                tallies.answers.missing += unseen.count;
+            }
             for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
                 tally.missing_sum += f64::from(unseen.count) * self.unknown(now, &ask.measure);
             }

@@ -19,6 +19,8 @@ pub(super) struct Answers {
     pub(super) valid: u32,
     /// Devices that were expected and did not answer.
     pub(super) missing: u32,
+    /// More that did not, at most: several pods may share them.
+    pub(super) missing_at_most: u32,
     /// The newest sample.
     pub(super) newest: Timestamp,
     /// Until when the last of the samples is fresh.
@@ -29,6 +31,7 @@ impl Answers {
     const NONE: Self = Self {
         valid: 0,
         missing: 0,
+        missing_at_most: 0,
         newest: Timestamp::MIN,
         fresh_until: Timestamp::MIN,
     };
@@ -161,8 +164,8 @@ impl Tally {
     fn is_defined(&self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
         let is_sum = match measure {
             // What is held is known without an answer.
-            Measure::HeldCount => return true,
-            Measure::ActiveCount | Measure::IdleCount => true,
+            Measure::HeldCount if answers.missing_at_most == 0 => return true,
+            Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => true,
             Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
             Measure::OriginalAverage => false,
         };
@@ -171,9 +174,14 @@ impl Tally {
         } else {
             SHARE_OF_MEANS
         };
-        let missing = f64::from(answers.missing);
+        let missing = match measure {
+            Measure::HeldCount => answers.missing_at_most,
+            _ => answers.missing + answers.missing_at_most,
+        };
+        let missing = f64::from(missing);
         let few = missing <= share * (f64::from(answers.valid) + missing) + ROUNDING;
-        let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
+        let little = *measure == Measure::HeldCount
+            || self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
         few && (little || !is_sum)
     }
 

@@ -106,6 +106,8 @@ pub struct Unseen {
     pub since: Timestamp,
     /// How many.
     pub count: u32,
+    /// Whether several pods may share them: then there are fewer.
+    pub shared: bool,
 }
 
 /// All objects of one kind that have rows, by namespace and name.

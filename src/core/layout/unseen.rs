@@ -21,17 +21,26 @@ impl Layout {
         if inventory.authority != Authority::Cluster {
             return;
         }
-        let mut watched = self.nodes_with_devices();
-        watched.extend(inventory.exporter_nodes.iter().cloned());
+        let seen = self.nodes_with_devices();
+        let exporters: HashSet<&Arc<str>> = inventory.exporter_nodes.iter().collect();
+        let watched = |node| seen.contains(node) || exporters.contains(node);
         let shared = self.shared_nodes(inventory);
         for pod in inventory.pods.iter().filter(|pod| pod.is_live()) {
             let (Some(since), Some(node)) = (pod.running_since, &pod.node) else {
                 continue;
             };
-            let expected = pod.gpus > 0 && watched.contains(node) && !shared.contains(node);
+            // On a shared node a request is less than a device: nothing follows from
+            // it while devices of the node are seen. Where none is any more, all
+            // that its pods hold is missing.
+            let shared = shared.contains(node);
+            let expected = pod.gpus > 0 && watched(node) && !(shared && seen.contains(node));
             if expected && !self.is_seen(pod) {
-                let count = pod.gpus;
-                self.add_to_objects(inventory, pod, Unseen { since, count });
+                let unseen = Unseen {
+                    since,
+                    count: pod.gpus,
+                    shared,
+                };
+                self.add_to_objects(inventory, pod, unseen);
             }
         }
     }
@@ -43,7 +52,7 @@ impl Layout {
     }
 
     /// Nodes whose devices several pods hold at once, by their labels or by
-    /// what the series show: there a request is not a device.
+    /// what the series show.
     fn shared_nodes(&self, inventory: &Inventory) -> HashSet<Arc<str>> {
         let labelled = inventory
             .nodes

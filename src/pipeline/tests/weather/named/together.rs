@@ -1,7 +1,7 @@
 //! Several things at once: jobs that share exporters, pods that share GPUs.
 
 use super::super::world::{Fleet, Weather, World};
-use super::{ends, fleet, silent, ten};
+use super::{FOREVER, ends, fleet, silent, ten};
 
 fn second_job() -> Weather {
     Weather::SecondJob {
@@ -95,6 +95,18 @@ pub(super) fn worlds() -> Vec<World> {
             ],
         )
         .during(900.0..1200.0),
+        World::new(
+            "shared 2of5 gone silent",
+            vec![fleet(5)],
+            vec![
+                Weather::Shared {
+                    targets: 0..5,
+                    pods: 3,
+                },
+                silent(0..2, 900.0..FOREVER),
+            ],
+        )
+        .during(900.0..2400.0),
         World {
             swing: 0.3,
             ..ten("steady15 swing", vec![])
