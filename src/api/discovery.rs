@@ -5,7 +5,7 @@
 //! the moment: discovery must not fail when a backend does.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    APIGroup, APIGroupList, APIResource, APIResourceList, GroupVersionForDiscovery,
+    APIGroup, APIResource, APIResourceList, GroupVersionForDiscovery,
 };
 
 use crate::provider::Provider;
@@ -32,9 +32,14 @@ pub(crate) fn groups(provider: &dyn Provider, format: Format) -> Vec<u8> {
             .filter(|group| is_served(provider, *group))
     };
     match format {
-        Format::Json => json::document(&APIGroupList {
-            groups: served().map(api_group).collect(),
-        }),
+        Format::Json => {
+            let groups = served().map(|group| without_type(&api_group(group)));
+            json::document(&serde_json::json!({
+                "kind": "APIGroupList",
+                "apiVersion": "v1",
+                "groups": groups.collect::<Vec<_>>(),
+            }))
+        }
         Format::Protobuf => {
             let list = messages::ApiGroupList {
                 groups: served().map(group_message).collect(),
@@ -151,6 +156,17 @@ fn group_message(group: Group) -> messages::ApiGroup {
         preferred_version: versions.first().cloned(),
         versions,
     }
+}
+
+/// Within a list, kube-apiserver writes groups without kind and version of their
+/// own; k8s-openapi always writes both.
+fn without_type(group: &APIGroup) -> serde_json::Value {
+    let mut group = serde_json::to_value(group).unwrap_or_default();
+    if let Some(fields) = group.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    group
 }
 
 fn api_group(group: Group) -> APIGroup {
