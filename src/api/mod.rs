@@ -21,6 +21,7 @@ use http_body_util::Full;
 use crate::core::time::Timestamp;
 use crate::provider::{Effort, Provider};
 use crate::security::counters::Counters;
+use crate::security::denied::Denied;
 use crate::telemetry::Telemetry;
 
 use context::RequestContext;
@@ -171,13 +172,15 @@ impl Api {
 }
 
 /// The answer to a request that never became one: refused by the listener for
-/// its framing (400), its slowness (408), its body (413) or its length (414).
+/// its framing (400), its slowness (408), its body (413) or its length (414); or
+/// to one that made the server panic before anything was known of it (500).
 #[must_use]
 pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let failure = match code {
         StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
         StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
         StatusCode::URI_TOO_LONG => Failure::TargetTooLong,
+        StatusCode::INTERNAL_SERVER_ERROR => Failure::Denied(Box::new(Denied::Panicked)),
         _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
     };
     let headers = HeaderMap::new();

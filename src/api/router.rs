@@ -7,6 +7,7 @@
 //! authorized.
 
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
@@ -14,6 +15,8 @@ use axum::body::Body;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::any;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::StatusCode;
 use http_body_util::{BodyExt as _, Collected, Full};
 use tower::ServiceBuilder;
 use tower::ServiceExt as _;
@@ -101,8 +104,14 @@ pub fn into_service(
     BoxCloneSyncService::new(tower::service_fn(move |request: http::Request<()>| {
         let router = router.clone();
         async move {
-            let response = router.oneshot(request.map(|()| Body::empty())).await?;
-            let (parts, body) = response.into_parts();
+            let response = router.oneshot(request.map(|()| Body::empty()));
+            // What reads and counts a request stands outside of the layer that
+            // catches panics; a fault there must not end the connection either.
+            let Ok(response) = AssertUnwindSafe(response).catch_unwind().await else {
+                tracing::error!("a request made the server panic");
+                return Ok(super::refusal(StatusCode::INTERNAL_SERVER_ERROR));
+            };
+            let (parts, body) = response?.into_parts();
             let body = body.collect().await.map(Collected::to_bytes);
             let body = Full::new(body.unwrap_or_default());
             Ok(http::Response::from_parts(parts, body))

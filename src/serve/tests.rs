@@ -1,6 +1,5 @@
 //! The listener against clients that misbehave.
 
-use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,16 +22,16 @@ mod rounds;
 mod unread;
 
 use super::certs::Authority;
-use super::listener::{Limits, Listener, Peer};
+use super::listener::{Limits, Listener, Peer, Service};
 use super::tls::{self, ClientAuth};
-use crate::testing::test_server::{Serve, TestServer, read_answer, validity};
+use crate::testing::test_server::{TestServer, read_answer, validity};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 /// Answers after a while with the number of client certificates; counts.
-fn service(delay: Duration, count: &Arc<AtomicUsize>) -> impl Serve + use<> {
+fn service(delay: Duration, count: &Arc<AtomicUsize>) -> Service {
     let count = count.clone();
-    tower::service_fn(move |request: Request<()>| {
+    Service::new(tower::service_fn(move |request: Request<()>| {
         count.fetch_add(1, Ordering::SeqCst);
         let shown = request
             .extensions()
@@ -42,9 +41,9 @@ fn service(delay: Duration, count: &Arc<AtomicUsize>) -> impl Serve + use<> {
             .len();
         async move {
             tokio::time::sleep(delay).await;
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(shown.to_string()))))
+            Ok(Response::new(Full::new(Bytes::from(shown.to_string()))))
         }
-    })
+    }))
 }
 
 async fn start(limits: Limits, delay: Duration) -> (TestServer, Arc<AtomicUsize>) {

@@ -1,14 +1,10 @@
 //! A real server on a real port, and a client that can misbehave.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,11 +13,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tower::Service;
-use tower::util::BoxCloneSyncService;
 
 use crate::serve::certs::{Authority, Issued, Validity};
-use crate::serve::listener::{Limits, Listener};
+use crate::serve::listener::{Limits, Listener, Service};
 use crate::serve::tls::{self, ClientAuth};
 
 /// Certificates of a test: they outlive it.
@@ -33,33 +27,6 @@ pub(crate) fn validity() -> Validity {
     }
 }
 
-/// What a listener can serve.
-pub(crate) trait Serve:
-    Service<
-        Request<()>,
-        Response = Response<Full<Bytes>>,
-        Error = Infallible,
-        Future: Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send,
-    > + Clone
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<S> Serve for S where
-    S: Service<
-            Request<()>,
-            Response = Response<Full<Bytes>>,
-            Error = Infallible,
-            Future: Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send,
-        > + Clone
-        + Send
-        + Sync
-        + 'static
-{
-}
-
 /// A server on 127.0.0.1, and the authority its clients trust.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
@@ -69,14 +36,14 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    pub(crate) async fn start(service: impl Serve) -> Self {
+    pub(crate) async fn start(service: Service) -> Self {
         let authority = Authority::new("test", validity()).unwrap();
         Self::with(service, authority, &ClientAuth::None, Limits::default()).await
     }
 
     /// Whoever shows a certificate is taken for a front proxy.
     pub(crate) async fn with(
-        service: impl Serve,
+        service: Service,
         authority: Authority,
         clients: &ClientAuth,
         limits: Limits,
@@ -92,7 +59,6 @@ impl TestServer {
         let config = Arc::new(ArcSwap::new(config));
         let listener = Listener::new(tcp, config, limits, crate::api::refusal)
             .front_proxies(|peer| !peer.certificates.is_empty());
-        let service = BoxCloneSyncService::new(service);
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(listener.run(service, stopped));
         Self {

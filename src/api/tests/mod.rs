@@ -20,8 +20,9 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::api::{Api, router};
+use crate::serve::listener::Service;
 use crate::telemetry::Telemetry;
-use crate::testing::test_server::{Answer, Serve, TestServer};
+use crate::testing::test_server::{Answer, TestServer};
 
 use fixture::{Fixture, NOW};
 
@@ -35,7 +36,7 @@ fn api(fixture: &Arc<Fixture>) -> Api {
 }
 
 /// The API for whoever comes, as a listener takes it.
-fn open(api: &Api) -> impl Serve {
+fn open(api: &Api) -> Service {
     router::into_service(router::open(api))
 }
 

@@ -162,27 +162,24 @@ impl Tally {
     /// Whether so many devices answered that the instant may count: half an
     /// answer is no answer.
     fn is_defined(&self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
+        let few = |missing: u32, share: f64| {
+            let missing = f64::from(missing);
+            missing <= share * (f64::from(answers.valid) + missing) + ROUNDING
+        };
+        let missing = answers.missing + answers.missing_at_most;
         let is_sum = match measure {
-            // What is held is known without an answer.
-            Measure::HeldCount if answers.missing_at_most == 0 => return true,
-            Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => true,
+            // What is held is known without an answer, but for what may be shared.
+            Measure::HeldCount => return few(answers.missing_at_most, 1.0 - min_devices),
+            Measure::ActiveCount | Measure::IdleCount => true,
             Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
             Measure::OriginalAverage => false,
         };
-        let share = if is_sum {
-            1.0 - min_devices
-        } else {
-            SHARE_OF_MEANS
-        };
-        let missing = match measure {
-            Measure::HeldCount => answers.missing_at_most,
-            _ => answers.missing + answers.missing_at_most,
-        };
-        let missing = f64::from(missing);
-        let few = missing <= share * (f64::from(answers.valid) + missing) + ROUNDING;
-        let little = *measure == Measure::HeldCount
-            || self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
-        few && (little || !is_sum)
+        if !is_sum {
+            return few(missing, SHARE_OF_MEANS);
+        }
+        let share = 1.0 - min_devices;
+        let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
+        few(missing, share) && little
     }
 
     /// The group's number at the instant.

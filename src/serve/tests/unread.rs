@@ -56,7 +56,7 @@ impl Drop for Counted {
 pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
     let alive = Arc::new(Alive::default());
     let shared = Arc::clone(&alive);
-    let service = tower::service_fn(move |request: Request<()>| {
+    let service = Service::new(tower::service_fn(move |request: Request<()>| {
         let alive = Arc::clone(&shared);
         async move {
             alive.asked.fetch_add(1, SeqCst);
@@ -68,9 +68,9 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
                 _ => LARGE,
             };
             let body = Bytes::from_owner(Counted::new(&alive, size));
-            Ok::<_, Infallible>(Response::new(Full::new(body)))
+            Ok(Response::new(Full::new(body)))
         }
-    });
+    }));
     let authority = Authority::new("test", validity()).unwrap();
     let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
     (server, alive)

@@ -133,14 +133,7 @@ proptest! {
         let reviewer = Arc::new(FakeReviewer::new());
         reviewer.rule(|_, _| AccessVerdict::Allowed);
         let api = Api::new(provider.clone(), || NOW, Telemetry::new());
-        let security = Security::new(
-            Arc::new(TrustStore::new(false)),
-            reviewer.clone(),
-            Arc::new(SystemTime::now),
-            Settings::default(),
-            api.counters(),
-        );
-        let router = router::secured(router::routes(&api), &api, Arc::new(security));
+        let router = layers(&api, &reviewer);
         let request = http::Request::get(uri).body(Body::empty()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let answer = runtime.unwrap().block_on(router.oneshot(request)).unwrap();

@@ -25,18 +25,9 @@ fn patient() -> Settings {
     }
 }
 
-/// The layers without a network: everybody is anonymous and nobody may. Their
-/// clock is tokio's, which a test stops.
-fn layers(reviewer: &Arc<FakeReviewer>) -> Router {
-    let api = super::super::api(&Arc::new(Fixture::new()));
-    let security = Security::new(
-        Arc::new(TrustStore::new(false)),
-        reviewer.clone(),
-        Arc::new(SystemTime::now),
-        Settings::default(),
-        api.counters(),
-    );
-    router::secured(router::routes(&api), &api, Arc::new(security))
+/// A server whose clock is tokio's, which a test stops; nobody may.
+fn without_network(reviewer: &Arc<FakeReviewer>) -> Router {
+    layers(&super::super::api(&Arc::new(Fixture::new())), reviewer)
 }
 
 async fn code(router: &Router, path: &str) -> u16 {
@@ -134,7 +125,7 @@ async fn a_review_runs_to_its_end_and_is_remembered_when_the_client_leaves() {
 #[tokio::test(start_paused = true)]
 async fn reviews_of_direct_clients_are_asked_at_a_bounded_rate() {
     let reviewer = Arc::new(FakeReviewer::new());
-    let service = layers(&reviewer);
+    let service = without_network(&reviewer);
     let began = Instant::now();
     for path in paths(1000) {
         assert_eq!(code(&service, &path).await, 403);
@@ -152,7 +143,7 @@ async fn reviews_of_direct_clients_are_asked_at_a_bounded_rate() {
 async fn clients_that_leave_do_not_pile_up_reviews() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.mood(Mood::Hanging);
-    let service = layers(&reviewer);
+    let service = without_network(&reviewer);
     let permits = Settings::default().direct_access_reviews;
     for path in paths(1000) {
         let patience = Duration::from_millis(1);
@@ -174,7 +165,7 @@ async fn clients_that_leave_do_not_pile_up_reviews() {
 async fn a_review_that_panics_gives_its_permit_back() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.rule(|_, _| panic!("on demand"));
-    let service = layers(&reviewer);
+    let service = without_network(&reviewer);
     for path in paths(100) {
         assert_eq!(code(&service, &path).await, 500);
     }
@@ -251,7 +242,7 @@ async fn a_garbage_token_ends_its_connection() {
 async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let reviewer = Arc::new(FakeReviewer::new());
-    let service = layers(&reviewer);
+    let service = without_network(&reviewer);
     for _ in 0..1000 {
         assert_eq!(code(&service, "/apis").await, 403);
     }
@@ -272,7 +263,7 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
 async fn a_review_that_hangs_is_answered_500_for_discovery_and_for_values() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.mood(Mood::Hanging);
-    let service = layers(&reviewer);
+    let service = without_network(&reviewer);
     for path in ["/apis", VALUES] {
         assert_eq!(code(&service, path).await, 500, "{path}");
     }

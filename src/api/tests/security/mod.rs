@@ -236,6 +236,18 @@ impl Scene {
     }
 }
 
+/// An API with its layers, without a network: everybody is anonymous.
+fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
+    let security = Security::new(
+        Arc::new(TrustStore::new(false)),
+        reviewer.clone(),
+        Arc::new(SystemTime::now),
+        Settings::default(),
+        api.counters(),
+    );
+    router::secured(router::routes(api), api, Arc::new(security))
+}
+
 fn proxy_of(authority: &Authority) -> Issued {
     authority
         .client("front-proxy-client", None, validity())
