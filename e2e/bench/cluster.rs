@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_metrics_apiserver::cluster::client::{Access, Client};
-use gpu_metrics_apiserver::cluster::health::Board;
+use gpu_metrics_apiserver::cluster::health::WatchRegistry;
 use gpu_metrics_apiserver::cluster::inventory::{WatchSettings, Watches};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -80,11 +80,11 @@ pub(super) fn child(argument: &str) {
         .expect("a runtime");
     let base = status("VmRSS:");
     let began = Instant::now();
-    let (inventory, board, took) = runtime.block_on(async {
+    let (inventory, registry, took) = runtime.block_on(async {
         let access = Access::Kubeconfig(Path::new(config).to_owned());
         let client = Client::connect(&access).await.expect("a client");
-        let board = Board::default();
-        let watches = Watches::start(&client, &board, WatchSettings::default());
+        let registry = WatchRegistry::default();
+        let watches = Watches::start(&client, &registry, WatchSettings::default());
         let mut known = watches.subscribe();
         let inventory = known
             .wait_for(|inventory| inventory.pods.len() >= pods)
@@ -93,9 +93,9 @@ pub(super) fn child(argument: &str) {
         let (inventory, took) = (Arc::clone(&inventory), began.elapsed());
         // What is left of the lists has time to go.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        (inventory, board, took)
+        (inventory, registry, took)
     });
-    for watch in board.watches() {
+    for watch in registry.watches() {
         eprintln!("{watch:?}");
     }
     println!(
