@@ -41,6 +41,7 @@ mod file;
 mod layering;
 pub mod pipeline;
 pub mod provider;
+pub mod rules;
 pub mod security;
 pub mod serve;
 pub mod simulator;

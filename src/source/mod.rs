@@ -3,6 +3,7 @@
 //! A [`Source`] fetches the raw samples of signals. When it is asked is for
 //! [`pace`] to say, and what is logged when it fails for [`health`].
 
+pub mod answers;
 mod credentials;
 pub mod decode;
 pub mod error;

@@ -4,6 +4,7 @@
 
 mod endpoint;
 mod names;
+pub mod promql;
 #[cfg(test)]
 mod tests;
 

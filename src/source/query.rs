@@ -134,12 +134,12 @@ fn string_literal(text: &str) -> String {
     literal
 }
 
-/// The query endpoint below an address: a path prefix is kept (Mimir's
-/// `/prometheus`), and so are parameters (OpenShift's `?namespace=`).
+/// The endpoint `query` or `series` below an address: a path prefix is kept
+/// (Mimir's `/prometheus`), and so are parameters (OpenShift's `?namespace=`).
 #[must_use]
-pub fn endpoint(base: &Url) -> Url {
+pub fn endpoint(base: &Url, name: &str) -> Url {
     let mut url = base.clone();
-    let path = format!("{}/api/v1/query", base.path().trim_end_matches('/'));
+    let path = format!("{}/api/v1/{name}", base.path().trim_end_matches('/'));
     url.set_path(&path);
     url
 }
@@ -152,6 +152,15 @@ pub fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
         .append_pair("query", query)
         .append_pair("time", &at.to_string())
         .append_pair("timeout", &format_duration(timeout))
+        .finish()
+}
+
+/// The parameters of a search for series, encoded as a form.
+#[must_use]
+pub fn series_form(selector: &str, start: Timestamp) -> String {
+    url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("match[]", selector)
+        .append_pair("start", &start.to_string())
         .finish()
 }
 
@@ -224,7 +233,7 @@ mod tests {
                 "https://h:9092/api/v1/query?namespace=x",
             ),
         ] {
-            assert_eq!(endpoint(&base.parse().unwrap()).as_str(), wanted);
+            assert_eq!(endpoint(&base.parse().unwrap(), "query").as_str(), wanted);
         }
     }
 

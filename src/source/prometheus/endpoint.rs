@@ -32,6 +32,7 @@ pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
     url: Url,
+    series_url: Url,
     /// The address for messages: without credentials and parameters.
     pub(super) address: String,
     client: Client,
@@ -54,7 +55,8 @@ impl Endpoint {
         // reqwest takes the process's provider and has none of its own; a
         // second installation changes nothing.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let url = query::endpoint(&settings.url);
+        let url = query::endpoint(&settings.url, "query");
+        let series_url = query::endpoint(&settings.url, "series");
         let mut shown = settings.url.clone();
         shown.set_query(None);
         let address = shown.as_str().trim_end_matches('/').to_owned();
@@ -63,6 +65,7 @@ impl Endpoint {
         Ok(Self {
             settings,
             url,
+            series_url,
             address,
             client,
             material,
@@ -81,7 +84,7 @@ impl Endpoint {
     ) -> Result<Head, Error> {
         let asked = Instant::now();
         let form = query::form(selector, at, self.settings.timeout);
-        let response = self.send(form).await?;
+        let response = self.send(self.url.clone(), form).await?;
         let clock_skew = clock_skew(response.headers(), now, asked.elapsed());
         if response.status() != reqwest::StatusCode::OK {
             return Err(self.refusal(response).await);
@@ -98,6 +101,32 @@ impl Endpoint {
         };
         self.receive(response, text).await?;
         Ok(head)
+    }
+
+    /// The answer to any query as of `at`, undecoded.
+    pub(super) async fn instant(&self, promql: &str, at: Timestamp) -> Result<BytesMut, Error> {
+        let form = query::form(promql, at, self.settings.timeout);
+        self.body(self.url.clone(), form).await
+    }
+
+    /// The series that a selector finds from `start` on, undecoded.
+    pub(super) async fn series(
+        &self,
+        selector: &str,
+        start: Timestamp,
+    ) -> Result<BytesMut, Error> {
+        let form = query::series_form(selector, start);
+        self.body(self.series_url.clone(), form).await
+    }
+
+    async fn body(&self, url: Url, form: String) -> Result<BytesMut, Error> {
+        let response = self.send(url, form).await?;
+        if response.status() != reqwest::StatusCode::OK {
+            return Err(self.refusal(response).await);
+        }
+        let mut text = BytesMut::new();
+        self.receive(response, &mut text).await?;
+        Ok(text)
     }
 
     /// Builds the client anew when a certificate file has changed. Files that
@@ -119,8 +148,7 @@ impl Endpoint {
         self.complaint = complaint;
     }
 
-    async fn send(&self, form: String) -> Result<Response, Error> {
-        let mut url = self.url.clone();
+    async fn send(&self, mut url: Url, form: String) -> Result<Response, Error> {
         let request = match self.settings.verb {
             Verb::Get => {
                 let params = match url.query() {

@@ -1,0 +1,213 @@
+//! The names and labels of objects of any kind, by watches of their metadata
+//! that start when a kind is first asked for.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::client::Client;
+use super::health::{Need, WatchRegistry};
+use super::owners;
+use super::store::{Form, Refused, Store, Target};
+use super::table::{Key, Table};
+use super::watch::{WAIT_MOST, Watcher};
+use super::wire::{self, Object};
+use crate::core::labels::Labels;
+use crate::core::selector::Selector;
+use crate::rules::kinds::Kind;
+
+/// Most kinds that are watched: rules name a handful.
+const MOST_KINDS: usize = 64;
+
+/// How long whoever asks first waits for the list.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a kind rests that is not served, or not any more.
+const NOT_SERVED: Duration = Duration::from_secs(30);
+
+/// Objects of the kinds that were asked for.
+#[derive(Clone, Debug)]
+pub struct ObjectNames(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    registry: WatchRegistry,
+    kinds: Mutex<Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    collections: BTreeMap<Arc<str>, Arc<Collection>>,
+    /// Dropping the set ends the watches.
+    tasks: JoinSet<()>,
+}
+
+/// The objects of one kind.
+#[derive(Debug, Default)]
+struct Collection {
+    table: Mutex<Table<Labels>>,
+    settled: Notify,
+}
+
+impl Collection {
+    fn lock(&self) -> MutexGuard<'_, Table<Labels>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why the objects of a kind are not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unlisted {
+    /// The kind was not asked for so far: [follow](ObjectNames::follow) it.
+    #[error("its objects are not watched so far")]
+    NotFollowed,
+    /// It cannot be listed, or was not so far.
+    #[error("{0}")]
+    Trouble(String),
+}
+
+impl ObjectNames {
+    /// Watches nothing so far.
+    #[must_use]
+    pub fn new(client: Client, registry: WatchRegistry) -> Self {
+        Self(Arc::new(Inner { client, registry, kinds: Mutex::default() }))
+    }
+
+    /// The names of a kind's objects whose labels match, in order. With a
+    /// namespace, those in it.
+    ///
+    /// # Errors
+    /// See [`Unlisted`].
+    pub fn matching(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Vec<Arc<str>>, Unlisted> {
+        let collection = {
+            let watched = self.lock();
+            watched.collections.get(&kind.resource()).map(Arc::clone)
+        };
+        let collection = collection.ok_or(Unlisted::NotFollowed)?;
+        let table = collection.lock();
+        if !table.complete {
+            return Err(Unlisted::Trouble(self.trouble(kind)));
+        }
+        let is_it = |(key, labels): &(&Key, &Labels)| {
+            namespace.is_none_or(|namespace| *key.0 == *namespace) && selector.matches(labels)
+        };
+        Ok(table.iter().filter(is_it).map(|(key, _)| Arc::clone(&key.1)).collect())
+    }
+
+    /// Starts watching a kind and waits until the first attempt to list it has
+    /// ended.
+    pub async fn follow(&self, kind: &Kind) {
+        let Some(collection) = self.start(kind) else { return };
+        let settled = async {
+            loop {
+                let notified = collection.settled.notified();
+                if collection.lock().settled {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, settled).await;
+    }
+
+    /// `None`: it cannot be watched.
+    fn start(&self, kind: &Kind) -> Option<Arc<Collection>> {
+        let resource = kind.resource();
+        let mut watched = self.lock();
+        if let Some(collection) = watched.collections.get(&resource) {
+            return Some(Arc::clone(collection));
+        }
+        if !kind.watchable || watched.collections.len() >= MOST_KINDS {
+            return None;
+        }
+        let collection = Arc::new(Collection::default());
+        watched.collections.insert(Arc::clone(&resource), Arc::clone(&collection));
+        let path = if kind.group.is_empty() {
+            format!("/api/{}/{}", kind.version, kind.plural)
+        } else {
+            format!("/apis/{}/{}/{}", kind.group, kind.version, kind.plural)
+        };
+        let target = Target {
+            path,
+            fields: "",
+            form: Form::Metadata,
+            remedy: owners::remedy(&kind.group, &kind.plural),
+            wait_most: WAIT_MOST,
+        };
+        let store = Writer(Arc::clone(&collection));
+        let reporter = self.0.registry.enter(&format!("objects of {resource}"), Need::Optional);
+        let mut watcher = Watcher::new(self.0.client.clone(), target, store, reporter);
+        watched.tasks.spawn(async move {
+            loop {
+                watcher.run().await;
+                tokio::time::sleep(NOT_SERVED).await;
+            }
+        });
+        Some(collection)
+    }
+
+    /// What the watch of a kind waits for.
+    fn trouble(&self, kind: &Kind) -> String {
+        let name = format!("objects of {}", kind.resource());
+        let unwell = self.0.registry.unwell().into_iter();
+        let reason = unwell.filter(|(watch, _)| **watch == *name).map(|(_, reason)| reason);
+        reason.last().unwrap_or_else(|| "they are being listed".to_owned())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.0.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes the table of one kind.
+struct Writer(Arc<Collection>);
+
+impl Writer {
+    fn settle(&self) {
+        self.0.settled.notify_waiters();
+    }
+}
+
+impl Store for Writer {
+    fn begin(&mut self) {
+        self.0.lock().begin();
+    }
+
+    fn put(&mut self, object: &RawValue) -> Result<(), Refused> {
+        let object: Object<IgnoredAny, IgnoredAny> = wire::decode(object)?;
+        let (namespace, name) = object.metadata.name()?;
+        let labels = Labels::from_pairs(object.metadata.labels.unwrap_or_default());
+        self.0.lock().put((namespace.into(), name.into()), labels).map(|_| ())
+    }
+
+    fn remove(&mut self, object: &RawValue) {
+        if let Some((namespace, name)) = wire::name_of(object) {
+            self.0.lock().remove(&(namespace.into(), name.into()));
+        }
+    }
+
+    fn complete(&mut self) {
+        self.0.lock().finish();
+        self.settle();
+    }
+
+    fn failed(&mut self) {
+        self.0.lock().settled = true;
+        self.settle();
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+}

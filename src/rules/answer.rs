@@ -1,0 +1,26 @@
+//! What Prometheus answers to a rule's query.
+
+use crate::core::labels::Labels;
+use crate::core::time::Timestamp;
+
+/// A sample of an instant vector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Its labels, `__name__` among them.
+    pub labels: Labels,
+    /// The value; not always finite.
+    pub value: f64,
+    /// When it was taken, or the query evaluated.
+    pub at: Timestamp,
+}
+
+/// The result of a query at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Samples in the order of Prometheus.
+    Vector(Vec<Sample>),
+    /// A number without labels.
+    Scalar(f64, Timestamp),
+    /// What no metric can be made of: `matrix`, `string`.
+    Other(String),
+}

@@ -1,0 +1,218 @@
+//! Rules as the user typed them. Nothing here knows what a value means.
+//!
+//! A key that is not known costs its rule, not the file: it is kept beside
+//! what is.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, StringDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde_saphyr::Spanned;
+
+/// A scalar with its place in the file.
+pub type Text = Spanned<String>;
+
+/// A mapping of which some keys may not be known.
+#[derive(Clone, Debug, Default)]
+pub struct Checked<T> {
+    /// What is known.
+    pub known: T,
+    /// The other keys.
+    pub unknown: Vec<Text>,
+}
+
+/// What a mapping may have.
+pub trait Keys {
+    /// The keys that are known.
+    const KEYS: &'static [&'static str];
+}
+
+/// An entry of `rules` or `externalRules`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct Rule {
+    pub series_query: Option<Text>,
+    pub series_filters: Option<Vec<Checked<Filter>>>,
+    pub resources: Option<Checked<Resources>>,
+    pub name: Option<Checked<Name>>,
+    pub metrics_query: Option<Text>,
+}
+
+impl Keys for Rule {
+    const KEYS: &'static [&'static str] =
+        &["seriesQuery", "seriesFilters", "resources", "name", "metricsQuery"];
+}
+
+/// An entry of `seriesFilters`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct Filter {
+    pub is: Option<Text>,
+    pub is_not: Option<Text>,
+}
+
+impl Keys for Filter {
+    const KEYS: &'static [&'static str] = &["is", "isNot"];
+}
+
+/// `resources`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct Resources {
+    pub template: Option<Text>,
+    pub overrides: Option<Overrides>,
+    pub namespaced: Option<bool>,
+}
+
+impl Keys for Resources {
+    const KEYS: &'static [&'static str] = &["template", "overrides", "namespaced"];
+}
+
+/// `resources.overrides`, in the file's order.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides(pub Vec<(Text, Checked<GroupResource>)>);
+
+/// An entry of `resources.overrides`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct GroupResource {
+    pub group: Option<String>,
+    pub resource: Option<Text>,
+}
+
+impl Keys for GroupResource {
+    const KEYS: &'static [&'static str] = &["group", "resource"];
+}
+
+/// `name`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct Name {
+    pub matches: Option<Text>,
+    #[serde(rename = "as")]
+    pub pattern: Option<Text>,
+}
+
+impl Keys for Name {
+    const KEYS: &'static [&'static str] = &["matches", "as"];
+}
+
+/// `resourceRules`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct ResourceRules {
+    pub cpu: Option<Checked<ResourceRule>>,
+    pub memory: Option<Checked<ResourceRule>>,
+    pub window: Option<Text>,
+}
+
+impl Keys for ResourceRules {
+    const KEYS: &'static [&'static str] = &["cpu", "memory", "window"];
+}
+
+/// `resourceRules.cpu` or `.memory`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are those of the file")]
+pub struct ResourceRule {
+    pub container_query: Option<Text>,
+    pub node_query: Option<Text>,
+    pub resources: Option<Checked<Resources>>,
+    pub container_label: Option<Text>,
+}
+
+impl Keys for ResourceRule {
+    const KEYS: &'static [&'static str] =
+        &["containerQuery", "nodeQuery", "resources", "containerLabel"];
+}
+
+impl<'de, T: Deserialize<'de> + Keys> Deserialize<'de> for Checked<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(CheckedVisitor(PhantomData))
+    }
+}
+
+struct CheckedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Keys> Visitor<'de> for CheckedVisitor<T> {
+    type Value = Checked<T>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "a mapping with {}", T::KEYS.join(", "))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let mut filtered = KnownKeys { map, keys: T::KEYS, unknown: Vec::new() };
+        let known = T::deserialize(MapAccessDeserializer::new(&mut filtered))?;
+        // What is left after the last known key.
+        while filtered.next_key_seed(PhantomData::<IgnoredAny>)?.is_some() {
+            filtered.next_value::<IgnoredAny>()?;
+        }
+        Ok(Checked { known, unknown: filtered.unknown })
+    }
+}
+
+/// The known keys of a mapping; the others are put aside.
+struct KnownKeys<A> {
+    map: A,
+    keys: &'static [&'static str],
+    unknown: Vec<Text>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for KnownKeys<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Self::Error> {
+        while let Some(key) = self.map.next_key::<Text>()? {
+            if self.keys.contains(&key.value.as_str()) {
+                let key: StringDeserializer<A::Error> = key.value.into_deserializer();
+                return seed.deserialize(key).map(Some);
+            }
+            self.map.next_value::<IgnoredAny>()?;
+            self.unknown.push(key);
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
+impl<'de> Deserialize<'de> for Overrides {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OverridesVisitor)
+    }
+}
+
+struct OverridesVisitor;
+
+impl<'de> Visitor<'de> for OverridesVisitor {
+    type Value = Overrides;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a mapping from labels to {group, resource}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Overrides, A::Error> {
+        let mut overrides: Vec<(Text, Checked<GroupResource>)> = Vec::new();
+        while let Some((label, resource)) = map.next_entry::<Text, Checked<GroupResource>>()? {
+            if overrides.iter().any(|(known, _)| known.value == label.value) {
+                return Err(A::Error::custom(format!("{} is there twice", label.value)));
+            }
+            overrides.push((label, resource));
+        }
+        Ok(Overrides(overrides))
+    }
+}
