@@ -182,7 +182,7 @@ pub(super) async fn only_get(
 /// The answer to a request that is not served, counted, and marked for the
 /// audit.
 fn refuse(api: &Api, context: &RequestContext, denied: Denied) -> Response {
-    api.inner.counters.refused(denied.verdict());
+    api.inner.counters.refused(denied.kind());
     let failure = Failure::Denied(Box::new(denied.clone()));
     let mut response = response::failure(failure, context.manner).into_response();
     response.extensions_mut().insert(denied);

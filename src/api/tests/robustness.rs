@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::security::denied::Verdict;
+use crate::security::denied::DeniedKind;
 
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {
@@ -219,7 +219,7 @@ async fn a_panic_is_our_fault_and_a_status() {
     let server = TestServer::start(open(&api)).await;
     let body = status(&server.get("/apis").await);
     assert_eq!(body["code"], 500);
-    let refused = api.counters().refusals(Verdict::Panicked);
+    let refused = api.counters().refusals(DeniedKind::Panicked);
     assert_eq!(refused, 1, "counted once");
     // To count a request for values asks the provider for the names it may count.
     let values = format!("{V2}/namespaces/ns/pods/a/m");
