@@ -202,14 +202,16 @@ async fn a_panic_is_our_fault_and_a_status() {
         }
         fn custom(
             &self,
-            _: &crate::provider::CustomQuery<'_>,
+            _: crate::provider::Objects<'_>,
+            _: &crate::provider::Query<'_>,
             _: &mut dyn FnMut(crate::provider::CustomItem<'_>),
         ) -> Result<(), crate::provider::Error> {
             panic!("broken")
         }
         fn external(
             &self,
-            _: &crate::provider::ExternalQuery<'_>,
+            _: &str,
+            _: &crate::provider::Query<'_>,
             _: &mut dyn FnMut(crate::provider::ExternalItem<'_>),
         ) -> Result<(), crate::provider::Error> {
             panic!("broken")
