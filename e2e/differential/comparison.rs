@@ -8,7 +8,7 @@ use gpu_metrics_apiserver::core::inventory::Inventory;
 use gpu_metrics_apiserver::core::layout::Standing;
 use gpu_metrics_apiserver::core::metric::Value;
 use gpu_metrics_apiserver::core::policy::{Formula, Measure, MetricSpec};
-use gpu_metrics_apiserver::core::snapshot::{Question, Snapshot, group_of, takes_formula};
+use gpu_metrics_apiserver::core::snapshot::{Snapshot, group_of, takes_formula};
 use gpu_metrics_apiserver::core::time::{Timestamp, millis};
 
 use super::heard::heard;
@@ -180,13 +180,13 @@ impl<'a> Comparison<'a> {
     ) -> BTreeMap<String, Option<f64>> {
         let foreseen = formula == Formula::MeanOfInstants && window == self.snapshot.window();
         let mut served = BTreeMap::new();
-        let question = Question {
-            measure: metric.measure,
-            formula: Some(formula),
-            window: Some(window),
-        };
+        let (formula, window) = (Some(formula), Some(window));
         for object in self.groups(kind, index) {
-            let value = self.snapshot.evaluate(&[object.group], &question)[0];
+            let groups = [object.group];
+            let values = self
+                .snapshot
+                .evaluate(&groups, &metric.measure, formula, window);
+            let value = values[0];
             if foreseen {
                 assert_eq!(
                     value, object.value,

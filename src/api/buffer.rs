@@ -13,6 +13,9 @@ const MAX_CAPACITY: usize = 1 << 20;
 /// bookkeeping.
 const SMALL: usize = 1 << 10;
 
+/// A document, and where in the buffer it begins.
+pub(crate) type Document = (Vec<u8>, usize);
+
 /// Empty buffers with memory of their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);

@@ -12,9 +12,10 @@ use crate::security::authenticate::User;
 use crate::security::peer::Peer;
 use crate::security::reviewer::Access;
 
+use super::negotiate::Manner;
 use super::params::Params;
-use super::path::{self, Attributes, PathError, Target};
-use super::response::{self, Manner};
+use super::path::{self, PathError, Target};
+use super::response;
 
 /// A request, as the layers and handlers see it. What is authorized and what is
 /// served both come from `target`, so that they cannot differ.
@@ -39,7 +40,7 @@ impl RequestContext {
         let (method, uri, headers) = (&request.method, &request.uri, &request.headers);
         let target = path::parse(uri.path());
         let params = Params::parse(uri.query());
-        let mut manner = response::plain_manner(headers);
+        let mut manner = Manner::of(headers);
         if let Some(pretty) = params.as_ref().ok().and_then(Params::pretty) {
             manner.pretty = pretty;
         }
@@ -68,29 +69,16 @@ impl RequestContext {
 /// What to authorize before a target is served. A path that leads nowhere is
 /// authorized as the path it is; nothing is served there.
 fn access(target: Option<&Target>, watch: bool, method: &Method, uri: &Uri) -> Access {
-    match target.map(|target| target.attributes(watch)) {
-        None | Some(Attributes::NonResource) => Access::NonResource {
+    let mut access = target
+        .and_then(|target| target.access(watch))
+        .unwrap_or_else(|| Access::NonResource {
             verb: method.as_str().to_ascii_lowercase(),
             path: uri.path().to_owned(),
-        },
-        Some(Attributes::Resource {
-            group,
-            version,
-            verb,
-            namespace,
-            resource,
-            subresource,
-            name,
-        }) => Access::Resource {
-            verb: verb_of(method, verb, name).to_owned(),
-            group: group.to_owned(),
-            version: version.to_owned(),
-            resource: resource.to_owned(),
-            subresource: subresource.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        },
+        });
+    if let Access::Resource { verb, name, .. } = &mut access {
+        *verb = verb_of(method, verb, name).to_owned();
     }
+    access
 }
 
 /// The verb of another method than GET (kubernetes/apiserver

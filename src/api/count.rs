@@ -9,10 +9,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 
-use super::Api;
+use super::answers::Api;
 use super::context::RequestContext;
+use super::group::Group;
 use super::params::Params;
-use super::path::{Group, Object, Target};
+use super::path::{Object, Target};
 use crate::telemetry::metrics::Class;
 
 /// Counts the request as what it asks for, however it is answered.
@@ -22,48 +23,46 @@ pub(super) async fn count(
     request: Request,
     next: Next,
 ) -> Response {
-    let under_way = api.inner.telemetry.metrics.requests().begin();
+    let under_way = api.telemetry().metrics.requests().begin();
     let response = next.run(request).await;
     let code = response.status().as_u16();
-    under_way.answered(&api.class(&context), code, context.began.elapsed());
+    under_way.answered(&class(&api, &context), code, context.began.elapsed());
     response
 }
 
-impl Api {
-    fn class(&self, context: &RequestContext) -> Class {
-        let word = match &context.target {
-            Err(_) => "other",
-            Ok(Target::Health(_) | Target::HealthCheck(..)) => "health",
-            Ok(Target::Metrics) => "metrics",
-            Ok(Target::Version) => "version",
-            Ok(Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(..)) => "openapi",
-            Ok(Target::Groups | Target::Group(_) | Target::GroupVersion(..)) => "discovery",
-            Ok(Target::Custom(target)) => {
-                let name = match &target.object {
-                    Object::OwnNamespace => "namespaces",
-                    Object::All { resource } | Object::Named { resource, .. } => resource,
-                };
-                let known = self.inner.documents().resource(name).cloned();
-                return Class {
-                    verb: verb(&context.method, "get"),
-                    group: Group::Custom.name(),
-                    resource: known.unwrap_or_else(|| "other".into()),
-                };
-            }
-            Ok(Target::External { .. }) => {
-                let watches = context.params.as_ref().is_ok_and(Params::watch);
-                return Class {
-                    verb: verb(&context.method, if watches { "watch" } else { "list" }),
-                    group: Group::External.name(),
-                    resource: "external".into(),
-                };
-            }
-        };
-        Class {
-            verb: verb(&context.method, "get"),
-            group: "",
-            resource: word.into(),
+fn class(api: &Api, context: &RequestContext) -> Class {
+    let word = match &context.target {
+        Err(_) => "other",
+        Ok(Target::Health(_) | Target::HealthCheck(..)) => "health",
+        Ok(Target::Metrics) => "metrics",
+        Ok(Target::Version) => "version",
+        Ok(Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(_)) => "openapi",
+        Ok(Target::Groups | Target::Group(_) | Target::GroupVersion(_)) => "discovery",
+        Ok(Target::Custom(target)) => {
+            let name = match &target.object {
+                Object::OwnNamespace => "namespaces",
+                Object::All { resource } | Object::Named { resource, .. } => resource,
+            };
+            let known = api.documents().resource(name).cloned();
+            return Class {
+                verb: verb(&context.method, "get"),
+                group: Group::Custom.name(),
+                resource: known.unwrap_or_else(|| "other".into()),
+            };
         }
+        Ok(Target::External { .. }) => {
+            let watches = context.params.as_ref().is_ok_and(Params::watch);
+            return Class {
+                verb: verb(&context.method, if watches { "watch" } else { "list" }),
+                group: Group::External.name(),
+                resource: "external".into(),
+            };
+        }
+    };
+    Class {
+        verb: verb(&context.method, "get"),
+        group: "",
+        resource: word.into(),
     }
 }
 

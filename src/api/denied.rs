@@ -1,59 +1,63 @@
 //! What a client is told that was not let through (docs/protocol.md, "Status").
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
+use http::StatusCode;
 
 use crate::security::denied::Denied;
 use crate::security::reviewer::Access;
 
+use super::messages::StatusDetails;
 use super::quote::{bare, quote};
-use super::status::Row;
+
+/// Code, message, details.
+pub(super) type Row = (StatusCode, String, Option<StatusDetails>);
 
 /// The row of the table for a refusal of the security layers.
 pub(super) fn row(denied: &Denied) -> Row {
-    match denied {
+    let nothing = Some(StatusDetails::default());
+    let (code, message, details) = match denied {
+        Denied::Forbidden { user, what, reason } => return forbidden(user, what, reason),
         // Which credential was wrong, and how, is nobody's business.
-        Denied::Unauthenticated { .. } => (401, "Unauthorized", "Unauthorized".to_owned(), None),
+        Denied::Unauthenticated { .. } => (StatusCode::UNAUTHORIZED, "Unauthorized", None),
         Denied::Impersonation => (
-            403,
-            "Forbidden",
-            "forbidden: impersonation is not supported here, ask through kube-apiserver".to_owned(),
-            Some(StatusDetails::default()),
+            StatusCode::FORBIDDEN,
+            "forbidden: impersonation is not supported here, ask through kube-apiserver",
+            nothing,
         ),
-        Denied::Forbidden { user, what, reason } => forbidden(user, what, reason),
         Denied::ReviewFailed { .. } => (
-            500,
-            "InternalError",
-            "Internal error occurred: whether this is allowed could not be found out".to_owned(),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Internal error occurred: whether this is allowed could not be found out",
             None,
         ),
         Denied::Busy => (
-            429,
-            "TooManyRequests",
-            "too many requests at a time, please try again later".to_owned(),
-            Some(StatusDetails {
-                retry_after_seconds: Some(1),
-                ..StatusDetails::default()
-            }),
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many requests at a time, please try again later",
+            retry_later(),
         ),
         Denied::HeadersTooLarge => (
-            431,
-            "BadRequest",
-            "the request has too many header lines or too long ones".to_owned(),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the request has too many header lines or too long ones",
             None,
         ),
         Denied::TimedOut => (
-            504,
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout".to_owned(),
-            Some(StatusDetails::default()),
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout: request did not complete within the allotted timeout",
+            nothing,
         ),
         Denied::Panicked => (
-            500,
-            "InternalError",
-            "Internal error occurred: the request could not be answered".to_owned(),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Internal error occurred: the request could not be answered",
             None,
         ),
-    }
+    };
+    (code, message.to_owned(), details)
+}
+
+/// Details for a client that may come again soon.
+pub(super) fn retry_later() -> Option<StatusDetails> {
+    Some(StatusDetails {
+        retry_after_seconds: Some(1),
+        ..StatusDetails::default()
+    })
 }
 
 /// As apiserver `pkg/endpoints/handlers/responsewriters/errors.go` words it.
@@ -109,5 +113,5 @@ fn forbidden(user: &str, what: &Access, reason: &str) -> Row {
             (message, details)
         }
     };
-    (403, "Forbidden", message, Some(details))
+    (StatusCode::FORBIDDEN, message, Some(details))
 }

@@ -4,16 +4,12 @@
 //! Made from what is configured, never from what the metrics backend knows at
 //! the moment: discovery must not fail when a backend does.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    APIGroup, APIResource, APIResourceList, GroupVersionForDiscovery,
-};
-
 use crate::provider::Provider;
 
-use super::json;
+use super::group::{Group, GroupVersion};
+use super::messages::{self, ApiGroup, ApiGroupList, ApiResource, ApiResourceList};
 use super::negotiate::Format;
-use super::path::{Group, Version};
-use super::proto::{self, messages};
+use super::object;
 
 /// Whether a group is served: one without any metric is not, because clients
 /// warn about empty groups.
@@ -25,89 +21,38 @@ pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
 }
 
 /// `GET /apis`.
-pub(crate) fn groups(provider: &dyn Provider, format: Format) -> Vec<u8> {
-    let served = || {
-        Group::ALL
-            .into_iter()
-            .filter(|group| is_served(provider, *group))
-    };
-    match format {
-        Format::Json => {
-            let groups = served().map(|group| without_type(&api_group(group)));
-            json::document(&serde_json::json!({
-                "kind": "APIGroupList",
-                "apiVersion": "v1",
-                "groups": groups.collect::<Vec<_>>(),
-            }))
-        }
-        Format::Protobuf => {
-            let list = messages::ApiGroupList {
-                groups: served().map(group_message).collect(),
-            };
-            proto::document("v1", "APIGroupList", &list)
-        }
-    }
+pub(crate) fn groups(served: &[Group], format: Format) -> Vec<u8> {
+    let groups = served.iter().map(|group| described(*group)).collect();
+    object::encode(format, "APIGroupList", &ApiGroupList { groups })
 }
 
 /// `GET /apis/<group>`.
 pub(crate) fn group(group: Group, format: Format) -> Vec<u8> {
-    match format {
-        Format::Json => json::document(&api_group(group)),
-        Format::Protobuf => proto::document("v1", "APIGroup", &group_message(group)),
-    }
+    object::encode(format, "APIGroup", &described(group))
 }
 
 /// `GET /apis/<group>/<version>`.
-pub(crate) fn resources(
-    provider: &dyn Provider,
-    group: Group,
-    version: Version,
-    format: Format,
-) -> Vec<u8> {
-    let (kind, entries) = entries(provider, group);
-    let group_version = group_version(group, version);
-    match format {
-        Format::Json => json::document(&APIResourceList {
-            group_version,
-            resources: entries
-                .into_iter()
-                .map(|(name, namespaced)| APIResource {
-                    name,
-                    namespaced,
-                    kind: kind.to_owned(),
-                    verbs: vec!["get".to_owned()],
-                    ..APIResource::default()
-                })
-                .collect(),
+pub(crate) fn resources(provider: &dyn Provider, of: GroupVersion, format: Format) -> Vec<u8> {
+    let resource = |(name, namespaced)| ApiResource {
+        name: Some(name),
+        namespaced: Some(namespaced),
+        kind: Some(of.group.list_kind().to_owned()),
+        verbs: Some(messages::Verbs {
+            items: vec!["get".to_owned()],
         }),
-        Format::Protobuf => {
-            let resources = entries
-                .into_iter()
-                .map(|(name, namespaced)| messages::ApiResource {
-                    name: Some(name),
-                    namespaced: Some(namespaced),
-                    kind: Some(kind.to_owned()),
-                    verbs: Some(messages::Verbs {
-                        items: vec!["get".to_owned()],
-                    }),
-                    singular_name: Some(String::new()),
-                })
-                .collect();
-            let list = messages::ApiResourceList {
-                group_version: Some(group_version),
-                resources,
-            };
-            proto::document("v1", "APIResourceList", &list)
-        }
-    }
+        singular_name: Some(String::new()),
+    };
+    let entries = entries(provider, of.group).into_iter();
+    let list = ApiResourceList {
+        group_version: Some(of.to_string()),
+        resources: entries.map(resource).collect(),
+    };
+    object::encode(format, "APIResourceList", &list)
 }
 
 /// Names and scopes, sorted. One resource has one scope: kube-apiserver drops a
 /// whole version that says otherwise, so of two scopes the first stands.
-pub(crate) fn entries(
-    provider: &dyn Provider,
-    group: Group,
-) -> (&'static str, Vec<(String, bool)>) {
+pub(crate) fn entries(provider: &dyn Provider, group: Group) -> Vec<(String, bool)> {
     match group {
         Group::Custom => {
             let metrics = provider.custom_metrics();
@@ -124,7 +69,7 @@ pub(crate) fn entries(
                 })
                 .collect();
             entries.sort();
-            ("MetricValueList", entries)
+            entries
         }
         Group::External => {
             let metrics = provider.external_metrics();
@@ -133,55 +78,20 @@ pub(crate) fn entries(
                 .map(|name| (name.to_string(), true))
                 .collect();
             entries.sort();
-            ("ExternalMetricValueList", entries)
+            entries
         }
     }
 }
 
-fn group_version(group: Group, version: Version) -> String {
-    format!("{}/{}", group.name(), version.name())
-}
-
-fn group_message(group: Group) -> messages::ApiGroup {
-    let versions: Vec<messages::GroupVersion> = group
-        .versions()
-        .iter()
-        .map(|version| messages::GroupVersion {
-            group_version: Some(group_version(group, *version)),
-            version: Some(version.name().to_owned()),
-        })
-        .collect();
-    messages::ApiGroup {
+fn described(group: Group) -> ApiGroup {
+    let version = |of: GroupVersion| messages::GroupVersion {
+        group_version: Some(of.to_string()),
+        version: Some(of.version.name().to_owned()),
+    };
+    let versions: Vec<messages::GroupVersion> = group.versions().map(version).collect();
+    ApiGroup {
         name: Some(group.name().to_owned()),
         preferred_version: versions.first().cloned(),
         versions,
-    }
-}
-
-/// Within a list, kube-apiserver writes groups without kind and version of their
-/// own; k8s-openapi always writes both.
-fn without_type(group: &APIGroup) -> serde_json::Value {
-    let mut group = serde_json::to_value(group).unwrap_or_default();
-    if let Some(fields) = group.as_object_mut() {
-        fields.remove("kind");
-        fields.remove("apiVersion");
-    }
-    group
-}
-
-fn api_group(group: Group) -> APIGroup {
-    let versions: Vec<GroupVersionForDiscovery> = group
-        .versions()
-        .iter()
-        .map(|version| GroupVersionForDiscovery {
-            group_version: group_version(group, *version),
-            version: version.name().to_owned(),
-        })
-        .collect();
-    APIGroup {
-        name: group.name().to_owned(),
-        preferred_version: versions.first().cloned(),
-        versions,
-        ..APIGroup::default()
     }
 }

@@ -3,13 +3,33 @@
 //! neither work nor memory, however many there are and however slowly they are
 //! read.
 
+use std::hash::Hasher;
+use std::io::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::IF_NONE_MATCH;
+use http::{HeaderMap, HeaderValue};
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::json;
-use super::negotiate::Format;
-use super::response::{self, Manner};
+use super::negotiate::{Format, Manner};
+
+/// Smaller bodies are not worth compressing (apiserver
+/// `pkg/endpoints/handlers/responsewriters/writers.go`).
+const GZIP_OVER: usize = 128 * 1024;
+
+/// A body compressed, where that is worth it.
+pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
+    if body.len() <= GZIP_OVER {
+        return None;
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
+    encoder.write_all(body).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+}
 
 /// A document that is handed out as it is, or compressed.
 #[derive(Clone, Debug)]
@@ -32,9 +52,7 @@ impl Shared {
 
     /// For a client that takes gzip; `None` where that is not worth it.
     pub(crate) fn compressed(&self) -> Option<&Bytes> {
-        let compressed = self
-            .compressed
-            .get_or_init(|| response::compress(&self.plain));
+        let compressed = self.compressed.get_or_init(|| compress(&self.plain));
         compressed.as_ref()
     }
 }
@@ -65,5 +83,72 @@ impl Forms {
                 .get_or_init(|| Shared::new(json::indent(self.json.plain()))),
             Format::Json => &self.json,
         }
+    }
+}
+
+/// A document and the tag that tells it from others.
+#[derive(Clone, Debug)]
+pub(crate) struct Tagged {
+    pub(crate) body: Shared,
+    /// Its hash in upper-case hexadecimal digits.
+    pub(crate) hash: String,
+}
+
+impl Tagged {
+    /// Any hash will do that all replicas agree on: clients only compare it.
+    pub(crate) fn new(body: Vec<u8>) -> Self {
+        let mut hasher = SipHasher13::new();
+        hasher.write(&body);
+        let hash = format!("{:032X}", hasher.finish128().as_u128());
+        Self {
+            body: Shared::new(body),
+            hash,
+        }
+    }
+
+    /// The tag as a header: quoted.
+    pub(crate) fn etag(&self) -> Option<HeaderValue> {
+        HeaderValue::try_from(format!("\"{}\"", self.hash)).ok()
+    }
+
+    /// Whether the client has it already.
+    pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
+        headers
+            .get_all(IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|text| text.split(','))
+            .map(str::trim)
+            .any(|tag| {
+                let tag = tag.strip_prefix("W/").unwrap_or(tag);
+                let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+                tag == "*" || quoted == Some(self.hash.as_str())
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_compared_as_http_says() {
+        let document = Tagged::new(b"{}\n".to_vec());
+        assert_eq!(document.hash.len(), 32);
+        let tag = format!("\"{}\"", document.hash);
+        for (given, known) in [
+            (tag.clone(), true),
+            (format!("W/{tag}"), true),
+            (format!("\"other\", {tag}"), true),
+            ("*".to_owned(), true),
+            (document.hash.clone(), false),
+            (tag.to_lowercase(), false),
+            (String::new(), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(IF_NONE_MATCH, given.parse().unwrap());
+            assert_eq!(document.is_known(&headers), known, "{given}");
+        }
+        assert!(!document.is_known(&HeaderMap::new()));
     }
 }

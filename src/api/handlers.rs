@@ -10,10 +10,11 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::Full;
 
+use super::answers::Api;
 use super::context::RequestContext;
 use super::path::Target;
+use super::response;
 use super::status::Failure;
-use super::{Api, compute, response};
 use crate::telemetry::endpoints;
 
 type Context = Extension<Arc<RequestContext>>;
@@ -25,14 +26,13 @@ pub(super) async fn api(
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
-    compute::answer(api, context, parts.headers)
-        .await
-        .into_response()
+    let answer = api.answer(context, parts.headers).await;
+    answer.into_response()
 }
 
 /// `/livez`, `/readyz` and `/healthz`, as a whole or one check of them.
 pub(super) async fn probe(State(api): State<Api>, Extension(context): Context) -> Response {
-    let health = &api.inner.telemetry.health;
+    let health = &api.telemetry().health;
     let answer = match &context.target {
         Ok(Target::Health(probe)) => Some(endpoints::probe(health, *probe, context.uri.query())),
         Ok(Target::HealthCheck(probe, name)) => endpoints::check(health, *probe, name),
@@ -48,7 +48,7 @@ pub(super) async fn metrics(
     request: Request,
 ) -> Response {
     let is_it = matches!(context.target, Ok(Target::Metrics));
-    let metrics = &api.inner.telemetry.metrics;
+    let metrics = &api.telemetry().metrics;
     let answer = is_it.then(|| endpoints::metrics(metrics, request.headers()));
     or_nothing(answer, &context)
 }

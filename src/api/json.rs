@@ -11,10 +11,11 @@ use serde::Serialize;
 use crate::core::quantity;
 use crate::provider::{CustomItem, ExternalItem};
 
-use super::list::{Described, Question};
-use super::path::Version;
+use super::buffer::Document;
+use super::described::Described;
+use super::group::{GroupVersion, Version};
+use super::messages::LabelSelector;
 use super::rfc3339::Seconds;
-use super::selector_echo;
 
 /// Encodes a document that is not hot, with the newline Go ends them with.
 pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
@@ -59,32 +60,37 @@ struct Middle {
 }
 
 impl ListWriter {
-    pub(crate) fn new(question: &Question<'_>, mut out: Vec<u8>) -> Self {
+    pub(crate) fn new(
+        of: GroupVersion,
+        metric_name: &str,
+        echo: Option<&LabelSelector>,
+        mut out: Vec<u8>,
+    ) -> Self {
         out.clear();
         push_all(
             &mut out,
             &[
                 b"{\"kind\":\"",
-                question.kind().as_bytes(),
+                of.group.list_kind().as_bytes(),
                 b"\",\"apiVersion\":\"",
-                question.group_version().as_bytes(),
+                of.to_string().as_bytes(),
                 b"\",\"metadata\":{},\"items\":[",
             ],
         );
-        let echo = selector_echo::json(question.echo);
+        let echo = serde_json::to_vec(&echo).unwrap_or_default();
         let mut metric = Vec::new();
         let mut end = b"\"".to_vec();
-        let window_key: &[u8] = match question.version {
+        let window_key: &[u8] = match of.version {
             Version::V1Beta1 => {
                 metric.extend_from_slice(b"\"metricName\":\"");
-                push_escaped(&mut metric, question.metric);
+                push_escaped(&mut metric, metric_name);
                 metric.extend_from_slice(b"\",\"timestamp\":\"");
                 push_all(&mut end, &[b",\"selector\":", &echo]);
                 b"\"window\":"
             }
             Version::V1Beta2 => {
                 metric.extend_from_slice(b"\"metric\":{\"name\":\"");
-                push_escaped(&mut metric, question.metric);
+                push_escaped(&mut metric, metric_name);
                 push_all(
                     &mut metric,
                     &[b"\",\"selector\":", &echo, b"},\"timestamp\":\""],
@@ -157,7 +163,7 @@ impl ListWriter {
     }
 
     /// The document, and where in the buffer it begins.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, usize) {
+    pub(crate) fn finish(mut self) -> Document {
         self.out.extend_from_slice(b"]}\n");
         (self.out, 0)
     }

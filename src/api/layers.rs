@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use http::Method;
 
-use super::Api;
+use super::answers::Api;
 use super::context::RequestContext;
 use super::response;
 use super::status::Failure;
@@ -182,7 +182,7 @@ pub(super) async fn only_get(
 /// The answer to a request that is not served, counted, and marked for the
 /// audit.
 fn refuse(api: &Api, context: &RequestContext, denied: Denied) -> Response {
-    api.inner.counters.refused(denied.verdict());
+    api.counters().refused(denied.kind());
     let failure = Failure::Denied(Box::new(denied.clone()));
     let mut response = response::failure(failure, context.manner).into_response();
     response.extensions_mut().insert(denied);

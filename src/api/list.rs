@@ -1,97 +1,51 @@
 //! What the encoders of value lists have in common.
 
-use std::sync::Arc;
-
 use crate::core::metric::Value;
 use crate::core::quantity;
-use crate::core::selector::Selector;
-use crate::provider::{CustomItem, Error, ExternalItem};
+use crate::provider::{CustomItem, Error, ExternalItem, Query};
 
+use super::buffer::Document;
+use super::group::{Group, GroupVersion};
 use super::negotiate::Format;
-use super::path::{Group, Version};
-use super::{json, proto};
-
-/// What was asked, as far as every item of the answer repeats it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'q> {
-    pub(crate) group: Group,
-    pub(crate) version: Version,
-    /// The metric's name; external items carry their own.
-    pub(crate) metric: &'q str,
-    /// The metric selector, if the request had one.
-    pub(crate) echo: Option<&'q Selector>,
-}
-
-impl Question<'_> {
-    pub(crate) fn group_version(&self) -> String {
-        format!("{}/{}", self.group.name(), self.version.name())
-    }
-
-    pub(crate) const fn kind(&self) -> &'static str {
-        match self.group {
-            Group::Custom => "MetricValueList",
-            Group::External => "ExternalMetricValueList",
-        }
-    }
-}
-
-/// The kind and namespace of the item before: nearly always those of the next
-/// one, too. Holds the names themselves, so that equal addresses mean equal
-/// names.
-#[derive(Debug, Default)]
-pub(crate) struct Described {
-    kind: Option<(Arc<str>, Arc<str>)>,
-    namespace: Option<String>,
-}
-
-impl Described {
-    /// Remembers the item's kind and namespace; whether they differ from those
-    /// of the item before.
-    pub(crate) fn changes(&mut self, item: &CustomItem<'_>) -> bool {
-        let same_kind = self.kind.as_ref().is_some_and(|(kind, api_version)| {
-            same(kind, &item.kind.kind) && same(api_version, &item.kind.api_version)
-        });
-        if same_kind && self.namespace.as_deref() == item.namespace {
-            return false;
-        }
-        self.kind = Some((item.kind.kind.clone(), item.kind.api_version.clone()));
-        self.namespace = item.namespace.map(str::to_owned);
-        true
-    }
-}
-
-fn same(one: &Arc<str>, other: &Arc<str>) -> bool {
-    Arc::ptr_eq(one, other) || one == other
-}
+use super::{json, proto, selector_echo};
 
 /// Encodes a list in the format the client wants.
-pub(crate) enum Encoder<'q> {
+enum Encoder {
     Json(Box<json::ListWriter>),
-    Protobuf(Box<proto::ListWriter<'q>>),
+    Protobuf(Box<proto::ListWriter>),
 }
 
 /// Writes a list and judges each value once more: what is no number or went
 /// stale is left out, whatever the provider thought of it: never a zero in
 /// place of "not known" (docs/protocol.md, "Quantities", "What the autoscaler
 /// does").
-pub(crate) struct List<'q> {
-    encoder: Encoder<'q>,
+pub(crate) struct List {
+    encoder: Encoder,
     room: usize,
     written: usize,
 }
 
-impl<'q> List<'q> {
-    /// A list of at most `room` items.
+impl List {
+    /// A list of at most `room` items. Those of custom metrics repeat the query's
+    /// metric and selector.
     pub(crate) fn new(
-        question: &'q Question<'q>,
+        of: GroupVersion,
+        query: &Query<'_>,
         format: Format,
         buffer: Vec<u8>,
         room: usize,
     ) -> Self {
+        let echo = match of.group {
+            Group::Custom => selector_echo::message(query.selector),
+            Group::External => None,
+        };
+        let (metric, echo) = (query.metric, echo.as_ref());
         let encoder = match format {
-            Format::Json => Encoder::Json(Box::new(json::ListWriter::new(question, buffer))),
+            Format::Json => {
+                Encoder::Json(Box::new(json::ListWriter::new(of, metric, echo, buffer)))
+            }
             Format::Protobuf => {
-                Encoder::Protobuf(Box::new(proto::ListWriter::new(question, buffer)))
+                Encoder::Protobuf(Box::new(proto::ListWriter::new(of, metric, echo, buffer)))
             }
         };
         Self {
@@ -132,7 +86,7 @@ impl<'q> List<'q> {
     ///
     /// # Errors
     /// When nothing was written: an empty list is never a success.
-    pub(crate) fn finish(self) -> Result<(Vec<u8>, usize), Error> {
+    pub(crate) fn finish(self) -> Result<Document, Error> {
         if self.written == 0 {
             return Err(Error::NoValue {
                 reason: "no fresh value that is a number".to_owned(),

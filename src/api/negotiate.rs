@@ -28,6 +28,25 @@ impl Format {
     }
 }
 
+/// How the client wants its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) format: Format,
+    pub(crate) pretty: bool,
+    pub(crate) gzip: bool,
+}
+
+impl Manner {
+    /// JSON, where the wish cannot be met.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        Self {
+            format: format(headers).unwrap_or(Format::Json),
+            pretty: is_person(headers),
+            gzip: takes_gzip(headers),
+        }
+    }
+}
+
 /// No clause of the Accept header can be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAcceptable;
@@ -61,15 +80,6 @@ impl Aggregated {
     }
 }
 
-/// The forms of the list of groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GroupsForm {
-    /// `APIGroupList`.
-    Plain(Format),
-    /// `APIGroupDiscoveryList`, in JSON.
-    Aggregated(Aggregated),
-}
-
 /// One clause of the Accept header that may be met.
 struct Clause {
     range: String,
@@ -99,19 +109,20 @@ fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAccep
         .ok_or(NotAcceptable)
 }
 
-/// Picks the form of `/apis`.
-pub(crate) fn groups_form(headers: &HeaderMap) -> Result<GroupsForm, NotAcceptable> {
+/// Picks the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON, or
+/// `None` for an `APIGroupList` in the encoding that [`format`] gives.
+pub(crate) fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
-        return Ok(GroupsForm::Plain(Format::Json));
+        return Ok(None);
     };
     clauses
         .iter()
         .find_map(|clause| match clause.aggregated {
             Some(version) if Format::Json.matches(&clause.range) && clause.quality > 0 => {
-                Some(GroupsForm::Aggregated(version))
+                Some(Some(version))
             }
             Some(_) => None,
-            None => plain(clause, &clauses, &Format::ALL).map(GroupsForm::Plain),
+            None => plain(clause, &clauses, &Format::ALL).map(|_| None),
         })
         .ok_or(NotAcceptable)
 }
@@ -210,7 +221,7 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// Whether a person reads the answer (`isPrettyPrint` upstream).
-pub(crate) fn is_person(headers: &HeaderMap) -> bool {
+fn is_person(headers: &HeaderMap) -> bool {
     headers
         .get(USER_AGENT)
         .and_then(|value| value.to_str().ok())
@@ -265,18 +276,15 @@ mod tests {
     fn the_list_of_groups_has_forms_of_its_own() {
         let v2 = Aggregated::V2.media_type();
         let beta = Aggregated::V2Beta1.media_type();
-        let plain = Ok(GroupsForm::Plain(Format::Json));
-        let aggregated = |version| Ok(GroupsForm::Aggregated(version));
+        let plain = Ok(None);
+        let list = |version| Ok(Some(version));
         for (accept, wanted) in [
             (String::new(), plain),
-            (v2.to_owned(), aggregated(Aggregated::V2)),
-            (beta.to_owned(), aggregated(Aggregated::V2Beta1)),
-            (format!("{v2},{beta}"), aggregated(Aggregated::V2)),
-            (
-                format!("{v2};q=0.1,{beta}"),
-                aggregated(Aggregated::V2Beta1),
-            ),
-            (format!("{v2};profile=nopeer"), aggregated(Aggregated::V2)),
+            (v2.to_owned(), list(Aggregated::V2)),
+            (beta.to_owned(), list(Aggregated::V2Beta1)),
+            (format!("{v2},{beta}"), list(Aggregated::V2)),
+            (format!("{v2};q=0.1,{beta}"), list(Aggregated::V2Beta1)),
+            (format!("{v2};profile=nopeer"), list(Aggregated::V2)),
             (format!("{v2};q=0,application/json"), plain),
             (v2.replace("v=v2", "v=v3"), Err(NotAcceptable)),
             (v2.replace("json", "yaml"), Err(NotAcceptable)),
@@ -295,7 +303,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            assert_eq!(groups_form(&headers), wanted, "{accept:?}");
+            assert_eq!(aggregated(&headers), wanted, "{accept:?}");
         }
     }
 }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::documents::Tagged;
-use super::path::{Group, Version};
+use super::forms::Tagged;
+use super::group::{Group, GroupVersion, Version};
+use super::json;
 
 mod schemas;
 
@@ -38,13 +39,13 @@ impl Dialect {
 }
 
 /// `/openapi/v2`.
-pub(crate) fn v2(versions: impl Iterator<Item = (Group, Version)>) -> Vec<u8> {
+pub(crate) fn v2(versions: &[GroupVersion]) -> Vec<u8> {
     let (mut all_paths, mut definitions) = (Map::new(), Map::new());
-    for (group, version) in versions {
-        all_paths.append(&mut paths(Dialect::V2, group, version));
-        definitions.append(&mut schemas::all(Dialect::V2, group, version));
+    for of in versions {
+        all_paths.append(&mut paths(Dialect::V2, *of));
+        definitions.append(&mut schemas::all(Dialect::V2, *of));
     }
-    super::json::document(&json!({
+    json::document(&json!({
         "swagger": "2.0",
         "info": info(),
         "paths": all_paths,
@@ -54,40 +55,40 @@ pub(crate) fn v2(versions: impl Iterator<Item = (Group, Version)>) -> Vec<u8> {
 
 /// `/openapi/v3`: where the documents are. Their hashes stand in the
 /// addresses, so that a client may keep them for good.
-pub(crate) fn v3_root(documents: &[(Group, Version, Tagged)]) -> Vec<u8> {
+pub(crate) fn v3_root(documents: &[(GroupVersion, Tagged)]) -> Vec<u8> {
     let paths: Map<String, Json> = documents
         .iter()
-        .map(|(group, version, document)| {
-            let at = format!("apis/{}/{}", group.name(), version.name());
+        .map(|(of, document)| {
+            let at = format!("apis/{of}");
             let url = format!("/openapi/v3/{at}?hash={}", document.hash);
             (at, json!({"serverRelativeURL": url}))
         })
         .collect();
-    super::json::document(&json!({"paths": paths}))
+    json::document(&json!({"paths": paths}))
 }
 
 /// `/openapi/v3/apis/<group>/<version>`; `external` are the configured external
 /// metrics.
-pub(crate) fn v3(group: Group, version: Version, external: &[Arc<str>]) -> Vec<u8> {
-    let mut paths = paths(Dialect::V3, group, version);
-    if group == Group::External {
+pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
+    let mut paths = paths(Dialect::V3, of);
+    if of.group == Group::External {
         let named = external.iter().filter(|name| is_plain(name));
         for metric in named.take(MAX_PATHS) {
             let path = Path {
                 below: format!("/namespaces/{{namespace}}/{metric}"),
-                id: format!("{}NamespacedMetric_{metric}", id(group, version)),
+                id: format!("{}NamespacedMetric_{metric}", id(of)),
                 parameters: &["namespace"],
                 action: "list",
                 description: "the values of this external metric",
             };
-            paths.extend([path.document(Dialect::V3, group, version)]);
+            paths.extend([path.document(Dialect::V3, of)]);
         }
     }
-    super::json::document(&json!({
+    json::document(&json!({
         "openapi": "3.0.0",
         "info": info(),
         "paths": paths,
-        "components": {"schemas": schemas::all(Dialect::V3, group, version)},
+        "components": {"schemas": schemas::all(Dialect::V3, of)},
     }))
 }
 
@@ -102,23 +103,23 @@ fn info() -> Json {
 }
 
 /// The beginning of operation names, which are distinct in the whole cluster.
-const fn id(group: Group, version: Version) -> &'static str {
-    match (group, version) {
+const fn id(of: GroupVersion) -> &'static str {
+    match (of.group, of.version) {
         (Group::Custom, Version::V1Beta1) => "getCustomMetricsV1beta1",
         (Group::Custom, Version::V1Beta2) => "getCustomMetricsV1beta2",
         (Group::External, _) => "getExternalMetricsV1beta1",
     }
 }
 
-fn paths(dialect: Dialect, group: Group, version: Version) -> Map<String, Json> {
+fn paths(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
     let path = |below: &str, id_end, parameters, action, description| Path {
         below: below.to_owned(),
-        id: format!("{}{id_end}", id(group, version)),
+        id: format!("{}{id_end}", id(of)),
         parameters,
         action,
         description,
     };
-    let paths = match group {
+    let paths = match of.group {
         Group::Custom => vec![
             path(
                 "/namespaces/{namespace}/metrics/{metric}",
@@ -152,7 +153,7 @@ fn paths(dialect: Dialect, group: Group, version: Version) -> Map<String, Json> 
     };
     paths
         .into_iter()
-        .map(|path| path.document(dialect, group, version))
+        .map(|path| path.document(dialect, of))
         .collect()
 }
 
@@ -167,16 +168,16 @@ struct Path {
 }
 
 impl Path {
-    fn document(&self, dialect: Dialect, group: Group, version: Version) -> (String, Json) {
-        let at = format!("/apis/{}/{}{}", group.name(), version.name(), self.below);
-        let list = schemas::list_name(group, version);
+    fn document(&self, dialect: Dialect, of: GroupVersion) -> (String, Json) {
+        let at = format!("/apis/{of}{}", self.below);
+        let list = schemas::list_name(of);
         let schema = json!({"$ref": format!("{}{list}", dialect.definitions())});
         let mut operation = json!({
             "description": self.description,
             "operationId": self.id,
-            "tags": [schemas::tag(group, version)],
+            "tags": [schemas::tag(of)],
             "x-kubernetes-action": self.action,
-            "x-kubernetes-group-version-kind": schemas::kind(group, version, schemas::list_kind(group)),
+            "x-kubernetes-group-version-kind": schemas::kind(of, of.group.list_kind()),
         });
         let response = match dialect {
             Dialect::V2 => {
@@ -200,7 +201,7 @@ impl Path {
             };
             parameter(dialect, "path", name, meaning)
         });
-        let in_query = query_parameters(group)
+        let in_query = query_parameters(of.group)
             .iter()
             .map(|(name, meaning)| parameter(dialect, "query", name, meaning));
         let parameters: Vec<Json> = in_path.chain(in_query).collect();

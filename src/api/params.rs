@@ -5,6 +5,7 @@ use crate::core::selector::Selector;
 
 use super::path::percent_decode;
 use super::quote::quote;
+use super::status::Failure;
 
 /// The parameters that mean something to us.
 #[derive(Debug, Default)]
@@ -60,48 +61,44 @@ impl Params {
     }
 
     /// Checks `timeout`. Nothing is done with it: answers come from memory.
-    pub(crate) fn check_timeout(&self) -> Result<(), String> {
+    pub(crate) fn check_timeout(&self) -> Result<(), Failure> {
         match self.timeout.as_deref() {
-            Some(text) if !is_go_duration(text) => Err(format!(
+            Some(text) if !is_go_duration(text) => Err(Failure::Malformed(format!(
                 "invalid timeout specified in the request URL - time: invalid duration {}",
                 quote(text)
-            )),
+            ))),
             _ => Ok(()),
         }
     }
 
     /// Checks `fieldSelector`: `name` is the one object asked for, if one is.
-    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), String> {
-        let Some(text) = self.field_selector.as_deref().map(str::trim) else {
-            return Ok(());
-        };
+    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), Failure> {
+        let text = self.field_selector.as_deref().unwrap_or_default().trim();
         if text.is_empty() {
             return Ok(());
         }
-        let value = text
-            .strip_prefix("metadata.name=")
-            .map(|value| value.strip_prefix('=').unwrap_or(value))
-            .ok_or_else(|| {
-                format!(
-                    "field selector {} is not supported: only metadata.name=<name> is",
-                    quote(text)
-                )
-            })?;
-        if name == Some(value) {
-            Ok(())
-        } else {
-            Err("fieldSelector metadata.name doesn't match requested name".to_owned())
+        let malformed = |reason| Err(Failure::Malformed(reason));
+        let Some(value) = text.strip_prefix("metadata.name=") else {
+            return malformed(format!(
+                "field selector {} is not supported: only metadata.name=<name> is",
+                quote(text)
+            ));
+        };
+        if name == Some(value.strip_prefix('=').unwrap_or(value)) {
+            return Ok(());
         }
+        malformed("fieldSelector metadata.name doesn't match requested name".to_owned())
     }
 }
 
 /// Parses a selector; absent and empty both match everything.
-pub(crate) fn selector(text: Option<&str>) -> Result<Selector, String> {
-    Selector::parse(text.unwrap_or_default()).map_err(|error| error.to_string())
+pub(crate) fn selector(text: Option<&str>) -> Result<Selector, Failure> {
+    let selector = Selector::parse(text.unwrap_or_default());
+    selector.map_err(|error| Failure::Malformed(error.to_string()))
 }
 
 fn decode(raw: &str) -> Result<String, String> {
-    percent_decode(raw.as_bytes(), true)
+    percent_decode(&raw.replace('+', " "))
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .ok_or_else(|| "the query holds a broken percent-encoding".to_owned())
 }

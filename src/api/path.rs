@@ -7,7 +7,12 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
+use crate::security::reviewer::Access;
 use crate::telemetry::health::Probe;
+
+use super::group::{Group, GroupVersion};
 
 /// The longest segment, names and resources alike.
 const MAX_SEGMENT: usize = 253;
@@ -21,69 +26,8 @@ const MAX_LABEL: usize = 63;
 /// be authorized as something else than what is served.
 const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metrics"];
 
-/// The API groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// `custom.metrics.k8s.io`.
-    Custom,
-    /// `external.metrics.k8s.io`.
-    External,
-}
-
-impl Group {
-    /// All groups, in the order discovery lists them.
-    pub const ALL: [Self; 2] = [Self::Custom, Self::External];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Custom => "custom.metrics.k8s.io",
-            Self::External => "external.metrics.k8s.io",
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == name)
-    }
-
-    fn version(self, name: &str) -> Option<Version> {
-        let mut versions = self.versions().iter().copied();
-        versions.find(|known| known.name() == name)
-    }
-
-    /// The versions, the preferred one first.
-    #[must_use]
-    pub const fn versions(self) -> &'static [Version] {
-        match self {
-            Self::Custom => &[Version::V1Beta2, Version::V1Beta1],
-            Self::External => &[Version::V1Beta1],
-        }
-    }
-}
-
-/// The API versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// `v1beta1`.
-    V1Beta1,
-    /// `v1beta2`.
-    V1Beta2,
-}
-
-impl Version {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V1Beta1 => "v1beta1",
-            Self::V1Beta2 => "v1beta2",
-        }
-    }
-}
-
 /// What a path asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `/livez`, `/readyz`, `/healthz`: open to everybody.
     Health(Probe),
@@ -98,17 +42,19 @@ pub enum Target {
     /// `/openapi/v3`: which documents there are.
     OpenApiV3,
     /// `/openapi/v3/apis/<group>/<version>`.
-    OpenApiV3Of(Group, Version),
+    OpenApiV3Of(GroupVersion),
     /// `/apis`.
     Groups,
     /// `/apis/<group>`.
     Group(Group),
     /// `/apis/<group>/<version>`.
-    GroupVersion(Group, Version),
+    GroupVersion(GroupVersion),
     /// A custom metric: C1, C2 or C3.
     Custom(CustomTarget),
     /// An external metric: E1.
     External {
+        /// The version asked.
+        of: GroupVersion,
         /// The namespace.
         namespace: String,
         /// The metric, in the case it came in.
@@ -117,10 +63,10 @@ pub enum Target {
 }
 
 /// The pieces of a custom metric's path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomTarget {
     /// The version asked.
-    pub version: Version,
+    pub of: GroupVersion,
     /// The namespace of C2 and C3.
     pub namespace: Option<String>,
     /// What is described.
@@ -130,7 +76,7 @@ pub struct CustomTarget {
 }
 
 /// Which objects a path describes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
     /// C3: the namespace of the path itself.
     OwnNamespace,
@@ -148,47 +94,23 @@ pub enum Object {
     },
 }
 
-/// What a `SubjectAccessReview` must ask (docs/protocol.md, "What a review
-/// asks").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attributes<'t> {
-    /// `resourceAttributes`.
-    Resource {
-        /// The API group.
-        group: &'static str,
-        /// The API version.
-        version: &'static str,
-        /// The verb.
-        verb: &'static str,
-        /// The namespace, empty for cluster scope.
-        namespace: &'t str,
-        /// The resource; for external metrics the metric.
-        resource: &'t str,
-        /// The subresource: the metric of C1 and C2.
-        subresource: &'t str,
-        /// The object's name; for C3 the metric.
-        name: &'t str,
-    },
-    /// `nonResourceAttributes` with verb `get`: the path as it came.
-    NonResource,
-}
-
 impl Target {
-    /// The attributes to authorize; `watch` says whether the query asks to
-    /// watch, which changes the verb of lists only.
+    /// What a review of reading it must ask (docs/protocol.md, "What a review
+    /// asks"); `None`: the path as it came. `watch` says whether the query asks
+    /// to watch, which changes the verb of lists only.
     #[must_use]
-    pub fn attributes(&self, watch: bool) -> Attributes<'_> {
-        match self {
+    pub fn access(&self, watch: bool) -> Option<Access> {
+        let (of, verb, pieces) = match self {
             Self::Health(_)
             | Self::HealthCheck(..)
             | Self::Metrics
             | Self::Version
             | Self::OpenApiV2
             | Self::OpenApiV3
-            | Self::OpenApiV3Of(..)
+            | Self::OpenApiV3Of(_)
             | Self::Groups
             | Self::Group(_)
-            | Self::GroupVersion(..) => Attributes::NonResource,
+            | Self::GroupVersion(_) => return None,
             Self::Custom(target) => {
                 let metric = target.metric.as_str();
                 let (resource, subresource, name) = match &target.object {
@@ -196,25 +118,46 @@ impl Target {
                     Object::All { resource } => (resource.as_str(), metric, "*"),
                     Object::Named { resource, name } => (resource.as_str(), metric, name.as_str()),
                 };
-                Attributes::Resource {
-                    group: Group::Custom.name(),
-                    version: target.version.name(),
-                    verb: "get",
-                    namespace: target.namespace.as_deref().unwrap_or_default(),
-                    resource,
-                    subresource,
-                    name,
-                }
+                let namespace = target.namespace.as_deref().unwrap_or_default();
+                (target.of, "get", [namespace, resource, subresource, name])
             }
-            Self::External { namespace, metric } => Attributes::Resource {
-                group: Group::External.name(),
-                version: Version::V1Beta1.name(),
-                verb: if watch { "watch" } else { "list" },
+            Self::External {
+                of,
                 namespace,
-                resource: metric,
-                subresource: "",
-                name: "",
-            },
+                metric,
+            } => {
+                let verb = if watch { "watch" } else { "list" };
+                (*of, verb, [namespace.as_str(), metric.as_str(), "", ""])
+            }
+        };
+        let [namespace, resource, subresource, name] = pieces.map(str::to_owned);
+        Some(Access::Resource {
+            verb: verb.to_owned(),
+            group: of.group.name().to_owned(),
+            version: of.version.name().to_owned(),
+            resource,
+            subresource,
+            namespace,
+            name,
+        })
+    }
+
+    /// The group it belongs to.
+    #[must_use]
+    pub fn group(&self) -> Option<Group> {
+        match self {
+            Self::Group(group) => Some(*group),
+            Self::GroupVersion(of) | Self::OpenApiV3Of(of) | Self::External { of, .. } => {
+                Some(of.group)
+            }
+            Self::Custom(target) => Some(target.of.group),
+            Self::Health(_)
+            | Self::HealthCheck(..)
+            | Self::Metrics
+            | Self::Version
+            | Self::OpenApiV2
+            | Self::OpenApiV3
+            | Self::Groups => None,
         }
     }
 }
@@ -263,7 +206,7 @@ fn outside_of_groups(raw: &str) -> Option<Target> {
     if let Some(rest) = raw.strip_prefix("/openapi/v3/apis/") {
         let (group, version) = rest.split_once('/')?;
         let group = Group::named(group)?;
-        return Some(Target::OpenApiV3Of(group, group.version(version)?));
+        return group.version(version).map(Target::OpenApiV3Of);
     }
     let rest = raw.strip_prefix('/')?;
     let (probe, name) = rest.split_once('/').unwrap_or((rest, ""));
@@ -291,12 +234,13 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
     let Some((version, rest)) = rest.split_first() else {
         return Some(Target::Group(group));
     };
-    let version = group.version(version)?;
+    let of = group.version(version)?;
     match (group, rest) {
-        (_, []) => Some(Target::GroupVersion(group, version)),
-        (Group::Custom, rest) => custom(version, rest).map(Target::Custom),
+        (_, []) => Some(Target::GroupVersion(of)),
+        (Group::Custom, rest) => custom(of, rest).map(Target::Custom),
         (Group::External, [word, namespace, metric]) if word == "namespaces" => {
             Some(Target::External {
+                of,
                 namespace: is_namespace(namespace).then(|| namespace.to_string())?,
                 metric: is_metric(metric).then(|| metric.to_string())?,
             })
@@ -305,7 +249,7 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
     }
 }
 
-fn custom(version: Version, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
+fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
     let (namespace, object, metric) = match segments {
         [word, namespace, metrics, metric] if word == "namespaces" && metrics == "metrics" => {
             (Some(namespace), Object::OwnNamespace, metric)
@@ -322,7 +266,7 @@ fn custom(version: Version, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
         return None;
     }
     Some(CustomTarget {
-        version,
+        of,
         namespace: namespace.map(ToString::to_string),
         object,
         metric: metric.to_string(),
@@ -376,7 +320,7 @@ fn is_metric(text: &str) -> bool {
 /// Percent-decodes a segment exactly once.
 fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
     let decoded = if raw.contains('%') {
-        let bytes = percent_decode(raw.as_bytes(), false).ok_or(PathError::Malformed(
+        let bytes = percent_decode(raw).ok_or(PathError::Malformed(
             "the path holds a broken percent-encoding",
         ))?;
         if bytes.contains(&b'/') {
@@ -397,23 +341,15 @@ fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
     Ok(decoded)
 }
 
-/// Decodes `%XX` once; `plus` reads `+` as a space, as query strings do.
-/// `None` when a `%` is not followed by two hexadecimal digits.
-pub(crate) fn percent_decode(raw: &[u8], plus: bool) -> Option<Vec<u8>> {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
-    let mut out = Vec::with_capacity(raw.len());
-    let mut at = 0;
-    while let Some(&byte) = raw.get(at) {
-        at += 1;
-        match byte {
-            b'%' => {
-                let value = digit(raw.get(at))? * 16 + digit(raw.get(at + 1))?;
-                out.push(u8::try_from(value).ok()?);
-                at += 2;
-            }
-            b'+' if plus => out.push(b' '),
-            _ => out.push(byte),
-        }
-    }
-    Some(out)
+/// Decodes `%XX` once. `None` when a `%` is not followed by two hexadecimal
+/// digits.
+pub(crate) fn percent_decode(raw: &str) -> Option<Vec<u8>> {
+    let is_digits = |after: &[u8]| {
+        let digits = after.get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let mut after_percents = raw.as_bytes().split(|byte| *byte == b'%').skip(1);
+    after_percents
+        .all(is_digits)
+        .then(|| percent_decode_str(raw).collect())
 }

@@ -12,13 +12,10 @@ use prost::Message;
 use crate::core::quantity;
 use crate::provider::{CustomItem, ExternalItem};
 
-use super::list::{Described, Question};
-use super::path::Version;
-use super::selector_echo;
-
-pub(crate) mod messages;
-#[cfg(test)]
-pub(crate) mod values;
+use super::buffer::Document;
+use super::described::Described;
+use super::group::{GroupVersion, Version};
+use super::messages::LabelSelector;
 
 /// What every Kubernetes protobuf document begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -78,8 +75,8 @@ fn field(number: u8, content: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes a list; one for all three kinds of list.
-pub(crate) struct ListWriter<'q> {
-    question: &'q Question<'q>,
+pub(crate) struct ListWriter {
+    of: GroupVersion,
     out: Vec<u8>,
     described: Described,
     /// Fields 1 and 2 of the described object, and its field 5.
@@ -96,26 +93,28 @@ pub(crate) struct ListWriter<'q> {
     stamp_len: usize,
 }
 
-impl<'q> ListWriter<'q> {
-    pub(crate) fn new(question: &'q Question<'q>, mut out: Vec<u8>) -> Self {
+impl ListWriter {
+    pub(crate) fn new(
+        of: GroupVersion,
+        metric_name: &str,
+        echo: Option<&LabelSelector>,
+        mut out: Vec<u8>,
+    ) -> Self {
         out.clear();
         out.resize(GAP, 0);
         field(1, &[], &mut out);
-        let echo = question
-            .echo
-            .and_then(selector_echo::message)
-            .map(|message| message.encode_to_vec());
+        let echo = echo.map(Message::encode_to_vec);
         let (mut metric, mut selector) = (Vec::new(), Vec::new());
-        match question.version {
+        match of.version {
             Version::V1Beta1 => {
-                field(2, question.metric.as_bytes(), &mut metric);
+                field(2, metric_name.as_bytes(), &mut metric);
                 if let Some(echo) = echo {
                     field(6, &echo, &mut selector);
                 }
             }
             Version::V1Beta2 => {
                 let mut identifier = Vec::new();
-                field(1, question.metric.as_bytes(), &mut identifier);
+                field(1, metric_name.as_bytes(), &mut identifier);
                 if let Some(echo) = echo {
                     field(2, &echo, &mut identifier);
                 }
@@ -123,7 +122,7 @@ impl<'q> ListWriter<'q> {
             }
         }
         Self {
-            question,
+            of,
             out,
             described: Described::default(),
             object_head: Vec::new(),
@@ -209,13 +208,9 @@ impl<'q> ListWriter<'q> {
     }
 
     /// The document, and where in the buffer it begins.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, usize) {
+    pub(crate) fn finish(mut self) -> Document {
         let raw_len = self.out.len() - GAP;
-        let head = envelope_head(
-            &self.question.group_version(),
-            self.question.kind(),
-            raw_len,
-        );
+        let head = envelope_head(&self.of.to_string(), self.of.group.list_kind(), raw_len);
         let start = GAP.saturating_sub(head.len());
         self.out[start..GAP].copy_from_slice(&head);
         self.out.extend_from_slice(&ENVELOPE_END);

@@ -1,10 +1,6 @@
 //! From a document to a response: headers, gzip, indentation.
 
-use std::io::Write;
-
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, RETRY_AFTER,
     VARY, X_CONTENT_TYPE_OPTIONS,
@@ -14,60 +10,38 @@ use http_body_util::Full;
 use uuid::Uuid;
 
 use crate::core::time::Timestamp;
+use crate::security::denied::Denied;
 
-use super::documents::Tagged;
-use super::forms::Shared;
-use super::json;
-use super::negotiate::{self, Format};
-use super::status::{self, Failure};
+use super::forms::{Shared, Tagged, compress};
+use super::negotiate::{Format, Manner, takes_gzip};
+use super::status::Failure;
+use super::{json, object};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// The longest Audit-Id that is echoed.
 const MAX_AUDIT_ID: usize = 64;
-/// Smaller bodies are not worth compressing (apiserver
-/// `pkg/endpoints/handlers/responsewriters/writers.go`).
-const GZIP_OVER: usize = 128 * 1024;
-
 /// A year, in seconds.
 const YEAR: i64 = 365 * 24 * 3600;
-
-/// How the client wants its answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    pub(crate) format: Format,
-    pub(crate) pretty: bool,
-    pub(crate) gzip: bool,
-}
 
 /// A success.
 pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
     let body = dress(body, manner);
-    let media_type = manner.format.media_type();
-    typed_gzip(media_type, body, manner.gzip)
+    let compressed = manner.gzip.then(|| compress(&body)).flatten();
+    ok(manner.format.media_type(), body, compressed)
 }
 
-/// A document that is the same for everybody.
-pub(crate) fn listed(document: &Shared, manner: Manner) -> Response<Full<Bytes>> {
-    shared(manner.format.media_type(), document, manner.gzip)
-}
-
-/// Compresses what is large, for those who take it.
-fn typed_gzip(media_type: &'static str, body: Bytes, takes_gzip: bool) -> Response<Full<Bytes>> {
-    let compressed = if takes_gzip { compress(&body) } else { None };
-    coded(media_type, body, compressed)
-}
-
-/// The same for what is compressed once.
-fn shared(media_type: &'static str, body: &Shared, takes_gzip: bool) -> Response<Full<Bytes>> {
-    let compressed = if takes_gzip { body.compressed() } else { None };
-    coded(media_type, body.plain().clone(), compressed.cloned())
-}
-
-fn coded(
+/// A document that is the same for everybody: compressed once, for those who
+/// take it.
+pub(crate) fn shared(
     media_type: &'static str,
-    body: Bytes,
-    compressed: Option<Bytes>,
+    document: &Shared,
+    takes_gzip: bool,
 ) -> Response<Full<Bytes>> {
+    let compressed = takes_gzip.then(|| document.compressed()).flatten();
+    ok(media_type, document.plain().clone(), compressed.cloned())
+}
+
+fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Response<Full<Bytes>> {
     let is_compressed = compressed.is_some();
     let mut response = typed(StatusCode::OK, media_type, compressed.unwrap_or(body));
     if is_compressed {
@@ -101,8 +75,7 @@ pub(crate) fn kept(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        let takes_gzip = negotiate::takes_gzip(request);
-        shared(media_type, &document.body, takes_gzip)
+        shared(media_type, &document.body, takes_gzip(request))
     };
     let headers = response.headers_mut();
     vary_by_accept(headers);
@@ -140,17 +113,16 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
 /// A failure as a `Status`, never compressed.
 pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
     let not_allowed = matches!(failure, Failure::MethodNotAllowed);
-    let status = failure.status();
+    let (code, status) = failure.status();
     tracing::debug!(
-        code = status.code,
+        code = code.as_u16(),
         reason = status.reason,
         message = status.message,
         "request refused"
     );
-    let body = dress(status::encode(&status, manner.format).into(), manner);
-    let code = status::code(&status);
-    let mut response = typed(code, manner.format.media_type(), body);
-    if response.status() == StatusCode::TOO_MANY_REQUESTS {
+    let body = object::encode(manner.format, "Status", &status).into();
+    let mut response = typed(code, manner.format.media_type(), dress(body, manner));
+    if code == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -195,16 +167,6 @@ fn dress(body: Bytes, manner: Manner) -> Bytes {
     }
 }
 
-/// A body compressed, where that is worth it.
-pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
-    if body.len() <= GZIP_OVER {
-        return None;
-    }
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::new(1));
-    encoder.write_all(body).ok()?;
-    encoder.finish().ok().map(Bytes::from)
-}
-
 fn is_audit_id(id: &HeaderValue) -> bool {
     !id.is_empty()
         && id.len() <= MAX_AUDIT_ID
@@ -214,13 +176,22 @@ fn is_audit_id(id: &HeaderValue) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// The manner for a client that wants JSON or whose wish is unknown.
-pub(crate) fn plain_manner(headers: &HeaderMap) -> Manner {
-    Manner {
-        format: negotiate::format(headers).unwrap_or(Format::Json),
-        pretty: negotiate::is_person(headers),
-        gzip: negotiate::takes_gzip(headers),
-    }
+/// The answer to a request that never became one: refused by the listener for
+/// its framing (400), its slowness (408), its body (413) or its length (414); or
+/// to one that made the server panic before anything was known of it (500).
+#[must_use]
+pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
+    let refused = match code {
+        StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
+        StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
+        StatusCode::URI_TOO_LONG => Failure::TargetTooLong,
+        StatusCode::INTERNAL_SERVER_ERROR => Failure::Denied(Box::new(Denied::Panicked)),
+        _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
+    };
+    let headers = HeaderMap::new();
+    let mut response = failure(refused, Manner::of(&headers));
+    finish(response.headers_mut(), audit_id(&headers));
+    response
 }
 
 #[cfg(test)]

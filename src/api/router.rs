@@ -22,7 +22,8 @@ use tower::ServiceBuilder;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
-use super::{Api, count, handlers, layers};
+use super::answers::Api;
+use super::{count, handlers, layers, response};
 use crate::security::Security;
 use crate::telemetry::health::Probe;
 
@@ -109,7 +110,7 @@ pub fn into_service(
             // catches panics; a fault there must not end the connection either.
             let Ok(response) = AssertUnwindSafe(response).catch_unwind().await else {
                 tracing::error!("a request made the server panic");
-                return Ok(super::refusal(StatusCode::INTERNAL_SERVER_ERROR));
+                return Ok(response::refusal(StatusCode::INTERNAL_SERVER_ERROR));
             };
             let (parts, body) = response?.into_parts();
             let body = body.collect().await.map(Collected::to_bytes);

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::core::selector::{Operator, Selector};
 
-use super::proto::messages::{LabelSelector, LabelSelectorRequirement};
+use super::messages::{LabelSelector, LabelSelectorRequirement};
 
-/// The object, or `None` when the selector compares numbers: a `LabelSelector`
-/// has no words for that.
+/// The object, or `None` without requirements and when the selector compares
+/// numbers: a `LabelSelector` has no words for that.
 pub(crate) fn message(selector: &Selector) -> Option<LabelSelector> {
+    if selector.is_everything() {
+        return None;
+    }
     let mut match_labels: BTreeMap<String, String> = BTreeMap::new();
     let mut match_expressions = Vec::new();
     for requirement in selector.requirements() {
@@ -39,34 +42,4 @@ pub(crate) fn message(selector: &Selector) -> Option<LabelSelector> {
         match_labels,
         match_expressions,
     })
-}
-
-/// The object in JSON; `null` without a selector.
-pub(crate) fn json(selector: Option<&Selector>) -> Vec<u8> {
-    let Some(message) = selector.and_then(message) else {
-        return b"null".to_vec();
-    };
-    let mut object = serde_json::Map::new();
-    if !message.match_labels.is_empty() {
-        object.insert(
-            "matchLabels".to_owned(),
-            serde_json::json!(message.match_labels),
-        );
-    }
-    let expressions: Vec<serde_json::Value> = message
-        .match_expressions
-        .into_iter()
-        .map(|requirement| {
-            let mut expression =
-                serde_json::json!({"key": requirement.key, "operator": requirement.operator});
-            if !requirement.values.is_empty() {
-                expression["values"] = requirement.values.into();
-            }
-            expression
-        })
-        .collect();
-    if !expressions.is_empty() {
-        object.insert("matchExpressions".to_owned(), expressions.into());
-    }
-    serde_json::Value::Object(object).to_string().into_bytes()
 }

@@ -5,29 +5,19 @@
 //! it is one short line, without times or counts, that says what to do.
 
 use http::StatusCode;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
 
-use crate::provider::Error;
+use crate::provider::{Error, Objects, Query, Which};
 use crate::security::denied::Denied;
 
-use super::denied;
-use super::negotiate::Format;
-use super::path::Group;
-use super::proto::messages;
+use super::denied::{self, Row, retry_later};
+use super::group::Group;
+use super::messages::{ListMeta, Status, StatusDetails};
+use super::negotiate::NotAcceptable;
+use super::path::PathError;
 use super::quote::{bare, quote};
 
 /// The longest message: events cut what is longer.
 const MAX_MESSAGE: usize = 512;
-
-/// What was asked, for the words of a message.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) metric: String,
-    pub(crate) resource: String,
-    pub(crate) name: Option<String>,
-    pub(crate) selector: Option<String>,
-    pub(crate) namespaced: bool,
-}
 
 /// Why a request has no answer.
 #[derive(Debug)]
@@ -36,6 +26,8 @@ pub(crate) enum Failure {
     Malformed(String),
     /// Nothing is at this path.
     NoSuchPath,
+    /// The provider has no such metric, object or value; says which, and why.
+    NoValue(String),
     /// Something is at this path, for GET only.
     MethodNotAllowed,
     /// Changes cannot be watched.
@@ -44,8 +36,10 @@ pub(crate) enum Failure {
     NotAcceptable,
     /// This document is made in JSON only.
     JsonOnly,
-    /// The provider has no answer.
-    Provider(Error, Box<Asked>),
+    /// The answer takes work, for which there is no room.
+    TakesWork,
+    /// The provider has no data yet.
+    NotReady,
     /// The request's body is over the limit.
     BodyTooLarge,
     /// The request did not arrive in time.
@@ -56,132 +50,150 @@ pub(crate) enum Failure {
     Denied(Box<Denied>),
 }
 
-impl Failure {
-    /// The answer for a client, and nothing that only the log may know.
-    pub(crate) fn status(self) -> Status {
-        let (code, reason, message, details) = match self {
-            Self::Malformed(text) => (400, "BadRequest", text, None),
-            Self::NoSuchPath => (
-                404,
-                "NotFound",
-                "the server could not find the requested resource".to_owned(),
-                Some(StatusDetails::default()),
-            ),
-            Self::MethodNotAllowed => (
-                405,
-                "MethodNotAllowed",
-                "the server does not allow this method on the requested resource".to_owned(),
-                Some(StatusDetails::default()),
-            ),
-            Self::WatchNotSupported { group, resource } => {
-                let qualified = format!("{resource}.{}", group.name());
-                let details = StatusDetails {
-                    group: Some(group.name().to_owned()),
-                    kind: Some(resource),
-                    ..StatusDetails::default()
-                };
-                (
-                    405,
-                    "MethodNotAllowed",
-                    format!(
-                        "watch is not supported on resources of kind {}",
-                        quote(&qualified)
-                    ),
-                    Some(details),
-                )
-            }
-            Self::NotAcceptable => (
-                406,
-                "NotAcceptable",
-                "only the following media types are accepted: application/json, \
-                 application/vnd.kubernetes.protobuf"
-                    .to_owned(),
-                None,
-            ),
-            Self::JsonOnly => (
-                406,
-                "NotAcceptable",
-                "only the following media types are accepted: application/json".to_owned(),
-                None,
-            ),
-            Self::BodyTooLarge => (
-                413,
-                "RequestEntityTooLarge",
-                "requests have no body here".to_owned(),
-                None,
-            ),
-            Self::TooSlow => (
-                408,
-                "Timeout",
-                "the request did not arrive in time".to_owned(),
-                None,
-            ),
-            Self::TargetTooLong => (
-                414,
-                "BadRequest",
-                "the request's path and query are too long".to_owned(),
-                None,
-            ),
-            Self::Provider(error, asked) => provider_row(error, &asked),
-            Self::Denied(denied) => denied::row(&denied),
-        };
-        Status {
-            status: Some("Failure".to_owned()),
-            message: Some(one_line(&message)),
-            reason: Some(reason.to_owned()),
-            details,
-            code: Some(code),
-            ..Status::default()
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
+            PathError::NotFound => Self::NoSuchPath,
         }
     }
 }
 
-/// Code, reason, message, details.
-pub(super) type Row = (i32, &'static str, String, Option<StatusDetails>);
+impl From<NotAcceptable> for Failure {
+    fn from(_: NotAcceptable) -> Self {
+        Self::NotAcceptable
+    }
+}
 
-fn provider_row(error: Error, asked: &Asked) -> Row {
-    let metric = format!(
-        "the server could not find the metric {} for {}",
-        bare(&asked.metric),
-        bare(&asked.resource)
-    );
-    match error {
-        Error::NoSuchMetric => (404, "NotFound", metric, None),
-        Error::WrongScope => {
-            let remedy = if asked.namespaced {
-                "these objects live in no namespace, ask without /namespaces/<namespace>"
-            } else {
-                "these objects live in a namespace, ask below /namespaces/<namespace>"
-            };
-            (404, "NotFound", format!("{metric}: {remedy}"), None)
-        }
-        Error::NoValue { reason } => {
-            let name = asked.name.as_deref().map(bare).unwrap_or_default();
-            let space = if name.is_empty() { "" } else { " " };
-            let selector = asked
-                .selector
-                .as_deref()
-                .map(|selector| format!(" with selector {selector}"))
-                .unwrap_or_default();
-            let message = format!("{metric}{space}{name}{selector}: {reason}");
-            (404, "NotFound", message, None)
-        }
-        Error::BadSelector { reason } => (400, "BadRequest", reason, None),
-        Error::TakesWork => (
-            429,
-            "TooManyRequests",
-            "too many questions with selectors at once: try again later".to_owned(),
-            Some(StatusDetails {
-                retry_after_seconds: Some(1),
-                ..StatusDetails::default()
-            }),
-        ),
-        Error::NotReady => (
-            503,
-            "ServiceUnavailable",
-            "no data yet: the first poll of the metrics backend is still under way".to_owned(),
-            None,
-        ),
+impl Failure {
+    /// Why the provider has no answer, in words about what it was asked.
+    pub(crate) fn of_provider(error: Error, objects: Objects<'_>, query: &Query<'_>) -> Self {
+        let because = match error {
+            Error::TakesWork => return Self::TakesWork,
+            Error::NotReady => return Self::NotReady,
+            Error::BadSelector { reason } => return Self::Malformed(reason),
+            Error::NoSuchMetric => String::new(),
+            Error::WrongScope if objects.namespace.is_some() => {
+                ": these objects live in no namespace, ask without /namespaces/<namespace>"
+                    .to_owned()
+            }
+            Error::WrongScope => {
+                ": these objects live in a namespace, ask below /namespaces/<namespace>".to_owned()
+            }
+            Error::NoValue { reason } => {
+                let name = match objects.which {
+                    Which::Named(name) => format!(" {}", bare(name)),
+                    Which::Matching(_) => String::new(),
+                };
+                let selector = if query.selector.is_everything() {
+                    String::new()
+                } else {
+                    format!(" with selector {}", query.selector)
+                };
+                format!("{name}{selector}: {reason}")
+            }
+        };
+        Self::NoValue(format!(
+            "the server could not find the metric {} for {}{because}",
+            bare(query.metric),
+            bare(objects.resource)
+        ))
+    }
+
+    /// The answer for a client, and nothing that only the log may know.
+    pub(crate) fn status(self) -> (StatusCode, Status) {
+        let (code, message, details) = self.row();
+        let status = Status {
+            metadata: Some(ListMeta::default()),
+            status: Some("Failure".to_owned()),
+            message: Some(one_line(&message)),
+            reason: Some(reason(code).to_owned()),
+            details,
+            code: Some(code.as_u16().into()),
+        };
+        (code, status)
+    }
+
+    fn row(self) -> Row {
+        let (code, message) = match self {
+            Self::Malformed(text) => return (StatusCode::BAD_REQUEST, text, None),
+            Self::NoValue(text) => return (StatusCode::NOT_FOUND, text, None),
+            Self::Denied(denied) => return denied::row(&denied),
+            Self::WatchNotSupported { group, resource } => return no_watch(group, resource),
+            Self::NoSuchPath => {
+                let message = "the server could not find the requested resource".to_owned();
+                return (
+                    StatusCode::NOT_FOUND,
+                    message,
+                    Some(StatusDetails::default()),
+                );
+            }
+            Self::MethodNotAllowed => {
+                let message = "the server does not allow this method on the requested resource";
+                let details = Some(StatusDetails::default());
+                return (StatusCode::METHOD_NOT_ALLOWED, message.to_owned(), details);
+            }
+            Self::TakesWork => {
+                let message = "too many questions with selectors at once: try again later";
+                return (
+                    StatusCode::TOO_MANY_REQUESTS,
+                    message.to_owned(),
+                    retry_later(),
+                );
+            }
+            Self::NotAcceptable => (
+                StatusCode::NOT_ACCEPTABLE,
+                "only the following media types are accepted: application/json, \
+                 application/vnd.kubernetes.protobuf",
+            ),
+            Self::JsonOnly => (
+                StatusCode::NOT_ACCEPTABLE,
+                "only the following media types are accepted: application/json",
+            ),
+            Self::NotReady => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no data yet: the first poll of the metrics backend is still under way",
+            ),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "requests have no body here"),
+            Self::TooSlow => (
+                StatusCode::REQUEST_TIMEOUT,
+                "the request did not arrive in time",
+            ),
+            Self::TargetTooLong => (
+                StatusCode::URI_TOO_LONG,
+                "the request's path and query are too long",
+            ),
+        };
+        (code, message.to_owned(), None)
+    }
+}
+
+fn no_watch(group: Group, resource: String) -> Row {
+    let qualified = quote(&format!("{resource}.{}", group.name()));
+    let message = format!("watch is not supported on resources of kind {qualified}");
+    let details = StatusDetails {
+        group: Some(group.name().to_owned()),
+        kind: Some(resource),
+        ..StatusDetails::default()
+    };
+    (StatusCode::METHOD_NOT_ALLOWED, message, Some(details))
+}
+
+/// The word for a code (apimachinery `pkg/apis/meta/v1/types.go`,
+/// `StatusReason`).
+fn reason(code: StatusCode) -> &'static str {
+    match code {
+        StatusCode::UNAUTHORIZED => "Unauthorized",
+        StatusCode::FORBIDDEN => "Forbidden",
+        StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+        StatusCode::NOT_ACCEPTABLE => "NotAcceptable",
+        StatusCode::REQUEST_TIMEOUT | StatusCode::GATEWAY_TIMEOUT => "Timeout",
+        StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+        StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        StatusCode::INTERNAL_SERVER_ERROR => "InternalError",
+        _ => "BadRequest",
     }
 }
 
@@ -202,45 +214,15 @@ fn one_line(message: &str) -> String {
     line
 }
 
-/// The HTTP code of a status.
-pub(crate) fn code(status: &Status) -> StatusCode {
-    let code = status.code.and_then(|code| u16::try_from(code).ok());
-    let code = code.and_then(|code| StatusCode::from_u16(code).ok());
-    code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-}
-
-/// The body of an answer.
-pub(crate) fn encode(status: &Status, format: Format) -> Vec<u8> {
-    match format {
-        Format::Json => super::json::document(status),
-        Format::Protobuf => super::proto::document("v1", "Status", &message(status)),
-    }
-}
-
-fn message(status: &Status) -> messages::Status {
-    let details = status.details.as_ref();
-    messages::Status {
-        metadata: Some(messages::ListMeta::default()),
-        status: status.status.clone(),
-        message: status.message.clone(),
-        reason: status.reason.clone(),
-        details: details.map(|details| messages::StatusDetails {
-            name: details.name.clone(),
-            group: details.group.clone(),
-            kind: details.kind.clone(),
-            retry_after_seconds: details.retry_after_seconds,
-        }),
-        code: status.code,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn messages_are_one_line_of_bounded_length() {
-        let status = Failure::Malformed(format!("a\r\nb{}", "é".repeat(600))).status();
+        let status = Failure::Malformed(format!("a\r\nb{}", "é".repeat(600)))
+            .status()
+            .1;
         let message = status.message.unwrap();
         assert!(message.starts_with("a  b"));
         assert!(message.len() <= MAX_MESSAGE);

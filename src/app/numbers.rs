@@ -7,15 +7,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::certificates::Serving;
 use crate::cluster::health::{WatchHealth, WatchRegistry};
 use crate::security::counters::{Counters, ReviewCounts};
-use crate::security::denied::Verdict;
+use crate::security::denied::DeniedKind;
 use crate::telemetry::metrics::{Metrics, catalog};
 
 /// Reviews, their caches, refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
-    for verdict in Verdict::ALL {
+    for kind in DeniedKind::ALL {
         let counters = Arc::clone(counters);
-        metrics.read(&catalog::REFUSED, &[verdict.word()], move || {
-            Some(counters.refusals(verdict) as f64)
+        metrics.read(&catalog::REFUSED, &[kind.word()], move || {
+            Some(counters.refusals(kind) as f64)
         });
     }
     type Pick = fn(&Counters) -> &ReviewCounts;

@@ -209,18 +209,21 @@ impl Snapshot {
     }
 
     /// Computes what was not foreseen: another window or formula, or only some
-    /// of an object's rows. One value for each group.
+    /// of an object's rows; `None` is the default. One value for each group.
     #[must_use]
-    pub fn evaluate(&self, groups: &[Group<'_>], question: &Question) -> Vec<Option<Value>> {
+    pub fn evaluate(
+        &self,
+        groups: &[Group<'_>],
+        measure: &Measure,
+        formula: Option<Formula>,
+        window: Option<Duration>,
+    ) -> Vec<Option<Value>> {
         let ask = Ask {
-            measure: question.measure,
-            formula: formula_for(
-                &question.measure,
-                question.formula.unwrap_or(self.policy.formula),
-            ),
+            measure: *measure,
+            formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
             one_pod: groups.first().is_some_and(|group| group.one_pod),
         };
-        let window_ms = question.window.map(millis);
+        let window_ms = window.map(millis);
         let groups: Vec<Spanned<'_>> = groups
             .iter()
             .map(|group| self.spanned(*group, window_ms))
@@ -274,17 +277,6 @@ pub fn group_of(object: &Object, one_pod: bool) -> Group<'_> {
 
 fn is_pods(table: &KindTable) -> bool {
     table.kind.resource.as_ref() == "pods"
-}
-
-/// A question beside the foreseen ones.
-#[derive(Clone, Copy, Debug)]
-pub struct Question {
-    /// What to measure.
-    pub measure: Measure,
-    /// Another formula than the default.
-    pub formula: Option<Formula>,
-    /// Another window than the default.
-    pub window: Option<Duration>,
 }
 
 /// Formulas other than the default speak of the active devices' mean; sums,

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
-use super::lookup::{Asked, Lookup};
+use super::lookup::{Current, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
-use super::{
-    CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
-};
+use super::{CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which};
 use crate::core::inventory::ObjectKind;
 use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
@@ -54,15 +52,6 @@ pub struct GpuProvider {
     external: Arc<[Arc<str>]>,
     kinds: Vec<ObjectKind>,
     current: ArcSwapOption<Current>,
-}
-
-/// A snapshot and what was asked of it.
-#[derive(Debug)]
-struct Current {
-    snapshot: Arc<Snapshot>,
-    memo: Memo,
-    /// Why values may be missing, if the source fails.
-    trouble: Option<String>,
 }
 
 impl GpuProvider {
@@ -158,7 +147,8 @@ impl Provider for GpuProvider {
 
     fn custom(
         &self,
-        query: &CustomQuery<'_>,
+        objects: Objects<'_>,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<(), Error> {
         let (metric, spec) = self
@@ -167,11 +157,11 @@ impl Provider for GpuProvider {
         let loaded = self.current.load();
         let table = loaded
             .as_ref()
-            .and_then(|current| current.snapshot.layout().table(query.resource));
+            .and_then(|current| current.snapshot.layout().table(objects.resource));
         let known = self
             .kinds
             .iter()
-            .find(|kind| kind.resource.as_ref() == query.resource);
+            .find(|kind| kind.resource.as_ref() == objects.resource);
         let kind = table
             .map(|(_, table)| &table.kind)
             .or(known)
@@ -179,23 +169,18 @@ impl Provider for GpuProvider {
         if !is_offered(&spec.measure, kind) {
             return Err(Error::NoSuchMetric);
         }
-        if kind.namespaced != query.namespace.is_some() {
+        if kind.namespaced != objects.namespace.is_some() {
             return Err(Error::WrongScope);
         }
         let current = loaded.as_ref().ok_or(Error::NotReady)?;
-        let asked = Asked {
-            selector: query.metric_selector,
-            now: query.now,
-            effort: query.effort,
-        };
-        let lookup = current.lookup((metric, spec), asked)?;
+        let lookup = current.lookup((metric, spec), query)?;
         if spec.measure == Measure::OriginalAverage {
-            return original_of_namespaces(&lookup, kind, query, sink);
+            return original_of_namespaces(&lookup, kind, objects.which, sink);
         }
-        match query.objects {
-            Objects::Named(name) => {
+        match objects.which {
+            Which::Named(name) => {
                 let found = table.and_then(|(kind, table)| {
-                    let index = table.find(query.namespace, name)?;
+                    let index = table.find(objects.namespace, name)?;
                     Some((kind, table, index))
                 });
                 let value = match found {
@@ -204,28 +189,29 @@ impl Provider for GpuProvider {
                 };
                 let value = value.ok_or_else(|| {
                     let object = found.and_then(|(_, table, index)| table.objects.get(index));
-                    let group = object.map(|object| group_of(object, query.resource == "pods"));
-                    lookup.no_object(&format!("{} {name}", query.resource), group, query)
+                    let group = object.map(|object| group_of(object, objects.resource == "pods"));
+                    lookup.no_object(&format!("{} {name}", objects.resource), group, objects)
                 })?;
                 sink(CustomItem {
                     kind,
-                    namespace: query.namespace,
+                    namespace: objects.namespace,
                     name,
                     value,
                 });
                 Ok(())
             }
-            Objects::Matching(selector) => list(&lookup, table, query.namespace, selector, sink)?
+            Which::Matching(selector) => list(&lookup, table, objects.namespace, selector, sink)?
                 .then_some(())
                 .ok_or_else(|| {
-                    lookup.no_object(&format!("the {} selected", query.resource), None, query)
+                    lookup.no_object(&format!("the {} selected", objects.resource), None, objects)
                 }),
         }
     }
 
     fn external(
         &self,
-        query: &ExternalQuery<'_>,
+        namespace: &str,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<(), Error> {
         let is_asked = |name: &str| name.eq_ignore_ascii_case(query.metric);
@@ -245,26 +231,21 @@ impl Provider for GpuProvider {
         let clusterwide = own.is_none() || spec.measure == Measure::OriginalAverage;
         let loaded = self.current.load();
         let current = loaded.as_ref().ok_or(Error::NotReady)?;
-        let asked = Asked {
-            selector: query.selector,
-            now: query.now,
-            effort: query.effort,
-        };
-        let lookup = current.lookup((metric, spec), asked)?;
+        let lookup = current.lookup((metric, spec), query)?;
         let value = if clusterwide {
             lookup.of_cluster()?
         } else {
-            lookup.of_namespace(query.namespace)?
+            lookup.of_namespace(namespace)?
         };
         let of = if clusterwide {
             "the cluster".to_owned()
         } else {
-            format!("namespace {}", query.namespace)
+            format!("namespace {namespace}")
         };
         let value = value.ok_or_else(|| {
             let group = match clusterwide {
                 true => Some(lookup.snapshot.cluster_group()),
-                false => lookup.namespace_group(query.namespace),
+                false => lookup.namespace_group(namespace),
             };
             lookup.no_value(&of, group)
         })?;
@@ -280,7 +261,7 @@ impl Provider for GpuProvider {
             .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
             .collect();
         if !clusterwide && !labels.iter().any(|(name, _)| name.as_ref() == "namespace") {
-            labels.push(("namespace".into(), query.namespace.into()));
+            labels.push(("namespace".into(), namespace.into()));
             labels.sort();
         }
         sink(ExternalItem {
@@ -289,17 +270,6 @@ impl Provider for GpuProvider {
             value,
         });
         Ok(())
-    }
-}
-
-impl Current {
-    fn lookup<'a>(
-        &'a self,
-        metric: (usize, &'a MetricSpec),
-        asked: Asked<'_>,
-    ) -> Result<Lookup<'a>, Error> {
-        let lookup = Lookup::new(&self.snapshot, &self.memo, metric, asked)?;
-        Ok(lookup.despite(self.trouble.as_deref()))
     }
 }
 
@@ -350,7 +320,7 @@ fn list(
 fn original_of_namespaces(
     lookup: &Lookup<'_>,
     kind: &ObjectKind,
-    query: &CustomQuery<'_>,
+    which: Which<'_>,
     sink: &mut dyn FnMut(CustomItem<'_>),
 ) -> Result<(), Error> {
     let value = lookup
@@ -364,12 +334,12 @@ fn original_of_namespaces(
             value,
         });
     };
-    let selector = match query.objects {
-        Objects::Named(name) => {
+    let selector = match which {
+        Which::Named(name) => {
             item(name);
             return Ok(());
         }
-        Objects::Matching(selector) => selector,
+        Which::Matching(selector) => selector,
     };
     let layout = lookup.snapshot.layout();
     let namespaces = &layout.inventory().namespaces;

@@ -1,18 +1,18 @@
-//! One question against one snapshot: foreseen, remembered or computed.
+//! One query against one snapshot: foreseen, remembered or computed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::memo::{Memo, Target};
+use super::memo::{Memo, Subject};
 use super::narrow::Narrowed;
-use super::{CustomQuery, Effort, Error, Objects};
+use super::{Effort, Error, Objects, Query, Which};
 use crate::core::aggregate::{Absence, Group};
 use crate::core::grid::RowId;
 use crate::core::inventory::Authority;
 use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
-use crate::core::selector::Selector;
-use crate::core::snapshot::{Question, Snapshot, group_of};
+use crate::core::snapshot::{Snapshot, group_of};
 use crate::core::time::{Timestamp, millis};
 
 /// Looks at a row (its reading at an instant, a label of it) that pass for
@@ -23,15 +23,16 @@ const AT_HAND: u64 = 16 * 1024;
 /// where it is evaluated.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// What a request brings along.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'q> {
-    pub(super) selector: &'q Selector,
-    pub(super) now: Timestamp,
-    pub(super) effort: Effort,
+/// A snapshot and what was asked of it.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) memo: Memo,
+    /// Why values may be missing, if the source fails.
+    pub(super) trouble: Option<String>,
 }
 
-/// A question with everything looked up.
+/// A query with everything looked up.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -41,35 +42,34 @@ pub(super) struct Lookup<'a> {
     pub(super) narrowed: Narrowed,
     now: Timestamp,
     effort: Effort,
+    /// Told where there is no value.
     trouble: Option<&'a str>,
 }
 
-impl<'a> Lookup<'a> {
-    pub(super) fn new(
-        snapshot: &'a Snapshot,
-        memo: &'a Memo,
+impl Current {
+    /// Looks up what is asked of a metric.
+    pub(super) fn lookup<'a>(
+        &'a self,
         (metric, spec): (usize, &'a MetricSpec),
-        asked: Asked<'_>,
-    ) -> Result<Self, Error> {
+        query: &Query<'_>,
+    ) -> Result<Lookup<'a>, Error> {
+        let snapshot = &*self.snapshot;
         let longest = snapshot.policy().max_window.max(snapshot.window());
-        let shortest = SHORTEST_WINDOW;
-        Ok(Self {
+        let windows = SHORTEST_WINDOW..=longest;
+        Ok(Lookup {
             snapshot,
-            memo,
+            memo: &self.memo,
             metric,
             spec,
-            narrowed: Narrowed::read(asked.selector, &spec.measure, shortest..=longest)?,
-            now: asked.now,
-            effort: asked.effort,
-            trouble: None,
+            narrowed: Narrowed::read(query.selector, &spec.measure, windows)?,
+            now: query.now,
+            effort: query.effort,
+            trouble: self.trouble.as_deref(),
         })
     }
+}
 
-    /// Tells of a source that fails where there is no value.
-    pub(super) fn despite(self, trouble: Option<&'a str>) -> Self {
-        Self { trouble, ..self }
-    }
-
+impl<'a> Lookup<'a> {
     /// Whether so many looks may be taken here.
     pub(super) fn allow(&self, looks: u64) -> Result<(), Error> {
         match self.effort {
@@ -115,11 +115,11 @@ impl<'a> Lookup<'a> {
         let one_pod = table.kind.resource.as_ref() == "pods";
         let group = |(_, object): &(usize, &'t Object)| group_of(object, one_pod);
         let groups: Vec<Group<'_>> = objects.iter().map(group).collect();
-        let targets = objects
+        let subjects = objects
             .iter()
-            .map(|(index, _)| Target::Object(kind, *index));
-        let targets: Vec<Target> = targets.collect();
-        self.values(&targets, &groups)
+            .map(|(index, _)| Subject::Object(kind, *index));
+        let subjects: Vec<Subject> = subjects.collect();
+        self.values(&subjects, &groups)
     }
 
     /// A namespace's value.
@@ -149,18 +149,18 @@ impl<'a> Lookup<'a> {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
         let cluster = self.snapshot.cluster_group();
-        let values = self.values(&[Target::Cluster], &[cluster])?;
+        let values = self.values(&[Subject::Cluster], &[cluster])?;
         Ok(values.into_iter().next().flatten())
     }
 
     /// Values nobody foresaw: those remembered, and the others computed.
     fn values(
         &self,
-        targets: &[Target],
+        subjects: &[Subject],
         groups: &[Group<'_>],
     ) -> Result<Vec<Option<Value>>, Error> {
         let answers = self.memo.of(self.metric, &self.narrowed);
-        let mut known = answers.known(targets);
+        let mut known = answers.known(subjects);
         let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {
             (0..known.len())
                 .filter(|place| known[*place].is_none())
@@ -172,14 +172,14 @@ impl<'a> Lookup<'a> {
         if !wanted.is_empty() {
             // Who had to wait for another's turn finds what that one made.
             let turn = answers.turn();
-            known = answers.known(targets);
+            known = answers.known(subjects);
             wanted = missing(&known);
             let of_wanted: Vec<Group<'_>> = wanted.iter().map(|place| groups[*place]).collect();
             let values = self.compute(&of_wanted);
             for (place, value) in wanted.iter().zip(&values) {
                 known[*place] = Some(*value);
             }
-            let made = wanted.iter().map(|place| targets[*place]).zip(values);
+            let made = wanted.iter().map(|place| subjects[*place]).zip(values);
             self.memo
                 .keep(&answers, made.collect::<Vec<_>>().into_iter());
             drop(turn);
@@ -200,26 +200,26 @@ impl<'a> Lookup<'a> {
     /// Each row is judged once, whatever the number of instants. Under labels
     /// only devices that were seen are expected.
     fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
-        let question = Question {
-            measure: self.spec.measure,
-            formula: self.narrowed.formula,
-            window: self.narrowed.window,
+        let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
+        let evaluate = |groups: &[Group<'_>]| {
+            self.snapshot
+                .evaluate(groups, measure, narrowed.formula, narrowed.window)
         };
-        if !self.narrowed.has_labels() {
-            return self.snapshot.evaluate(groups, &question);
+        if !narrowed.has_labels() {
+            return evaluate(groups);
         }
         let layout = self.snapshot.layout();
         let admitted = |row: &RowId| {
             layout
                 .fact(*row)
-                .is_some_and(|facts| self.narrowed.admits(facts))
+                .is_some_and(|facts| narrowed.admits(facts))
         };
         let admit = |group: &Group<'_>| -> Vec<RowId> {
             let rows = group.rows.iter().copied();
             rows.filter(|row| admitted(row)).collect()
         };
         let rows: Vec<Vec<RowId>> = groups.iter().map(admit).collect();
-        let narrowed: Vec<Group<'_>> = groups
+        let groups: Vec<Group<'_>> = groups
             .iter()
             .zip(rows.iter().map(Vec::as_slice))
             .map(|(group, rows)| Group {
@@ -229,7 +229,7 @@ impl<'a> Lookup<'a> {
                 one_pod: group.one_pod,
             })
             .collect();
-        self.snapshot.evaluate(&narrowed, &question)
+        evaluate(&groups)
     }
 
     /// Why `of` has no value; its devices are those of `group`, where there are
@@ -256,17 +256,17 @@ impl<'a> Lookup<'a> {
         Error::NoValue { reason }
     }
 
-    /// The same for objects, where the question may need what only a cluster
+    /// The same for objects, where the answer may need what only a cluster
     /// knows.
     pub(super) fn no_object(
         &self,
         of: &str,
         group: Option<Group<'_>>,
-        query: &CustomQuery<'_>,
+        objects: Objects<'_>,
     ) -> Error {
         let by_labels =
-            matches!(query.objects, Objects::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&query.resource);
+            matches!(objects.which, Which::Matching(selector) if !selector.is_everything());
+        let by_owner = !["pods", "namespaces", "nodes"].contains(&objects.resource);
         let alone = self.snapshot.layout().inventory().authority == Authority::Series;
         if alone && (by_labels || by_owner) {
             return Error::NoValue {

@@ -18,7 +18,7 @@ const MOST_VALUES: usize = 200_000;
 
 /// Whose value is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Target {
+pub(super) enum Subject {
     /// The cluster's.
     Cluster,
     /// That of an object: its table and its place there.
@@ -28,7 +28,7 @@ pub(super) enum Target {
 /// The values of one question known so far.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    values: Mutex<HashMap<Target, Option<Value>>>,
+    values: Mutex<HashMap<Subject, Option<Value>>>,
     /// Whether the question was forgotten: its values count no more.
     forgotten: AtomicBool,
     turn: Mutex<()>,
@@ -99,7 +99,7 @@ impl Memo {
     pub(super) fn keep(
         &self,
         answers: &Answers,
-        values: impl ExactSizeIterator<Item = (Target, Option<Value>)>,
+        values: impl ExactSizeIterator<Item = (Subject, Option<Value>)>,
     ) {
         // Counted under the lock that forgetting takes, or the sum would drift.
         let _questions = lock(&self.questions);
@@ -117,12 +117,12 @@ impl Memo {
 }
 
 impl Answers {
-    /// The values known of these targets; the outer `None`: not yet.
-    pub(super) fn known(&self, targets: &[Target]) -> Vec<Option<Option<Value>>> {
+    /// The values known of these subjects; the outer `None`: not yet.
+    pub(super) fn known(&self, subjects: &[Subject]) -> Vec<Option<Option<Value>>> {
         let values = lock(&self.values);
-        targets
+        subjects
             .iter()
-            .map(|target| values.get(target).copied())
+            .map(|subject| values.get(subject).copied())
             .collect()
     }
 
@@ -144,8 +144,8 @@ mod tests {
         narrowed
     }
 
-    fn none(count: usize) -> impl ExactSizeIterator<Item = (Target, Option<Value>)> {
-        (0..count).map(|index| (Target::Object(0, index), None))
+    fn none(count: usize) -> impl ExactSizeIterator<Item = (Subject, Option<Value>)> {
+        (0..count).map(|index| (Subject::Object(0, index), None))
     }
 
     #[test]
@@ -153,10 +153,10 @@ mod tests {
         let memo = Memo::default();
         memo.keep(&memo.of(0, &window(60)), none(2));
         let again = memo.of(0, &window(60));
-        let targets = [Target::Object(0, 1), Target::Cluster];
-        assert_eq!(again.known(&targets), [Some(None), None]);
-        assert_eq!(memo.of(1, &window(60)).known(&targets), [None, None]);
-        assert_eq!(memo.of(0, &window(61)).known(&targets), [None, None]);
+        let subjects = [Subject::Object(0, 1), Subject::Cluster];
+        assert_eq!(again.known(&subjects), [Some(None), None]);
+        assert_eq!(memo.of(1, &window(60)).known(&subjects), [None, None]);
+        assert_eq!(memo.of(0, &window(61)).known(&subjects), [None, None]);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             memo.keep(&answers, none(1000));
             assert!(memo.values.load(Ordering::Relaxed) <= MOST_VALUES);
             assert!(lock(&memo.questions).known.len() <= MOST_QUESTIONS);
-            assert_eq!(mine.known(&[Target::Object(0, 0)]), [Some(None)]);
+            assert_eq!(mine.known(&[Subject::Object(0, 0)]), [Some(None)]);
         }
         let held = lock(&memo.questions);
         let sum: usize = held
@@ -185,6 +185,6 @@ mod tests {
         let memo = Memo::default();
         let answers = memo.of(0, &window(60));
         memo.keep(&answers, none(MOST_VALUES + 1));
-        assert_eq!(answers.known(&[Target::Object(0, 0)]), [None]);
+        assert_eq!(answers.known(&[Subject::Object(0, 0)]), [None]);
     }
 }

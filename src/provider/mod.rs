@@ -29,9 +29,20 @@ pub struct CustomMetric {
     pub namespaced: bool,
 }
 
-/// Which objects of a kind a question is about.
+/// The objects a custom metric is asked of.
 #[derive(Clone, Copy, Debug)]
-pub enum Objects<'a> {
+pub struct Objects<'a> {
+    /// `pods`, `deployments.apps`: as in the path.
+    pub resource: &'a str,
+    /// The namespace; `None` for a cluster-scoped kind.
+    pub namespace: Option<&'a str>,
+    /// Which of them.
+    pub which: Which<'a>,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
     /// Exactly this object.
     Named(&'a str),
     /// All objects whose labels match.
@@ -49,37 +60,17 @@ pub enum Effort {
     Full,
 }
 
-/// A question for a custom metric.
+/// What is asked of a provider, beside the objects or the namespace.
 #[derive(Clone, Copy, Debug)]
-pub struct CustomQuery<'a> {
-    /// `pods`, `deployments.apps`: as in the path.
-    pub resource: &'a str,
-    /// The namespace; `None` for a cluster-scoped kind.
-    pub namespace: Option<&'a str>,
-    /// Which objects.
-    pub objects: Objects<'a>,
-    /// The metric, exact spelling.
+pub struct Query<'a> {
+    /// The metric. A custom metric in its exact spelling, an external one in any
+    /// case: the HPA lower-cases it.
     pub metric: &'a str,
     /// Selects series (and carries the keys of docs/numbers.md, "Reserved
     /// keys").
-    pub metric_selector: &'a Selector,
+    pub selector: &'a Selector,
     /// The time of the request: values that went stale since they were
     /// computed are left out.
-    pub now: Timestamp,
-    /// How much work it may cost.
-    pub effort: Effort,
-}
-
-/// A question for an external metric.
-#[derive(Clone, Copy, Debug)]
-pub struct ExternalQuery<'a> {
-    /// The namespace that was authorized.
-    pub namespace: &'a str,
-    /// The metric in any case: the HPA lower-cases it.
-    pub metric: &'a str,
-    /// Selects series (and carries the reserved keys).
-    pub selector: &'a Selector,
-    /// The time of the request.
     pub now: Timestamp,
     /// How much work it may cost.
     pub effort: Effort,
@@ -152,24 +143,27 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 
     /// Hands every matching object's value to `sink`, objects in order of
     /// their names. Objects without a value are left out. With
-    /// [`Objects::Named`] exactly one item is handed over.
+    /// [`Which::Named`] exactly one item is handed over.
     ///
     /// # Errors
     /// See [`Error`]. A `Matching` question none of whose objects has a value
     /// is [`Error::NoValue`], never an empty success.
     fn custom(
         &self,
-        query: &CustomQuery<'_>,
+        objects: Objects<'_>,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<(), Error>;
 
-    /// Hands every value of an external metric to `sink`.
+    /// Hands every value of an external metric to `sink`; the namespace is the
+    /// one that was authorized.
     ///
     /// # Errors
     /// See [`Error`].
     fn external(
         &self,
-        query: &ExternalQuery<'_>,
+        namespace: &str,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<(), Error>;
 }

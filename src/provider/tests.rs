@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::gpu::GpuProvider;
-use super::{CustomQuery, Effort, Error, ExternalQuery, Objects, Provider};
+use super::{Effort, Error, Objects, Provider, Query, Which};
 use crate::core::batch::Batch;
 use crate::core::metric::Value;
 use crate::core::policy::Policy;
@@ -64,8 +64,7 @@ impl Site {
     }
 
     fn cluster(&self, selector: &str, effort: Effort) -> Result<Value, Error> {
-        let query = ExternalQuery {
-            namespace: "any",
+        let query = Query {
             metric: "cluster_gpu_memory_utilization",
             selector: &Selector::parse(selector).unwrap(),
             now: self.now,
@@ -73,24 +72,26 @@ impl Site {
         };
         let mut found = None;
         self.provider
-            .external(&query, &mut |item| found = Some(item.value))?;
+            .external("any", &query, &mut |item| found = Some(item.value))?;
         Ok(found.unwrap())
     }
 
     /// The pods of the largest namespace, or one of them.
-    fn pods(&self, objects: Objects<'_>, by: &str, effort: Effort) -> Result<Vec<Value>, Error> {
-        let query = CustomQuery {
+    fn pods(&self, which: Which<'_>, by: &str, effort: Effort) -> Result<Vec<Value>, Error> {
+        let objects = Objects {
             resource: "pods",
             namespace: Some(&self.namespace()),
-            objects,
+            which,
+        };
+        let query = Query {
             metric: "gpu_memory_utilization",
-            metric_selector: &Selector::parse(by).unwrap(),
+            selector: &Selector::parse(by).unwrap(),
             now: self.now,
             effort,
         };
         let mut found = Vec::new();
         self.provider
-            .custom(&query, &mut |item| found.push(item.value))?;
+            .custom(objects, &query, &mut |item| found.push(item.value))?;
         Ok(found)
     }
 
@@ -102,7 +103,7 @@ impl Site {
 
     fn all(&self) -> Vec<Value> {
         let everything = Selector::everything();
-        let (objects, by) = (Objects::Matching(&everything), "");
+        let (objects, by) = (Which::Matching(&everything), "");
         self.pods(objects, by, Effort::Full).unwrap()
     }
 }
@@ -136,7 +137,7 @@ fn a_selector_that_admits_every_row_changes_no_value() {
     let everything = site.cluster("", Effort::AtHand).unwrap();
     assert_eq!(site.cluster(&long(), Effort::Full), Ok(everything));
     let all = Selector::everything();
-    let objects = Objects::Matching(&all);
+    let objects = Which::Matching(&all);
     let narrowed = site.pods(objects, &long(), Effort::Full).unwrap();
     assert!(narrowed.len() > 10);
     assert_eq!(narrowed, site.all());
@@ -148,7 +149,7 @@ fn a_selector_that_admits_every_row_changes_no_value() {
 fn one_pod_and_what_was_foreseen_are_always_at_hand() {
     let site = Site::new();
     let (_, pods) = site.snapshot.layout().table("pods").unwrap();
-    let name = Objects::Named(&pods.objects[0].name);
+    let name = Which::Named(&pods.objects[0].name);
     let one = site.pods(name, &long(), Effort::AtHand).unwrap();
     assert_eq!(one, site.pods(name, "", Effort::AtHand).unwrap());
     assert!(site.cluster("", Effort::AtHand).is_ok());
@@ -158,7 +159,7 @@ fn one_pod_and_what_was_foreseen_are_always_at_hand() {
 fn choosing_objects_by_a_long_selector_is_work_too() {
     let site = Site::new();
     let selector = Selector::parse(&long()).unwrap();
-    let objects = Objects::Matching(&selector);
+    let objects = Which::Matching(&selector);
     let few = site.pods(objects, "", Effort::AtHand);
     let all = site.all();
     if all.len() * 63 > 16 * 1024 {

@@ -82,7 +82,7 @@ impl Audit {
         };
         let verdict = outcome
             .denied
-            .map_or("failed", |denied| denied.verdict().word());
+            .map_or("failed", |denied| denied.kind().word());
         if !self.limit.admit((fault, verdict)) {
             return;
         }

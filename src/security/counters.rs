@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::denied::Verdict;
+use super::denied::DeniedKind;
 
 /// Reviews of one kind.
 #[derive(Debug, Default)]
@@ -27,21 +27,21 @@ pub struct Counters {
     pub tokens: ReviewCounts,
     /// SubjectAccessReviews.
     pub accesses: ReviewCounts,
-    refused: [AtomicU64; Verdict::ALL.len()],
+    refused: [AtomicU64; DeniedKind::ALL.len()],
 }
 
 impl Counters {
     /// How many requests ended so.
     #[must_use]
-    pub fn refusals(&self, verdict: Verdict) -> u64 {
+    pub fn refusals(&self, kind: DeniedKind) -> u64 {
         self.refused
-            .get(verdict as usize)
+            .get(kind as usize)
             .map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// A request ended so.
-    pub fn refused(&self, verdict: Verdict) {
-        if let Some(count) = self.refused.get(verdict as usize) {
+    pub fn refused(&self, kind: DeniedKind) {
+        if let Some(count) = self.refused.get(kind as usize) {
             add(count);
         }
     }
@@ -56,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verdict_has_a_counter_of_its_own() {
+    fn every_kind_has_a_counter_of_its_own() {
         let counters = Counters::default();
-        for verdict in Verdict::ALL {
-            counters.refused(verdict);
+        for kind in DeniedKind::ALL {
+            counters.refused(kind);
         }
-        for verdict in Verdict::ALL {
-            assert_eq!(counters.refusals(verdict), 1, "{}", verdict.word());
+        for kind in DeniedKind::ALL {
+            assert_eq!(counters.refusals(kind), 1, "{}", kind.word());
         }
     }
 }

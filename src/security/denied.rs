@@ -39,7 +39,7 @@ pub enum Denied {
 
 /// The kinds of [`Denied`], a closed set: a label of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeniedKind {
     /// [`Denied::Unauthenticated`].
     Unauthenticated,
     /// [`Denied::Impersonation`].
@@ -58,7 +58,7 @@ pub enum Verdict {
     Panicked,
 }
 
-impl Verdict {
+impl DeniedKind {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Unauthenticated,
@@ -90,16 +90,16 @@ impl Verdict {
 impl Denied {
     /// Which kind this is.
     #[must_use]
-    pub const fn verdict(&self) -> Verdict {
+    pub const fn kind(&self) -> DeniedKind {
         match self {
-            Self::Unauthenticated { .. } => Verdict::Unauthenticated,
-            Self::Impersonation => Verdict::Impersonation,
-            Self::Forbidden { .. } => Verdict::Forbidden,
-            Self::ReviewFailed { .. } => Verdict::ReviewFailed,
-            Self::Busy => Verdict::Busy,
-            Self::HeadersTooLarge => Verdict::HeadersTooLarge,
-            Self::TimedOut => Verdict::TimedOut,
-            Self::Panicked => Verdict::Panicked,
+            Self::Unauthenticated { .. } => DeniedKind::Unauthenticated,
+            Self::Impersonation => DeniedKind::Impersonation,
+            Self::Forbidden { .. } => DeniedKind::Forbidden,
+            Self::ReviewFailed { .. } => DeniedKind::ReviewFailed,
+            Self::Busy => DeniedKind::Busy,
+            Self::HeadersTooLarge => DeniedKind::HeadersTooLarge,
+            Self::TimedOut => DeniedKind::TimedOut,
+            Self::Panicked => DeniedKind::Panicked,
         }
     }
 

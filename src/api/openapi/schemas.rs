@@ -3,16 +3,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::path::{Group, Version};
+use super::super::group::{Group, GroupVersion, Version};
 use super::Dialect;
-
-/// The kind of a group's list.
-pub(super) const fn list_kind(group: Group) -> &'static str {
-    match group {
-        Group::Custom => "MetricValueList",
-        Group::External => "ExternalMetricValueList",
-    }
-}
 
 const fn item_kind(group: Group) -> &'static str {
     match group {
@@ -22,8 +14,8 @@ const fn item_kind(group: Group) -> &'static str {
 }
 
 /// How documentation tools group operations.
-pub(super) const fn tag(group: Group, version: Version) -> &'static str {
-    match (group, version) {
+pub(super) const fn tag(of: GroupVersion) -> &'static str {
+    match (of.group, of.version) {
         (Group::Custom, Version::V1Beta1) => "customMetrics_v1beta1",
         (Group::Custom, Version::V1Beta2) => "customMetrics_v1beta2",
         (Group::External, _) => "externalMetrics_v1beta1",
@@ -31,29 +23,29 @@ pub(super) const fn tag(group: Group, version: Version) -> &'static str {
 }
 
 /// The value of `x-kubernetes-group-version-kind` of an operation.
-pub(super) fn kind(group: Group, version: Version, kind: &str) -> Json {
-    json!({"group": group.name(), "version": version.name(), "kind": kind})
+pub(super) fn kind(of: GroupVersion, kind: &str) -> Json {
+    json!({"group": of.group.name(), "version": of.version.name(), "kind": kind})
 }
 
 /// A schema's name, as upstream's Go packages give it.
-fn name(group: Group, version: Version, kind: &str) -> String {
-    let package = match group {
+fn name(of: GroupVersion, kind: &str) -> String {
+    let package = match of.group {
         Group::Custom => "custom_metrics",
         Group::External => "external_metrics",
     };
-    let version = version.name();
+    let version = of.version.name();
     format!("io.k8s.metrics.pkg.apis.{package}.{version}.{kind}")
 }
 
 /// The name of the list's schema.
-pub(super) fn list_name(group: Group, version: Version) -> String {
-    name(group, version, list_kind(group))
+pub(super) fn list_name(of: GroupVersion) -> String {
+    name(of, of.group.list_kind())
 }
 
 /// Every schema of a version.
-pub(super) fn all(dialect: Dialect, group: Group, version: Version) -> Map<String, Json> {
+pub(super) fn all(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
     let refer = |kind: &str| {
-        let target = format!("{}{}", dialect.definitions(), name(group, version, kind));
+        let target = format!("{}{}", dialect.definitions(), name(of, kind));
         match dialect {
             Dialect::V2 => json!({"$ref": target}),
             // Beside a reference nothing else is read in OpenAPI 3.0.
@@ -61,7 +53,7 @@ pub(super) fn all(dialect: Dialect, group: Group, version: Version) -> Map<Strin
         }
     };
     let mut schemas = Map::new();
-    let mut add = |kind: &str, schema: Json| schemas.insert(name(group, version, kind), schema);
+    let mut add = |kind: &str, schema: Json| schemas.insert(name(of, kind), schema);
     let mut list = json!({
         "description": "Values of a metric at some point in time, one for each object or series.",
         "type": "object",
@@ -76,19 +68,19 @@ pub(super) fn all(dialect: Dialect, group: Group, version: Version) -> Map<Strin
             "items": {
                 "description": "The values.",
                 "type": "array",
-                "items": refer(item_kind(group)),
+                "items": refer(item_kind(of.group)),
             },
         },
     });
-    list["x-kubernetes-group-version-kind"] = json!([kind(group, version, list_kind(group))]);
-    add(list_kind(group), list);
-    let mut item = match group {
-        Group::Custom => custom_item(version, &refer),
+    list["x-kubernetes-group-version-kind"] = json!([kind(of, of.group.list_kind())]);
+    add(of.group.list_kind(), list);
+    let mut item = match of.group {
+        Group::Custom => custom_item(of.version, &refer),
         Group::External => external_item(),
     };
-    item["x-kubernetes-group-version-kind"] = json!([kind(group, version, item_kind(group))]);
-    add(item_kind(group), item);
-    if (group, version) == (Group::Custom, Version::V1Beta2) {
+    item["x-kubernetes-group-version-kind"] = json!([kind(of, item_kind(of.group))]);
+    add(item_kind(of.group), item);
+    if (of.group, of.version) == (Group::Custom, Version::V1Beta2) {
         add(
             "MetricIdentifier",
             json!({

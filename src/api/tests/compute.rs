@@ -6,7 +6,7 @@ use crate::core::inventory::ObjectKind;
 use crate::core::metric::Value;
 use crate::core::time::Timestamp;
 use crate::provider::{
-    CustomItem, CustomMetric, CustomQuery, Effort, Error, ExternalItem, ExternalQuery, Provider,
+    CustomItem, CustomMetric, Effort, Error, ExternalItem, Objects, Provider, Query,
 };
 use crate::telemetry::Telemetry;
 
@@ -35,7 +35,8 @@ impl Provider for Gated {
 
     fn custom(
         &self,
-        query: &CustomQuery<'_>,
+        _: Objects<'_>,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<(), Error> {
         if query.metric == "slow" {
@@ -63,7 +64,8 @@ impl Provider for Gated {
 
     fn external(
         &self,
-        _: &ExternalQuery<'_>,
+        _: &str,
+        _: &Query<'_>,
         _: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<(), Error> {
         Err(Error::NoSuchMetric)

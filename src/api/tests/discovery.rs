@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 
+use super::messages::Unknown;
 use super::*;
-use crate::api::proto::messages;
+use crate::api::messages;
 
 #[tokio::test]
 async fn s001_versions_are_listed_at_once_while_the_backend_is_down() {
@@ -135,7 +136,7 @@ async fn a_group_without_metrics_is_not_served() {
 async fn discovery_speaks_protobuf() {
     let (server, _) = server().await;
     let raw = |body: &[u8]| {
-        let envelope = messages::Unknown::decode(body.strip_prefix(b"k8s\0").unwrap()).unwrap();
+        let envelope = Unknown::decode(body.strip_prefix(b"k8s\0").unwrap()).unwrap();
         (
             envelope.type_meta.unwrap().kind.unwrap(),
             envelope.raw.unwrap(),

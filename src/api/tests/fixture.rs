@@ -9,7 +9,7 @@ use crate::core::metric::Value;
 use crate::core::selector::{Operator, Selector};
 use crate::core::time::Timestamp;
 use crate::provider::{
-    CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
+    CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
 };
 
 /// 2026-01-02T03:04:20Z and a quarter.
@@ -180,29 +180,30 @@ impl Provider for Fixture {
 
     fn custom(
         &self,
-        query: &CustomQuery<'_>,
+        objects: Objects<'_>,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<(), Error> {
         self.begin()?;
         let of_kind = || {
             self.objects
                 .iter()
-                .filter(|object| object.kind.resource.as_ref() == query.resource)
+                .filter(|object| object.kind.resource.as_ref() == objects.resource)
         };
         let kind = &of_kind().next().ok_or(Error::NoSuchMetric)?.kind;
         if query.metric != "m" {
             return Err(Error::NoSuchMetric);
         }
-        if kind.namespaced != query.namespace.is_some() {
+        if kind.namespaced != objects.namespace.is_some() {
             return Err(Error::WrongScope);
         }
         let mut found = false;
-        for object in of_kind().filter(|object| object.namespace == query.namespace) {
-            let wanted = match query.objects {
-                Objects::Named(name) => object.name == name,
-                Objects::Matching(selector) => selector.matches(&object.labels),
+        for object in of_kind().filter(|object| object.namespace == objects.namespace) {
+            let wanted = match objects.which {
+                Which::Named(name) => object.name == name,
+                Which::Matching(selector) => selector.matches(&object.labels),
             };
-            if wanted && let Some(value) = mean(object, query.metric_selector)? {
+            if wanted && let Some(value) = mean(object, query.selector)? {
                 found = true;
                 sink(CustomItem {
                     kind: &object.kind,
@@ -219,7 +220,8 @@ impl Provider for Fixture {
 
     fn external(
         &self,
-        query: &ExternalQuery<'_>,
+        _: &str,
+        query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<(), Error> {
         self.begin()?;

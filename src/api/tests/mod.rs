@@ -5,6 +5,7 @@ mod aggregated;
 mod compute;
 mod discovery;
 mod fixture;
+mod messages;
 mod negotiation;
 mod openapi;
 mod operation;

@@ -3,8 +3,9 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 
+use super::messages as values;
 use super::*;
-use crate::api::proto::{messages, values};
+use crate::api::messages;
 
 async fn accept(server: &TestServer, target: &str, accept: &str) -> Answer {
     server.send("GET", target, &[("Accept", accept)]).await
@@ -17,7 +18,7 @@ fn pods() -> String {
 /// Opens the envelope: version and kind, and the object's bytes.
 fn open(body: &[u8]) -> (String, String, Vec<u8>) {
     assert_eq!(&body[..4], [0x6b, 0x38, 0x73, 0x00]);
-    let envelope = messages::Unknown::decode(&body[4..]).unwrap();
+    let envelope = values::Unknown::decode(&body[4..]).unwrap();
     let meta = envelope.type_meta.unwrap();
     (
         meta.api_version.unwrap(),

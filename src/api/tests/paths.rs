@@ -1,18 +1,35 @@
 use proptest::prelude::*;
 
-use crate::api::path::{Attributes, parse};
+use crate::api::path::parse;
+use crate::security::reviewer::Access;
 
 /// The table of docs/protocol.md, "What a review asks".
 #[test]
 fn what_is_authorized_is_what_is_served() {
-    let custom = |verb, namespace, resource, subresource, name| Attributes::Resource {
-        group: "custom.metrics.k8s.io",
-        version: "v1beta2",
-        verb,
-        namespace,
-        resource,
-        subresource,
-        name,
+    let access = |pieces: [&str; 7]| {
+        let [group, version, verb, namespace, resource, subresource, name] =
+            pieces.map(str::to_owned);
+        Some(Access::Resource {
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        })
+    };
+    let custom = |verb, namespace, resource, subresource, name| {
+        let group = "custom.metrics.k8s.io";
+        access([
+            group,
+            "v1beta2",
+            verb,
+            namespace,
+            resource,
+            subresource,
+            name,
+        ])
     };
     let base = "/apis/custom.metrics.k8s.io/v1beta2";
     for (path, wanted) in [
@@ -31,26 +48,16 @@ fn what_is_authorized_is_what_is_served() {
         ),
     ] {
         let path = format!("{base}/{path}");
-        assert_eq!(parse(&path).unwrap().attributes(true), wanted, "{path}");
+        assert_eq!(parse(&path).unwrap().access(true), wanted, "{path}");
     }
     let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/ns/m";
     for (watch, verb) in [(false, "list"), (true, "watch")] {
-        let wanted = Attributes::Resource {
-            group: "external.metrics.k8s.io",
-            version: "v1beta1",
-            verb,
-            namespace: "ns",
-            resource: "m",
-            subresource: "",
-            name: "",
-        };
-        assert_eq!(parse(path).unwrap().attributes(watch), wanted);
+        let group = "external.metrics.k8s.io";
+        let wanted = access([group, "v1beta1", verb, "ns", "m", "", ""]);
+        assert_eq!(parse(path).unwrap().access(watch), wanted);
     }
     for path in ["/apis", "/apis/custom.metrics.k8s.io", base, "/readyz"] {
-        assert_eq!(
-            parse(path).unwrap().attributes(false),
-            Attributes::NonResource
-        );
+        assert_eq!(parse(path).unwrap().access(false), None);
     }
 }
 
@@ -89,8 +96,8 @@ proptest! {
     fn what_parses_has_no_piece_that_could_climb(rest in "[a-z%2eEfF./*-]{0,40}") {
         let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{rest}");
         if let Ok(target) = parse(&path)
-            && let Attributes::Resource { namespace, resource, subresource, name, .. } =
-                target.attributes(false)
+            && let Some(Access::Resource { namespace, resource, subresource, name, .. }) =
+                target.access(false)
         {
             for piece in [namespace, resource, subresource, name] {
                 prop_assert!(!piece.contains('/') && !piece.contains('%'));

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::security::denied::Verdict;
+use crate::security::denied::DeniedKind;
 
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {
@@ -202,14 +202,16 @@ async fn a_panic_is_our_fault_and_a_status() {
         }
         fn custom(
             &self,
-            _: &crate::provider::CustomQuery<'_>,
+            _: crate::provider::Objects<'_>,
+            _: &crate::provider::Query<'_>,
             _: &mut dyn FnMut(crate::provider::CustomItem<'_>),
         ) -> Result<(), crate::provider::Error> {
             panic!("broken")
         }
         fn external(
             &self,
-            _: &crate::provider::ExternalQuery<'_>,
+            _: &str,
+            _: &crate::provider::Query<'_>,
             _: &mut dyn FnMut(crate::provider::ExternalItem<'_>),
         ) -> Result<(), crate::provider::Error> {
             panic!("broken")
@@ -219,7 +221,7 @@ async fn a_panic_is_our_fault_and_a_status() {
     let server = TestServer::start(open(&api)).await;
     let body = status(&server.get("/apis").await);
     assert_eq!(body["code"], 500);
-    let refused = api.counters().refusals(Verdict::Panicked);
+    let refused = api.counters().refusals(DeniedKind::Panicked);
     assert_eq!(refused, 1, "counted once");
     // To count a request for values asks the provider for the names it may count.
     let values = format!("{V2}/namespaces/ns/pods/a/m");

@@ -20,7 +20,7 @@ use crate::dcgm::schemes::ExporterIdentity;
 use crate::dcgm::{fields, metrics};
 use crate::pipeline::{Pipeline, Settings};
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{CustomQuery, Effort, Error, ExternalQuery, Objects, Provider};
+use crate::provider::{Effort, Error, Objects, Provider, Query, Which};
 
 /// Time zero of all scenes: a multiple of every step in use.
 pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
@@ -215,18 +215,20 @@ impl Answers {
         let (namespace, name) = name
             .split_once('/')
             .map_or((None, name), |(ns, name)| (Some(ns), name));
-        let query = CustomQuery {
+        let objects = Objects {
             resource,
             namespace,
-            objects: Objects::Named(name),
+            which: Which::Named(name),
+        };
+        let query = Query {
             metric,
-            metric_selector: selector,
+            selector,
             now: self.now,
             effort: Effort::Full,
         };
         let mut found = None;
         self.provider
-            .custom(&query, &mut |item| found = Some(item.value))?;
+            .custom(objects, &query, &mut |item| found = Some(item.value))?;
         found.ok_or(Error::NoSuchMetric)
     }
 
@@ -241,17 +243,16 @@ impl Answers {
     }
 
     pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
-        let query = ExternalQuery {
-            namespace,
+        let query = Query {
             metric,
             selector: &Selector::everything(),
             now: self.now,
             effort: Effort::Full,
         };
         let mut found = None;
-        let asked = self
-            .provider
-            .external(&query, &mut |item| found = Some(item.value.value));
+        let asked = self.provider.external(namespace, &query, &mut |item| {
+            found = Some(item.value.value)
+        });
         asked.ok().and(found)
     }
 

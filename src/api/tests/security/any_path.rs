@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::provider::{
-    CustomItem, CustomMetric, CustomQuery, Error, ExternalItem, ExternalQuery, Objects, Provider,
+    CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
 };
 
 /// Has everything, and notes as what it was asked: group, namespace, resource,
@@ -39,33 +39,35 @@ impl Provider for Noting {
 
     fn custom(
         &self,
-        query: &CustomQuery<'_>,
+        objects: Objects<'_>,
+        query: &Query<'_>,
         _: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<(), Error> {
         let group = "custom.metrics.k8s.io";
-        match (query.objects, query.namespace) {
+        match (objects.which, objects.namespace) {
             // The values of a namespace itself are reviewed as metrics in it.
-            (Objects::Named(namespace), None) if query.resource == "namespaces" => {
+            (Which::Named(namespace), None) if objects.resource == "namespaces" => {
                 self.note([group, namespace, "metrics", "", query.metric])
             }
-            (Objects::Named(name), namespace) => {
+            (Which::Named(name), namespace) => {
                 let namespace = namespace.unwrap_or_default();
-                self.note([group, namespace, query.resource, query.metric, name])
+                self.note([group, namespace, objects.resource, query.metric, name])
             }
-            (Objects::Matching(_), namespace) => {
+            (Which::Matching(_), namespace) => {
                 let namespace = namespace.unwrap_or_default();
-                self.note([group, namespace, query.resource, query.metric, "*"])
+                self.note([group, namespace, objects.resource, query.metric, "*"])
             }
         }
     }
 
     fn external(
         &self,
-        query: &ExternalQuery<'_>,
+        namespace: &str,
+        query: &Query<'_>,
         _: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<(), Error> {
         let group = "external.metrics.k8s.io";
-        self.note([group, query.namespace, query.metric, "", ""])
+        self.note([group, namespace, query.metric, "", ""])
     }
 }
 

@@ -4,7 +4,7 @@ use axum::body::Body;
 use tokio::time::Instant;
 
 use super::*;
-use crate::security::denied::Verdict;
+use crate::security::denied::DeniedKind;
 use crate::testing::fake_reviewer::Mood;
 use crate::testing::log::logging;
 
@@ -235,7 +235,7 @@ async fn a_garbage_token_ends_its_connection() {
     // It is read to its end, which the server makes.
     let answer = scene.raw(scene.config(None), head.as_bytes()).await;
     refused(&answer, 401);
-    assert_eq!(scene.counters.refusals(Verdict::Unauthenticated), 1);
+    assert_eq!(scene.counters.refusals(DeniedKind::Unauthenticated), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::security::denied::Verdict;
+use crate::security::denied::DeniedKind;
 use crate::testing::fake_reviewer::Mood;
 
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn a_panic_fails_one_request_and_keeps_the_connection() {
     let address = scene.served().address;
     assert_eq!(ask(false).await.status(), 200);
     assert_eq!(scene.served().address, address);
-    assert_eq!(scene.counters.refusals(Verdict::Panicked), 1);
+    assert_eq!(scene.counters.refusals(DeniedKind::Panicked), 1);
 }
 
 #[tokio::test]
@@ -135,6 +135,6 @@ async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() 
         }
         assert_eq!(request.send().await.unwrap().status(), 431);
     }
-    assert_eq!(scene.counters.refusals(Verdict::HeadersTooLarge), 4);
+    assert_eq!(scene.counters.refusals(DeniedKind::HeadersTooLarge), 4);
     assert_eq!(scene.times_served(), 0);
 }

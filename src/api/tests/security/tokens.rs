@@ -1,5 +1,5 @@
 use super::*;
-use crate::security::denied::Verdict;
+use crate::security::denied::DeniedKind;
 use crate::telemetry::health::{State, Weight};
 use crate::testing::fake_reviewer::Mood;
 use crate::testing::log::logging;
@@ -222,6 +222,6 @@ async fn the_audit_has_one_line_for_each_refusal_and_none_for_an_answer() {
     assert!(!text.contains("private"), "{text}");
     refused(&bearer(&scene, "wrong").await, 401);
     assert_eq!(log.text().lines().count(), 2);
-    assert_eq!(scene.counters.refusals(Verdict::Forbidden), 1);
-    assert_eq!(scene.counters.refusals(Verdict::Unauthenticated), 1);
+    assert_eq!(scene.counters.refusals(DeniedKind::Forbidden), 1);
+    assert_eq!(scene.counters.refusals(DeniedKind::Unauthenticated), 1);
 }

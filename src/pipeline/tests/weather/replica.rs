@@ -17,7 +17,7 @@ use crate::dcgm::{fields, metrics};
 use crate::pipeline::tests::scene::at;
 use crate::pipeline::{Pipeline, Settings, Shown};
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{CustomQuery, Effort, ExternalQuery, Objects, Provider};
+use crate::provider::{Effort, Objects, Provider, Query, Which};
 
 /// The metrics that are looked at: the mean, the sum, the count.
 pub(super) const METRICS: [&str; 3] = [
@@ -143,26 +143,34 @@ impl Replica {
         let now = at(now);
         let mut found = None;
         if resource == "cluster" {
-            let asked = ExternalQuery {
-                namespace: NAMESPACE,
+            let query = Query {
                 metric: &format!("cluster_{metric}"),
                 selector: &self.everything,
                 now,
                 effort: Effort::Full,
             };
             let mut sink = |item: crate::provider::ExternalItem<'_>| found = Some(item.value.value);
-            return self.provider.external(&asked, &mut sink).ok().and(found);
+            return self
+                .provider
+                .external(NAMESPACE, &query, &mut sink)
+                .ok()
+                .and(found);
         }
-        let asked = CustomQuery {
+        let objects = Objects {
             resource,
             namespace: (resource != "namespaces").then_some(NAMESPACE),
-            objects: Objects::Named(name),
+            which: Which::Named(name),
+        };
+        let query = Query {
             metric,
-            metric_selector: &self.everything,
+            selector: &self.everything,
             now,
             effort: Effort::Full,
         };
         let mut sink = |item: crate::provider::CustomItem<'_>| found = Some(item.value.value);
-        self.provider.custom(&asked, &mut sink).ok().and(found)
+        self.provider
+            .custom(objects, &query, &mut sink)
+            .ok()
+            .and(found)
     }
 }

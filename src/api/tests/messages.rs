@@ -1,7 +1,29 @@
-//! The value lists as messages: the tests' independent reading of what the
+//! The envelope and the value lists as messages: the tests' independent reading of what the
 //! direct encoder wrote.
 
-use super::messages::{LabelSelector, ListMeta};
+use crate::api::messages::{LabelSelector, ListMeta};
+
+/// `runtime.Unknown`: the envelope behind the four magic bytes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Unknown {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) type_meta: Option<TypeMeta>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub(crate) raw: Option<Vec<u8>>,
+    #[prost(string, optional, tag = "3")]
+    pub(crate) content_encoding: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub(crate) content_type: Option<String>,
+}
+
+/// `runtime.TypeMeta`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TypeMeta {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) api_version: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(crate) kind: Option<String>,
+}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ObjectReference {

@@ -2,43 +2,30 @@
 //! siblings number them (docs/protocol.md, "Protobuf"). Frozen upstream.
 //!
 //! Every scalar is optional as in proto2, so that what was written and what
-//! was left out can be told apart.
+//! was left out can be told apart. serde writes the same in JSON.
 
-/// `runtime.Unknown`: the envelope behind the four magic bytes.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Unknown {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) type_meta: Option<TypeMeta>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub(crate) raw: Option<Vec<u8>>,
-    #[prost(string, optional, tag = "3")]
-    pub(crate) content_encoding: Option<String>,
-    #[prost(string, optional, tag = "4")]
-    pub(crate) content_type: Option<String>,
-}
+use std::collections::BTreeMap;
 
-/// `runtime.TypeMeta`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TypeMeta {
-    #[prost(string, optional, tag = "1")]
-    pub(crate) api_version: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub(crate) kind: Option<String>,
-}
+use serde::Serialize;
 
 /// `metav1.ListMeta`: nothing of it is ever set.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ListMeta {
+    #[serde(skip)]
     #[prost(string, optional, tag = "1")]
     pub(crate) self_link: Option<String>,
+    #[serde(skip)]
     #[prost(string, optional, tag = "2")]
     pub(crate) resource_version: Option<String>,
+    #[serde(skip)]
     #[prost(string, optional, tag = "3")]
     pub(crate) continue_token: Option<String>,
 }
 
 /// `metav1.Status`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
     #[prost(message, optional, tag = "1")]
     pub(crate) metadata: Option<ListMeta>,
@@ -48,6 +35,7 @@ pub(crate) struct Status {
     pub(crate) message: Option<String>,
     #[prost(string, optional, tag = "4")]
     pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(message, optional, tag = "5")]
     pub(crate) details: Option<StatusDetails>,
     #[prost(int32, optional, tag = "6")]
@@ -55,27 +43,34 @@ pub(crate) struct Status {
 }
 
 /// `metav1.StatusDetails`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct StatusDetails {
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(string, optional, tag = "1")]
     pub(crate) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(string, optional, tag = "2")]
     pub(crate) group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(string, optional, tag = "3")]
     pub(crate) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(int32, optional, tag = "5")]
     pub(crate) retry_after_seconds: Option<i32>,
 }
 
 /// `metav1.APIGroupList`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ApiGroupList {
     #[prost(message, repeated, tag = "1")]
     pub(crate) groups: Vec<ApiGroup>,
 }
 
 /// `metav1.APIGroup`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ApiGroup {
     #[prost(string, optional, tag = "1")]
     pub(crate) name: Option<String>,
@@ -86,7 +81,8 @@ pub(crate) struct ApiGroup {
 }
 
 /// `metav1.GroupVersionForDiscovery`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct GroupVersion {
     #[prost(string, optional, tag = "1")]
     pub(crate) group_version: Option<String>,
@@ -95,7 +91,8 @@ pub(crate) struct GroupVersion {
 }
 
 /// `metav1.APIResourceList`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ApiResourceList {
     #[prost(string, optional, tag = "1")]
     pub(crate) group_version: Option<String>,
@@ -104,7 +101,8 @@ pub(crate) struct ApiResourceList {
 }
 
 /// `metav1.APIResource`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ApiResource {
     #[prost(string, optional, tag = "1")]
     pub(crate) name: Option<String>,
@@ -119,28 +117,34 @@ pub(crate) struct ApiResource {
 }
 
 /// `metav1.Verbs`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(transparent)]
 pub(crate) struct Verbs {
     #[prost(string, repeated, tag = "1")]
     pub(crate) items: Vec<String>,
 }
 
 /// `metav1.LabelSelector`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct LabelSelector {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[prost(btree_map = "string, string", tag = "1")]
-    pub(crate) match_labels: std::collections::BTreeMap<String, String>,
+    pub(crate) match_labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[prost(message, repeated, tag = "2")]
     pub(crate) match_expressions: Vec<LabelSelectorRequirement>,
 }
 
 /// `metav1.LabelSelectorRequirement`.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct LabelSelectorRequirement {
     #[prost(string, optional, tag = "1")]
     pub(crate) key: Option<String>,
     #[prost(string, optional, tag = "2")]
     pub(crate) operator: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[prost(string, repeated, tag = "3")]
     pub(crate) values: Vec<String>,
 }

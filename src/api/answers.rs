@@ -1,0 +1,163 @@
+//! The API server's answers, without the layers of [`super::router`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Response};
+use http_body_util::Full;
+
+use crate::core::time::Timestamp;
+use crate::provider::{Effort, Provider};
+use crate::security::counters::Counters;
+use crate::telemetry::Telemetry;
+
+use super::buffer::Pool;
+use super::compute::ComputeLimit;
+use super::context::RequestContext;
+use super::documents::{Documents, InForce};
+use super::path::Target;
+use super::status::Failure;
+use super::values::Values;
+use super::{discovery, negotiate, response, version};
+
+/// The API server's answers. Cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    provider: Arc<dyn Provider>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    telemetry: Telemetry,
+    counters: Arc<Counters>,
+    documents: InForce,
+    pool: Pool,
+    compute: ComputeLimit,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("provider", &self.inner.provider)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Answers from `provider`; `clock` gives the time of a request. `telemetry`
+    /// is what `/readyz` and `/metrics` tell: readiness must not depend on the
+    /// metrics backend once serving began.
+    pub fn new(
+        provider: Arc<dyn Provider>,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        telemetry: Telemetry,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                provider,
+                clock: Box::new(clock),
+                telemetry,
+                counters: Arc::default(),
+                documents: InForce::default(),
+                pool: Pool::default(),
+                compute: ComputeLimit::default(),
+            }),
+        }
+    }
+
+    /// What was refused, and what was asked about users.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.inner.counters
+    }
+
+    pub(super) fn telemetry(&self) -> &Telemetry {
+        &self.inner.telemetry
+    }
+
+    /// The documents of the configuration in force.
+    pub(super) fn documents(&self) -> Arc<Documents> {
+        self.inner.documents.of(&*self.inner.provider)
+    }
+
+    /// Answers a request for values or documents, however long it takes: for
+    /// benchmarks.
+    #[must_use]
+    pub fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
+        let context = RequestContext::new(request);
+        let answer = self.make(&context, &request.headers, Effort::Full);
+        let mut response =
+            answer.unwrap_or_else(|failure| response::failure(failure, context.manner));
+        response::finish(response.headers_mut(), context.audit_id.clone());
+        response
+    }
+
+    /// Answers at once where that is cheap, else when there is room for it.
+    pub(super) async fn answer(
+        &self,
+        context: Arc<RequestContext>,
+        headers: HeaderMap,
+    ) -> Response<Full<Bytes>> {
+        let manner = context.manner;
+        let api = self.clone();
+        let make = move |effort| api.make(&context, &headers, effort);
+        let answer = self.inner.compute.make(make).await;
+        answer.unwrap_or_else(|failure| response::failure(failure, manner))
+    }
+
+    /// The answer to a request for values or documents.
+    fn make(
+        &self,
+        context: &RequestContext,
+        headers: &HeaderMap,
+        effort: Effort,
+    ) -> Result<Response<Full<Bytes>>, Failure> {
+        let target = context.target.as_ref().map_err(|error| *error)?;
+        let params = context.params.as_ref();
+        let params = params.map_err(|reason| Failure::Malformed(reason.clone()))?;
+        let (inner, manner) = (&*self.inner, context.manner);
+        let group = target.group();
+        if group.is_some_and(|group| !discovery::is_served(&*inner.provider, group)) {
+            return Err(Failure::NoSuchPath);
+        }
+        params.check_timeout()?;
+        let values = || -> Result<Values<'_>, Failure> {
+            negotiate::format(headers)?;
+            Ok(Values {
+                provider: &*inner.provider,
+                params,
+                format: manner.format,
+                now: (inner.clock)(),
+                effort,
+                pool: &inner.pool,
+            })
+        };
+        let (buffer, start) = match target {
+            Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
+                return Err(Failure::NoSuchPath);
+            }
+            Target::Groups => return self.documents().groups(headers, manner),
+            Target::Group(_) | Target::GroupVersion(_) => {
+                return self.documents().discovery(target, headers, manner);
+            }
+            Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(_) => {
+                let now = (inner.clock)();
+                return self.documents().openapi(target, headers, params, now);
+            }
+            Target::Version => {
+                negotiate::format(headers)?;
+                (version::document(), 0)
+            }
+            Target::Custom(target) => values()?.custom(target)?,
+            Target::External {
+                of,
+                namespace,
+                metric,
+            } => values()?.external(*of, namespace, metric)?,
+        };
+        Ok(response::success(inner.pool.seal(buffer, start), manner))
+    }
+}

@@ -1,0 +1,35 @@
+//! What follows from the kind and namespace of an item, and so is written anew
+//! only when they change.
+
+use std::sync::Arc;
+
+use crate::provider::CustomItem;
+
+/// The kind and namespace of the item before: nearly always those of the next
+/// one, too. Holds the names themselves, so that equal addresses mean equal
+/// names.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    kind: Option<(Arc<str>, Arc<str>)>,
+    namespace: Option<String>,
+}
+
+impl Described {
+    /// Remembers the item's kind and namespace; whether they differ from those
+    /// of the item before.
+    pub(crate) fn changes(&mut self, item: &CustomItem<'_>) -> bool {
+        let same_kind = self.kind.as_ref().is_some_and(|(kind, api_version)| {
+            same(kind, &item.kind.kind) && same(api_version, &item.kind.api_version)
+        });
+        if same_kind && self.namespace.as_deref() == item.namespace {
+            return false;
+        }
+        self.kind = Some((item.kind.kind.clone(), item.kind.api_version.clone()));
+        self.namespace = item.namespace.map(str::to_owned);
+        true
+    }
+}
+
+fn same(one: &Arc<str>, other: &Arc<str>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}

@@ -1,0 +1,95 @@
+//! The API groups, their versions and the kinds of their lists.
+
+use std::fmt;
+
+/// The API groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// `custom.metrics.k8s.io`.
+    Custom,
+    /// `external.metrics.k8s.io`.
+    External,
+}
+
+impl Group {
+    /// All groups, in the order discovery lists them.
+    pub const ALL: [Self; 2] = [Self::Custom, Self::External];
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Custom => "custom.metrics.k8s.io",
+            Self::External => "external.metrics.k8s.io",
+        }
+    }
+
+    /// The group of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    /// Its version of this name.
+    #[must_use]
+    pub fn version(self, name: &str) -> Option<GroupVersion> {
+        self.versions().find(|known| known.version.name() == name)
+    }
+
+    /// The versions, the preferred one first.
+    pub fn versions(self) -> impl Iterator<Item = GroupVersion> {
+        let versions: &[Version] = match self {
+            Self::Custom => &[Version::V1Beta2, Version::V1Beta1],
+            Self::External => &[Version::V1Beta1],
+        };
+        let of = move |version: &Version| GroupVersion {
+            group: self,
+            version: *version,
+        };
+        versions.iter().map(of)
+    }
+
+    /// The kind of its lists of values.
+    #[must_use]
+    pub const fn list_kind(self) -> &'static str {
+        match self {
+            Self::Custom => "MetricValueList",
+            Self::External => "ExternalMetricValueList",
+        }
+    }
+}
+
+/// The API versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// `v1beta1`.
+    V1Beta1,
+    /// `v1beta2`.
+    V1Beta2,
+}
+
+impl Version {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1Beta1 => "v1beta1",
+            Self::V1Beta2 => "v1beta2",
+        }
+    }
+}
+
+/// A version of a group; prints as `<group>/<version>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupVersion {
+    /// The group.
+    pub group: Group,
+    /// One of its versions.
+    pub version: Version,
+}
+
+impl fmt::Display for GroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.group.name(), self.version.name())
+    }
+}

@@ -1,0 +1,30 @@
+//! Objects that are not hot, in the encoding that the client wants.
+
+use prost::Message;
+use serde::Serialize;
+
+use super::negotiate::Format;
+use super::{json, proto};
+
+/// In JSON, kind and version stand beside the fields.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Typed<'o, T> {
+    kind: &'o str,
+    api_version: &'o str,
+    #[serde(flatten)]
+    object: &'o T,
+}
+
+/// Encodes an object of `v1`.
+pub(crate) fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
+    let api_version = "v1";
+    match format {
+        Format::Json => json::document(&Typed {
+            kind,
+            api_version,
+            object,
+        }),
+        Format::Protobuf => proto::document(api_version, kind, object),
+    }
+}
