@@ -21,7 +21,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("certificates", &["core", "file", "telemetry", "x509"]),
     (
         "cluster",
-        &["certificates", "core", "file", "rules", "security", "telemetry"],
+        &[
+            "certificates",
+            "core",
+            "file",
+            "rules",
+            "security",
+            "telemetry",
+        ],
     ),
     ("security", &["telemetry", "x509"]),
     (

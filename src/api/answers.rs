@@ -9,7 +9,7 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
-use crate::provider::{Effort, Provider};
+use crate::provider::{Effort, Fetched, Provider};
 use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
 
@@ -21,6 +21,13 @@ use super::path::Target;
 use super::status::Failure;
 use super::values::Values;
 use super::{discovery, negotiate, response, version};
+
+/// What one answer may need fetched: a kind's objects, then Prometheus' answer,
+/// and once more where rules or objects changed meanwhile.
+const MOST_FETCHES: usize = 4;
+
+/// Prometheus did not answer. What it said is for the log.
+const NOT_FETCHED: &str = "unable to fetch metrics";
 
 /// The API server's answers. Cheap to clone.
 #[derive(Clone)]
@@ -88,24 +95,45 @@ impl Api {
     #[must_use]
     pub fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
         let context = RequestContext::new(request);
-        let answer = self.make(&context, &request.headers, Effort::Full);
+        let answer = self.make(&context, &request.headers, Effort::Full, None);
         let mut response =
             answer.unwrap_or_else(|failure| response::failure(failure, context.manner));
         response::finish(response.headers_mut(), context.audit_id.clone());
         response
     }
 
-    /// Answers at once where that is cheap, else when there is room for it.
+    /// Answers at once where that is cheap, else when there is room for it; from
+    /// memory, or with what had to be fetched.
     pub(super) async fn answer(
         &self,
         context: Arc<RequestContext>,
         headers: HeaderMap,
     ) -> Response<Full<Bytes>> {
         let manner = context.manner;
-        let api = self.clone();
-        let make = move |effort| api.make(&context, &headers, effort);
-        let answer = self.inner.compute.make(make).await;
+        let answer = self.fetch_and_make(context, headers).await;
         answer.unwrap_or_else(|failure| response::failure(failure, manner))
+    }
+
+    async fn fetch_and_make(
+        &self,
+        context: Arc<RequestContext>,
+        headers: HeaderMap,
+    ) -> Result<Response<Full<Bytes>>, Failure> {
+        let headers = Arc::new(headers);
+        let mut fetched: Option<Fetched> = None;
+        for _ in 0..MOST_FETCHES {
+            let (api, context, headers) =
+                (self.clone(), Arc::clone(&context), Arc::clone(&headers));
+            let in_hand = fetched.clone();
+            let make = move |effort| api.make(&context, &headers, effort, in_hand.as_ref());
+            let lack = match self.inner.compute.make(make).await {
+                Err(Failure::Lacks(lack)) => lack,
+                made => return made,
+            };
+            let had = self.inner.provider.fetch(lack).await;
+            fetched = had.map_err(|_| Failure::Unavailable(NOT_FETCHED))?;
+        }
+        Err(Failure::Unavailable(NOT_FETCHED))
     }
 
     /// The answer to a request for values or documents.
@@ -114,6 +142,7 @@ impl Api {
         context: &RequestContext,
         headers: &HeaderMap,
         effort: Effort,
+        fetched: Option<&Fetched>,
     ) -> Result<Response<Full<Bytes>>, Failure> {
         let target = context.target.as_ref().map_err(|error| *error)?;
         let params = context.params.as_ref();
@@ -132,6 +161,7 @@ impl Api {
                 format: manner.format,
                 now: (inner.clock)(),
                 effort,
+                fetched,
                 pool: &inner.pool,
             })
         };

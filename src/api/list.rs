@@ -2,7 +2,7 @@
 
 use crate::core::metric::Value;
 use crate::core::quantity;
-use crate::provider::{CustomItem, Error, ExternalItem, Query};
+use crate::provider::{CustomItem, Empty, Error, ExternalItem, Query};
 
 use super::buffer::Document;
 use super::group::{Group, GroupVersion};
@@ -85,9 +85,9 @@ impl List {
     /// The document, and where in the buffer it begins.
     ///
     /// # Errors
-    /// When nothing was written: an empty list is never a success.
-    pub(crate) fn finish(self) -> Result<Document, Error> {
-        if self.written == 0 {
+    /// When nothing was written and that is no answer.
+    pub(crate) fn finish(self, empty: Empty) -> Result<Document, Error> {
+        if self.written == 0 && empty == Empty::Missing {
             return Err(Error::NoValue {
                 reason: "no fresh value that is a number".to_owned(),
             });

@@ -6,7 +6,7 @@
 
 use http::StatusCode;
 
-use crate::provider::{Error, Objects, Query, Which};
+use crate::provider::{Error, Lack, Objects, Query, Which};
 use crate::security::denied::Denied;
 
 use super::denied::{self, Row, retry_later};
@@ -40,6 +40,10 @@ pub(crate) enum Failure {
     TakesWork,
     /// The provider has no data yet.
     NotReady,
+    /// The answer needs what is to be fetched first.
+    Lacks(Lack),
+    /// What the answer needs could not be had.
+    Unavailable(&'static str),
     /// The request's body is over the limit.
     BodyTooLarge,
     /// The request did not arrive in time.
@@ -71,6 +75,8 @@ impl Failure {
         let because = match error {
             Error::TakesWork => return Self::TakesWork,
             Error::NotReady => return Self::NotReady,
+            Error::Lacks(lack) => return Self::Lacks(lack),
+            Error::Unavailable { what } => return Self::Unavailable(what),
             Error::BadSelector { reason } => return Self::Malformed(reason),
             Error::NoSuchMetric => String::new(),
             Error::WrongScope if objects.namespace.is_some() => {
@@ -141,6 +147,8 @@ impl Failure {
                     retry_later(),
                 );
             }
+            Self::Lacks(_) => return internal("nobody fetched what the answer needs"),
+            Self::Unavailable(what) => return internal(what),
             Self::NotAcceptable => (
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json, \
@@ -166,6 +174,12 @@ impl Failure {
         };
         (code, message.to_owned(), None)
     }
+}
+
+/// In the words of Go's API servers.
+fn internal(what: &str) -> Row {
+    let message = format!("Internal error occurred: {what}");
+    (StatusCode::INTERNAL_SERVER_ERROR, message, None)
 }
 
 fn no_watch(group: Group, resource: String) -> Row {

@@ -1,7 +1,7 @@
 //! Values: from the path to the provider's question, and back.
 
 use crate::core::time::Timestamp;
-use crate::provider::{Effort, Error, Objects, Provider, Query, Which};
+use crate::provider::{Effort, Empty, Error, Fetched, Objects, Provider, Query, Which};
 
 use super::buffer::{Document, Pool};
 use super::group::GroupVersion;
@@ -19,6 +19,7 @@ pub(super) struct Values<'r> {
     pub(super) format: Format,
     pub(super) now: Timestamp,
     pub(super) effort: Effort,
+    pub(super) fetched: Option<&'r Fetched>,
     pub(super) pool: &'r Pool,
 }
 
@@ -45,6 +46,7 @@ impl Values<'_> {
             selector: &metric_selector,
             now: self.now,
             effort: self.effort,
+            fetched: self.fetched,
         };
         // Exactly one item for one object, or clients refuse the answer.
         let room = if name.is_some() { 1 } else { usize::MAX };
@@ -70,6 +72,7 @@ impl Values<'_> {
             selector: &selector,
             now: self.now,
             effort: self.effort,
+            fetched: self.fetched,
         };
         let mut list = List::new(of, &query, self.format, self.pool.take(), usize::MAX);
         let asked = self
@@ -98,12 +101,12 @@ impl Values<'_> {
 
 /// The list, if there is one; `objects` are for the words if not.
 fn finish(
-    asked: Result<(), Error>,
+    asked: Result<Empty, Error>,
     list: List,
     objects: Objects<'_>,
     query: &Query<'_>,
 ) -> Result<Document, Failure> {
     asked
-        .and_then(|()| list.finish())
+        .and_then(|empty| list.finish(empty))
         .map_err(|error| Failure::of_provider(error, objects, query))
 }

@@ -1,11 +1,13 @@
 //! Wiring: builds each stage and hands one's output to the next. The only
 //! place that reads the clock.
 
+mod backing;
 pub mod clock;
 pub mod engine;
 mod findings;
 mod measure;
 mod numbers;
+pub mod relist;
 pub mod server;
 pub mod shutdown;
 #[cfg(test)]

@@ -13,8 +13,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::relist::{self, Relist};
 use super::shutdown::{Shutdown, Times};
-use super::{Engine, EngineSettings, clock, numbers, trusted};
+use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
 use crate::api::{self, Api, router};
 use crate::certificates::files::{self, Files};
 use crate::certificates::{self, Serving, managed};
@@ -24,19 +25,24 @@ use crate::cluster::client::{Access, Client};
 use crate::cluster::error::ClientError;
 use crate::cluster::health::WatchRegistry;
 use crate::cluster::inventory::{WatchSettings, Watches};
+use crate::cluster::names::ObjectNames;
 use crate::cluster::review::KubeReviewer;
 use crate::cluster::secret::SharedSecret;
 use crate::config::Config;
 use crate::core::policy::MetricSpec;
 use crate::dcgm::metrics;
 use crate::pipeline;
+use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
+use crate::provider::rules::RuleProvider;
 use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
 use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
 use crate::serve::tls::{self, ClientAuth, TlsError};
+use crate::source::answers::Answers;
+use crate::source::prometheus::promql::Promql;
 use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{State, Weight};
@@ -87,8 +93,12 @@ pub enum Lookup {
 pub struct ServerSettings {
     /// The configuration, with the address of Prometheus.
     pub config: Config,
-    /// How to reach Prometheus.
+    /// How to reach Prometheus for GPU series.
     pub source: Source,
+    /// How to reach it for the rules.
+    pub promql: Promql,
+    /// How often the rules' series are looked for.
+    pub relist: relist::Times,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
@@ -126,6 +136,14 @@ pub fn prometheus(config: &Config) -> Option<Result<Source, source::Error>> {
     let settings = config.prometheus.clone()?;
     let built = Prometheus::new(settings, KeyHasher::new());
     Some(built.map(|source| Source::Prometheus(Box::new(source))))
+}
+
+/// The same for the queries of rules.
+///
+/// # Errors
+/// When its files cannot be used.
+pub fn promql(config: &Config) -> Option<Result<Promql, source::Error>> {
+    config.prometheus.clone().map(Promql::new)
 }
 
 /// Three clients; one where the ways are the same.
@@ -212,7 +230,26 @@ pub async fn run(
     };
     let serving = background.keep_certificate(settings.certificate, &clients.lister);
     let trust = background.follow_trust(settings.lookup, &clients.authentication);
-    let provider = background.poll(settings.config, settings.source, &clients.lister);
+    let rules = settings.config.rules.usable.clone();
+    let external_rules = settings.config.external_rules.usable.clone();
+    let (gpus, objects) = background.poll(settings.config, settings.source, &clients.lister);
+    let prometheus = Arc::new(settings.promql);
+    let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
+    let answers = Arc::new(answers);
+    let asked = backing::Asked::new(Arc::clone(&answers));
+    let rule_provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
+    background.relist(
+        Relist {
+            rules,
+            external_rules,
+            prometheus,
+            client: clients.lister.clone(),
+            provider: Arc::clone(&rule_provider),
+            times: settings.relist,
+        },
+        answers,
+    );
+    let provider = Arc::new(Composite::new(rule_provider, gpus));
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -312,8 +349,23 @@ impl Background {
         trust
     }
 
+    /// Finds out which metrics the rules have, and asks ahead for their values.
+    fn relist(&mut self, relist: Relist, answers: Arc<Answers>) {
+        if relist.is_idle() {
+            return;
+        }
+        let health = self.telemetry.health.clone();
+        self.until_draining(async move { relist.run(&health).await });
+        self.until_draining(answers.run());
+    }
+
     /// The poll loop and the cluster's objects.
-    fn poll(&mut self, config: Config, source: Source, client: &Client) -> Arc<GpuProvider> {
+    fn poll(
+        &mut self,
+        config: Config,
+        source: Source,
+        client: &Client,
+    ) -> (Arc<GpuProvider>, backing::Objects) {
         let registry = WatchRegistry::default();
         let settings = WatchSettings {
             gpus: config.gpu_resources.clone(),
@@ -335,8 +387,20 @@ impl Background {
             });
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let specs = metrics::built_in().into_iter();
-        let specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
+        let mut specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
+        specs.retain(|_| config.gpus_enabled);
         let provider = Arc::new(GpuProvider::new(&specs));
+        let objects = backing::Objects {
+            inventory: watches.subscribe(),
+            others: ObjectNames::new(client.clone(), registry),
+        };
+        if !config.gpus_enabled {
+            self.until_draining(async move {
+                std::future::pending::<()>().await;
+                drop(watches);
+            });
+            return (provider, objects);
+        }
         let known = watches.subscribe();
         let engine = Engine::new(EngineSettings {
             pipeline: pipeline::Settings {
@@ -365,7 +429,7 @@ impl Background {
             }
             drop(watches);
         });
-        provider
+        (provider, objects)
     }
 
     fn show_watches(&self, name: &'static str, weight: Weight, registry: &WatchRegistry) {

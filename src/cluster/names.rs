@@ -76,7 +76,11 @@ impl ObjectNames {
     /// Watches nothing so far.
     #[must_use]
     pub fn new(client: Client, registry: WatchRegistry) -> Self {
-        Self(Arc::new(Inner { client, registry, kinds: Mutex::default() }))
+        Self(Arc::new(Inner {
+            client,
+            registry,
+            kinds: Mutex::default(),
+        }))
     }
 
     /// The names of a kind's objects whose labels match, in order. With a
@@ -102,13 +106,19 @@ impl ObjectNames {
         let is_it = |(key, labels): &(&Key, &Labels)| {
             namespace.is_none_or(|namespace| *key.0 == *namespace) && selector.matches(labels)
         };
-        Ok(table.iter().filter(is_it).map(|(key, _)| Arc::clone(&key.1)).collect())
+        Ok(table
+            .iter()
+            .filter(is_it)
+            .map(|(key, _)| Arc::clone(&key.1))
+            .collect())
     }
 
     /// Starts watching a kind and waits until the first attempt to list it has
     /// ended.
     pub async fn follow(&self, kind: &Kind) {
-        let Some(collection) = self.start(kind) else { return };
+        let Some(collection) = self.start(kind) else {
+            return;
+        };
         let settled = async {
             loop {
                 let notified = collection.settled.notified();
@@ -132,7 +142,9 @@ impl ObjectNames {
             return None;
         }
         let collection = Arc::new(Collection::default());
-        watched.collections.insert(Arc::clone(&resource), Arc::clone(&collection));
+        watched
+            .collections
+            .insert(Arc::clone(&resource), Arc::clone(&collection));
         let path = if kind.group.is_empty() {
             format!("/api/{}/{}", kind.version, kind.plural)
         } else {
@@ -146,7 +158,10 @@ impl ObjectNames {
             wait_most: WAIT_MOST,
         };
         let store = Writer(Arc::clone(&collection));
-        let reporter = self.0.registry.enter(&format!("objects of {resource}"), Need::Optional);
+        let reporter = self
+            .0
+            .registry
+            .enter(&format!("objects of {resource}"), Need::Optional);
         let mut watcher = Watcher::new(self.0.client.clone(), target, store, reporter);
         watched.tasks.spawn(async move {
             loop {
@@ -161,8 +176,12 @@ impl ObjectNames {
     fn trouble(&self, kind: &Kind) -> String {
         let name = format!("objects of {}", kind.resource());
         let unwell = self.0.registry.unwell().into_iter();
-        let reason = unwell.filter(|(watch, _)| **watch == *name).map(|(_, reason)| reason);
-        reason.last().unwrap_or_else(|| "they are being listed".to_owned())
+        let reason = unwell
+            .filter(|(watch, _)| **watch == *name)
+            .map(|(_, reason)| reason);
+        reason
+            .last()
+            .unwrap_or_else(|| "they are being listed".to_owned())
     }
 
     fn lock(&self) -> MutexGuard<'_, Watched> {
@@ -188,7 +207,10 @@ impl Store for Writer {
         let object: Object<IgnoredAny, IgnoredAny> = wire::decode(object)?;
         let (namespace, name) = object.metadata.name()?;
         let labels = Labels::from_pairs(object.metadata.labels.unwrap_or_default());
-        self.0.lock().put((namespace.into(), name.into()), labels).map(|_| ())
+        self.0
+            .lock()
+            .put((namespace.into(), name.into()), labels)
+            .map(|_| ())
     }
 
     fn remove(&mut self, object: &RawValue) {

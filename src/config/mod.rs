@@ -25,6 +25,7 @@ use crate::core::resources::GpuResources;
 use crate::core::signal::SignalSpec;
 use crate::dcgm::fields;
 use crate::dcgm::schemes::ExporterIdentity;
+use crate::rules::rule::{ResourceRules, Rules};
 
 pub use problem::Error;
 pub use prometheus::{
@@ -95,6 +96,14 @@ pub struct Config {
     pub signals: Vec<SignalSpec>,
     /// The configured metrics only.
     pub metrics: Vec<MetricSpec>,
+    /// Whether GPU metrics are served.
+    pub gpus_enabled: bool,
+    /// `rules`.
+    pub rules: Rules,
+    /// `externalRules`.
+    pub external_rules: Rules,
+    /// `resourceRules`.
+    pub resource_rules: Option<ResourceRules>,
     /// Sentences for the log at start.
     pub warnings: Vec<String>,
 }
@@ -115,6 +124,10 @@ impl Config {
             gpu_resources: GpuResources::default(),
             signals: fields::built_in(),
             metrics: Vec::new(),
+            gpus_enabled: true,
+            rules: Rules::default(),
+            external_rules: Rules::default(),
+            resource_rules: None,
             warnings: Vec::new(),
         }
     }
@@ -149,12 +162,13 @@ impl Config {
 
     fn resolve(raw: raw::File, flags: &Flags) -> Result<Self, problem::Problem> {
         let mut config = Self::built_in(flags);
-        config.warnings = warnings(&raw);
+        config.resolve_rules(&raw);
         config.prometheus = prometheus::resolve(raw.prometheus, flags.prometheus_url.as_ref())?;
         if let Some(settings) = &mut config.prometheus {
             flags.apply(settings);
         }
         let gpu = raw.gpu.unwrap_or_default();
+        config.gpus_enabled = gpu.enabled.unwrap_or(true);
         config.policy = gpu::policy(&gpu)?;
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
         config.poll = value::within("gpu.poll", gpu.poll.as_ref(), config.poll, POLL)?;
@@ -166,19 +180,19 @@ impl Config {
         config.exporters.namespaces.extend(gpu.exporter_namespaces);
         Ok(config)
     }
-}
 
-/// What the file holds that has no effect.
-fn warnings(raw: &raw::File) -> Vec<String> {
-    [
-        ("rules", raw.rules.is_some()),
-        ("externalRules", raw.external_rules.is_some()),
-        ("resourceRules", raw.resource_rules.is_some()),
-    ]
-    .into_iter()
-    .filter(|(_, present)| *present)
-    .map(|(key, _)| {
-        format!("{key}: accepted but not served: metrics defined by prometheus-adapter rules are missing")
-    })
-    .collect()
+    /// A rule with a fault is left out, with a warning; the others stand.
+    fn resolve_rules(&mut self, raw: &raw::File) {
+        self.rules = Rules::resolve("rules", raw.rules.as_deref().unwrap_or_default());
+        let external = raw.external_rules.as_deref().unwrap_or_default();
+        self.external_rules = Rules::resolve("externalRules", external);
+        let mut faults = self.rules.faults.clone();
+        faults.extend(self.external_rules.faults.clone());
+        match raw.resource_rules.as_ref().map(ResourceRules::resolve) {
+            Some(Ok(rules)) => self.resource_rules = Some(rules),
+            Some(Err(more)) => faults.extend(more),
+            None => {}
+        }
+        self.warnings.extend(faults.iter().map(ToString::to_string));
+    }
 }

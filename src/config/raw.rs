@@ -6,8 +6,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
+
+use crate::rules::raw::{self as rules, Checked};
 
 /// A scalar with its place in the file. Text, whatever it looks like: what it
 /// must be is decided where the message can name its key and the remedy.
@@ -19,9 +21,9 @@ pub(super) type Text = Spanned<String>;
 pub(super) struct File {
     pub(super) prometheus: Option<Prometheus>,
     pub(super) gpu: Option<Gpu>,
-    pub(super) rules: Option<IgnoredAny>,
-    pub(super) external_rules: Option<IgnoredAny>,
-    pub(super) resource_rules: Option<IgnoredAny>,
+    pub(super) rules: Option<Vec<Checked<rules::Rule>>>,
+    pub(super) external_rules: Option<Vec<Checked<rules::Rule>>>,
+    pub(super) resource_rules: Option<Checked<rules::ResourceRules>>,
 }
 
 /// `prometheus`.
@@ -71,6 +73,7 @@ pub(super) struct Tls {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Gpu {
+    pub(super) enabled: Option<bool>,
     pub(super) window: Option<Text>,
     pub(super) max_window: Option<Text>,
     pub(super) step: Option<Text>,

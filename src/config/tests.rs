@@ -45,10 +45,24 @@ resourceRules:
 "#;
 
 #[test]
-fn a_prometheus_adapter_file_loads_and_says_what_is_not_served() {
+fn a_prometheus_adapter_file_loads_and_each_fault_costs_its_own_rule() {
     let config = load(ADAPTER);
-    assert_eq!(config.warnings.len(), 3);
-    assert!(config.warnings[0].starts_with("rules: "));
+    assert_eq!(
+        (
+            config.rules.usable.len(),
+            config.external_rules.usable.len()
+        ),
+        (2, 1)
+    );
+    assert!(config.resource_rules.is_none());
+    assert_eq!(
+        config.warnings,
+        [
+            "resourceRules.cpu.nodeQuery: is missing: the metric is listed and has no values; \
+             write a query such as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+            "resourceRules.memory: is missing: write cpu and memory"
+        ]
+    );
     assert!(config.prometheus.is_none());
     assert_eq!(config.policy, Policy::default());
 }

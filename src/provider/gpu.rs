@@ -8,7 +8,9 @@ use arc_swap::ArcSwapOption;
 use super::lookup::{Current, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
-use super::{CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which};
+use super::{
+    CustomItem, CustomMetric, Empty, Error, ExternalItem, Objects, Provider, Query, Which,
+};
 use crate::core::inventory::ObjectKind;
 use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
@@ -150,7 +152,7 @@ impl Provider for GpuProvider {
         objects: Objects<'_>,
         query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<Empty, Error> {
         let (metric, spec) = self
             .metric(|name| name == query.metric)
             .ok_or(Error::NoSuchMetric)?;
@@ -198,10 +200,10 @@ impl Provider for GpuProvider {
                     name,
                     value,
                 });
-                Ok(())
+                Ok(Empty::Missing)
             }
             Which::Matching(selector) => list(&lookup, table, objects.namespace, selector, sink)?
-                .then_some(())
+                .then_some(Empty::Missing)
                 .ok_or_else(|| {
                     lookup.no_object(&format!("the {} selected", objects.resource), None, objects)
                 }),
@@ -213,7 +215,7 @@ impl Provider for GpuProvider {
         namespace: &str,
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<Empty, Error> {
         let is_asked = |name: &str| name.eq_ignore_ascii_case(query.metric);
         let prefix = query.metric.get(..CLUSTER_PREFIX.len());
         let clusterwide = prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(CLUSTER_PREFIX));
@@ -269,7 +271,7 @@ impl Provider for GpuProvider {
             labels: &labels,
             value,
         });
-        Ok(())
+        Ok(Empty::Missing)
     }
 }
 
@@ -322,7 +324,7 @@ fn original_of_namespaces(
     kind: &ObjectKind,
     which: Which<'_>,
     sink: &mut dyn FnMut(CustomItem<'_>),
-) -> Result<(), Error> {
+) -> Result<Empty, Error> {
     let value = lookup
         .of_cluster()?
         .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.cluster_group())))?;
@@ -337,7 +339,7 @@ fn original_of_namespaces(
     let selector = match which {
         Which::Named(name) => {
             item(name);
-            return Ok(());
+            return Ok(Empty::Missing);
         }
         Which::Matching(selector) => selector,
     };
@@ -352,6 +354,6 @@ fn original_of_namespaces(
         found = true;
     }
     found
-        .then_some(())
+        .then_some(Empty::Missing)
         .ok_or_else(|| lookup.no_value("the namespaces selected", None))
 }

@@ -1,22 +1,31 @@
 //! The questions an autoscaler can ask, and who answers them.
 //!
+//! GPUs are answered about from memory (`gpu`), prometheus-adapter's rules with
+//! what Prometheus answers to their queries (`rules`); `composite` asks the
+//! rules first.
+//!
 //! A provider knows metrics and objects; it knows no HTTP, no encoding and no
 //! authorization. Answers are handed out item by item to a sink, so that an
 //! encoder can write them without a copy in between.
 
+pub mod composite;
 pub mod gpu;
 mod lookup;
 mod memo;
 pub mod narrow;
+pub mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::core::inventory::ObjectKind;
 use crate::core::metric::Value;
 use crate::core::selector::Selector;
 use crate::core::time::Timestamp;
+use crate::rules::answer::Answer;
+use crate::rules::kinds::Kind;
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +83,43 @@ pub struct Query<'a> {
     pub now: Timestamp,
     /// How much work it may cost.
     pub effort: Effort,
+    /// What was fetched for this question.
+    pub fetched: Option<&'a Fetched>,
+}
+
+/// What a question needs that is not in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The objects of this kind.
+    Objects(Box<Kind>),
+    /// Prometheus' answer.
+    Answer {
+        /// The query.
+        promql: Arc<str>,
+        /// The rule whose query it is, for the log: `rules[3]`.
+        rule: Arc<str>,
+    },
+}
+
+/// What was fetched for a question.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The query.
+    pub promql: Arc<str>,
+    /// Prometheus' answer.
+    pub answer: Arc<Answer>,
+}
+
+/// What comes later.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What an answer without values is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    /// None: the autoscaler is told that there is no value.
+    Missing,
+    /// An answer: the objects are there and have no values.
+    Answer,
 }
 
 /// One value of a custom metric.
@@ -130,9 +176,19 @@ pub enum Error {
     /// Nothing was computed yet: the first poll is still under way.
     #[error("no data yet")]
     NotReady,
+    /// The answer needs what is not in memory: it is to be
+    /// [fetched](Provider::fetch).
+    #[error("not in memory")]
+    Lacks(Lack),
+    /// What the answer needs could not be had; the log says why.
+    #[error("{what}")]
+    Unavailable {
+        /// For the client.
+        what: &'static str,
+    },
 }
 
-/// Answers questions from memory.
+/// Answers questions.
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// All custom metrics, sorted by resource and metric, each pair once. Does
     /// not depend on the state of any backend.
@@ -146,14 +202,13 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// [`Which::Named`] exactly one item is handed over.
     ///
     /// # Errors
-    /// See [`Error`]. A `Matching` question none of whose objects has a value
-    /// is [`Error::NoValue`], never an empty success.
+    /// See [`Error`].
     fn custom(
         &self,
         objects: Objects<'_>,
         query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<(), Error>;
+    ) -> Result<Empty, Error>;
 
     /// Hands every value of an external metric to `sink`; the namespace is the
     /// one that was authorized.
@@ -165,5 +220,13 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         namespace: &str,
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<(), Error>;
+    ) -> Result<Empty, Error>;
+
+    /// Fetches what a question lacks. `None`: it is in memory now.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    fn fetch(&self, _: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }

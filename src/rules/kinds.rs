@@ -72,13 +72,16 @@ impl Kinds {
         let resource = resource.to_lowercase();
         let named = |kind: &&Kind| *kind.plural == *resource || *kind.singular == *resource;
         let short = |kind: &&Kind| kind.short.iter().any(|short| **short == *resource);
-        self.in_group(group, named).or_else(|| self.in_group(group, short))
+        self.in_group(group, named)
+            .or_else(|| self.in_group(group, short))
     }
 
     fn in_group(&self, group: &str, is_it: impl Fn(&&Kind) -> bool) -> Option<&Kind> {
         let group = group.to_lowercase();
         let found: Vec<&Kind> = self.0.iter().filter(is_it).collect();
-        let exact = found.iter().find(|kind| group.is_empty() || *kind.group == *group);
+        let exact = found
+            .iter()
+            .find(|kind| group.is_empty() || *kind.group == *group);
         let prefix = || found.iter().find(|kind| kind.group.starts_with(&*group));
         exact.or_else(prefix).copied()
     }

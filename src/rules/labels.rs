@@ -36,7 +36,10 @@ struct LabelTemplate {
 impl ResourceLabels {
     pub(super) fn new(overrides: Vec<Override>, template: Option<&str>) -> Result<Self, String> {
         let template = template.map(LabelTemplate::new).transpose()?;
-        Ok(Self { overrides, template })
+        Ok(Self {
+            overrides,
+            template,
+        })
     }
 
     /// Whether no label can name any object.
@@ -88,8 +91,14 @@ impl ResourceLabels {
         if let Some(it) = named.find(|it| on.contains(&it.label)).or(first) {
             return Some(Arc::clone(&it.label));
         }
-        let rendered = self.template.as_ref()?.render(&sanitized(&kind.group), &kind.singular);
-        rendered.ok().filter(|label| is_label(label)).map(Into::into)
+        let rendered = self
+            .template
+            .as_ref()?
+            .render(&sanitized(&kind.group), &kind.singular);
+        rendered
+            .ok()
+            .filter(|label| is_label(label))
+            .map(Into::into)
     }
 }
 
@@ -136,6 +145,8 @@ fn sanitized(group: &str) -> String {
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     let mut bytes = text.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -42,13 +42,18 @@ impl Naming {
             (None, 1) => "$1",
             (None, _) => return None,
         };
-        Some(Self { matches, pattern: pattern.to_owned() })
+        Some(Self {
+            matches,
+            pattern: pattern.to_owned(),
+        })
     }
 
     /// Whether a series of this name is named at all.
     #[must_use]
     pub fn keeps(&self, series: &str) -> bool {
-        self.matches.as_ref().is_none_or(|regex| regex.is_match(series))
+        self.matches
+            .as_ref()
+            .is_none_or(|regex| regex.is_match(series))
     }
 
     /// The metric's name. `None`: none, or an empty one, which nobody could

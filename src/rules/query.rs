@@ -76,7 +76,9 @@ pub fn build(template: &Template, asked: &Asked<'_>) -> Result<String, Unanswera
         ("GroupBy", Value::Text(group_by.join(","))),
         ("GroupBySlice", Value::List(group_by)),
     ]);
-    let query = template.render(&fields).map_err(|error| Unanswerable::Rule(error.to_string()))?;
+    let query = template
+        .render(&fields)
+        .map_err(|error| Unanswerable::Rule(error.to_string()))?;
     if query.is_empty() {
         return Err(Unanswerable::Rule("the query is empty".to_owned()));
     }

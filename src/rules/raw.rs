@@ -8,7 +8,9 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StringDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
+};
 use serde_saphyr::Spanned;
 
 /// A scalar with its place in the file.
@@ -42,8 +44,13 @@ pub struct Rule {
 }
 
 impl Keys for Rule {
-    const KEYS: &'static [&'static str] =
-        &["seriesQuery", "seriesFilters", "resources", "name", "metricsQuery"];
+    const KEYS: &'static [&'static str] = &[
+        "seriesQuery",
+        "seriesFilters",
+        "resources",
+        "name",
+        "metricsQuery",
+    ];
 }
 
 /// An entry of `seriesFilters`.
@@ -150,13 +157,20 @@ impl<'de, T: Deserialize<'de> + Keys> Visitor<'de> for CheckedVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let mut filtered = KnownKeys { map, keys: T::KEYS, unknown: Vec::new() };
+        let mut filtered = KnownKeys {
+            map,
+            keys: T::KEYS,
+            unknown: Vec::new(),
+        };
         let known = T::deserialize(MapAccessDeserializer::new(&mut filtered))?;
         // What is left after the last known key.
         while filtered.next_key_seed(PhantomData::<IgnoredAny>)?.is_some() {
             filtered.next_value::<IgnoredAny>()?;
         }
-        Ok(Checked { known, unknown: filtered.unknown })
+        Ok(Checked {
+            known,
+            unknown: filtered.unknown,
+        })
     }
 }
 
@@ -185,7 +199,10 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for KnownKeys<A> {
         Ok(None)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, Self::Error> {
         self.map.next_value_seed(seed)
     }
 }
@@ -208,7 +225,10 @@ impl<'de> Visitor<'de> for OverridesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Overrides, A::Error> {
         let mut overrides: Vec<(Text, Checked<GroupResource>)> = Vec::new();
         while let Some((label, resource)) = map.next_entry::<Text, Checked<GroupResource>>()? {
-            if overrides.iter().any(|(known, _)| known.value == label.value) {
+            if overrides
+                .iter()
+                .any(|(known, _)| known.value == label.value)
+            {
                 return Err(A::Error::custom(format!("{} is there twice", label.value)));
             }
             overrides.push((label, resource));

@@ -66,12 +66,16 @@ impl Registry {
         let namespaces = kinds.find("", "namespaces");
         for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {
             for shape in shapes.iter().filter(|shape| is_plain(&shape.name)) {
-                let Some(metric) = rule.metric(&shape.name) else { continue };
+                let Some(metric) = rule.metric(&shape.name) else {
+                    continue;
+                };
                 let metric: Arc<str> = metric.into();
-                let namespace_label = namespaces
-                    .and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
+                let namespace_label =
+                    namespaces.and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
                 for label in &shape.labels {
-                    let Some(kind) = rule.labels.kind(label, kinds) else { continue };
+                    let Some(kind) = rule.labels.kind(label, kinds) else {
+                        continue;
+                    };
                     let Some(label) = rule.labels.label(kind, kinds, &shape.labels) else {
                         continue;
                     };
@@ -82,7 +86,8 @@ impl Registry {
                         label,
                         namespace_label: namespace_label.clone(),
                     };
-                    self.custom.insert((kind.resource(), Arc::clone(&metric)), custom);
+                    self.custom
+                        .insert((kind.resource(), Arc::clone(&metric)), custom);
                 }
             }
         }
@@ -93,7 +98,9 @@ impl Registry {
         let namespaces = kinds.find("", "namespaces");
         for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {
             for shape in shapes.iter().filter(|shape| is_plain(&shape.name)) {
-                let Some(metric) = rule.metric(&shape.name) else { continue };
+                let Some(metric) = rule.metric(&shape.name) else {
+                    continue;
+                };
                 let external = External {
                     rule: index,
                     series: Arc::clone(&shape.name),
@@ -159,8 +166,13 @@ impl External {
             Some(label) => Some((&**label, namespace)),
             None => return Err(no_namespace_label()),
         };
-        let asked =
-            Asked { series: &self.series, selector, namespace, objects: None, group_by: &[] };
+        let asked = Asked {
+            series: &self.series,
+            selector,
+            namespace,
+            objects: None,
+            group_by: &[],
+        };
         fill(rule, &asked)
     }
 }

@@ -51,7 +51,10 @@ impl Rules {
     pub fn resolve(list: &str, raw: &[Checked<raw::Rule>]) -> Self {
         let mut rules = Self::default();
         for (index, raw) in raw.iter().enumerate() {
-            let mut reader = Reader { place: format!("{list}[{index}]"), faults: Vec::new() };
+            let mut reader = Reader {
+                place: format!("{list}[{index}]"),
+                faults: Vec::new(),
+            };
             let rule = reader.rule(raw);
             rules.usable.extend(rule);
             rules.faults.extend(reader.faults);
@@ -90,19 +93,28 @@ impl ResourceRules {
     /// # Errors
     /// Everything that is wrong with them: none of them is used then.
     pub fn resolve(raw: &Checked<raw::ResourceRules>) -> Result<Self, Vec<Fault>> {
-        let mut reader = Reader { place: "resourceRules".to_owned(), faults: Vec::new() };
+        let mut reader = Reader {
+            place: "resourceRules".to_owned(),
+            faults: Vec::new(),
+        };
         reader.unknown("", &raw.unknown);
         let cpu = reader.resource_rule("cpu", raw.known.cpu.as_ref());
         let memory = reader.resource_rule("memory", raw.known.memory.as_ref());
-        let window = raw.known.window.as_ref().map_or(Some(std::time::Duration::ZERO), |text| {
-            crate::core::duration::parse_duration(&text.value)
-                .map_err(|error| reader.fault("window", Some(text), error.to_string()))
-                .ok()
-        });
+        let window = raw
+            .known
+            .window
+            .as_ref()
+            .map_or(Some(std::time::Duration::ZERO), |text| {
+                crate::core::duration::parse_duration(&text.value)
+                    .map_err(|error| reader.fault("window", Some(text), error.to_string()))
+                    .ok()
+            });
         match (cpu, memory, window) {
-            (Some(cpu), Some(memory), Some(window)) if reader.faults.is_empty() => {
-                Ok(Self { cpu, memory, window })
-            }
+            (Some(cpu), Some(memory), Some(window)) if reader.faults.is_empty() => Ok(Self {
+                cpu,
+                memory,
+                window,
+            }),
             _ => Err(reader.faults),
         }
     }
@@ -136,7 +148,9 @@ impl Reader {
     fn rule(&mut self, raw: &Checked<raw::Rule>) -> Option<Rule> {
         self.unknown("", &raw.unknown);
         let raw = &raw.known;
-        let series_query = text(raw.series_query.as_ref()).unwrap_or_default().to_owned();
+        let series_query = text(raw.series_query.as_ref())
+            .unwrap_or_default()
+            .to_owned();
         if series_query.is_empty() {
             let message = "is missing: write a series selector such as '{__name__=~\"^http_.+\"}'";
             self.fault("seriesQuery", raw.series_query.as_ref(), message);
@@ -213,14 +227,25 @@ impl Reader {
         field: &str,
         raw: Option<&Checked<raw::Resources>>,
     ) -> Option<(ResourceLabels, bool)> {
-        let Some(raw) = raw else { return Some((ResourceLabels::default(), true)) };
+        let Some(raw) = raw else {
+            return Some((ResourceLabels::default(), true));
+        };
         self.unknown(field, &raw.unknown);
         let mut overrides = Vec::new();
-        for (label, entry) in raw.known.overrides.iter().flat_map(|overrides| &overrides.0) {
+        for (label, entry) in raw
+            .known
+            .overrides
+            .iter()
+            .flat_map(|overrides| &overrides.0)
+        {
             let field = format!("{field}.overrides.{}", label.value);
             self.unknown(&field, &entry.unknown);
             let Some(resource) = text(entry.known.resource.as_ref()) else {
-                self.fault(&field, Some(label), "has no resource: write one such as pod");
+                self.fault(
+                    &field,
+                    Some(label),
+                    "has no resource: write one such as pod",
+                );
                 continue;
             };
             if !is_label(&label.value) {
@@ -267,11 +292,15 @@ impl Reader {
         };
         self.unknown(field, &raw.unknown);
         let raw = &raw.known;
-        let container_query =
-            self.query(&format!("{field}.containerQuery"), raw.container_query.as_ref());
+        let container_query = self.query(
+            &format!("{field}.containerQuery"),
+            raw.container_query.as_ref(),
+        );
         let node_query = self.query(&format!("{field}.nodeQuery"), raw.node_query.as_ref());
         let labels = self.resources(&format!("{field}.resources"), raw.resources.as_ref());
-        let container_label = text(raw.container_label.as_ref()).unwrap_or_default().to_owned();
+        let container_label = text(raw.container_label.as_ref())
+            .unwrap_or_default()
+            .to_owned();
         Some(ResourceRule {
             container_query: container_query?,
             node_query: node_query?,
@@ -283,5 +312,6 @@ impl Reader {
 
 /// A text that is not empty.
 fn text(raw: Option<&Text>) -> Option<&str> {
-    raw.map(|text| text.value.as_str()).filter(|text| !text.is_empty())
+    raw.map(|text| text.value.as_str())
+        .filter(|text| !text.is_empty())
 }

@@ -31,14 +31,32 @@ fn kinds() -> Kinds {
         pods,
         kind("", "services", "service", "Service", true),
         kind("", "nodes", "node", "Node", false),
-        kind("", "persistentvolumes", "persistentvolume", "PersistentVolume", false),
+        kind(
+            "",
+            "persistentvolumes",
+            "persistentvolume",
+            "PersistentVolume",
+            false,
+        ),
         kind("", "namespaces", "namespace", "Namespace", false),
         kind("apps", "deployments", "deployment", "Deployment", true),
         kind("apps", "statefulsets", "statefulset", "StatefulSet", true),
         kind("batch", "jobs", "job", "Job", true),
         kind("networking.k8s.io", "ingresses", "ingress", "Ingress", true),
-        kind("storage.k8s.io", "storageclasses", "storageclass", "StorageClass", false),
-        kind("extensions", "deployments", "deployment", "Deployment", true),
+        kind(
+            "storage.k8s.io",
+            "storageclasses",
+            "storageclass",
+            "StorageClass",
+            false,
+        ),
+        kind(
+            "extensions",
+            "deployments",
+            "deployment",
+            "Deployment",
+            true,
+        ),
     ])
 }
 

@@ -66,14 +66,6 @@ impl Answers {
         }
     }
 
-    /// The answer to a query that is in hand. `None`: it is to be
-    /// [fetched](Self::fetch).
-    pub async fn in_hand(&self, query: &str) -> Option<Arc<Answer>> {
-        let answer = self.kept.get(query).await?;
-        self.note(query);
-        Some(answer)
-    }
-
     /// The answer to a query, asked for by whoever comes first.
     ///
     /// # Errors
@@ -95,7 +87,10 @@ impl Answers {
     }
 
     async fn ask(&self, query: Arc<str>) -> Result<Arc<Answer>, Error> {
-        self.prometheus.query(&query, (self.clock)()).await.map(Arc::new)
+        self.prometheus
+            .query(&query, (self.clock)())
+            .await
+            .map(Arc::new)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Asked>> {
@@ -109,7 +104,10 @@ impl Answers {
         let last = Instant::now();
         let mut asked = self.lock();
         if let Some(known) = asked.get_mut(query) {
-            *known = Asked { last, times: known.times.saturating_add(1) };
+            *known = Asked {
+                last,
+                times: known.times.saturating_add(1),
+            };
         } else if asked.len() < MOST_STEADY {
             asked.insert(query.into(), Asked { last, times: 1 });
         }

@@ -48,6 +48,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(super) prometheus: PrometheusFlags,
     #[command(flatten)]
+    pub(super) rules: RuleFlags,
+    #[command(flatten)]
     pub(super) logging: Logging,
     #[command(flatten)]
     pub(super) retired: Retired,
@@ -172,6 +174,22 @@ pub(super) struct PrometheusFlags {
     pub(super) prometheus_verb: Option<String>,
 }
 
+/// How prometheus-adapter's rules are served.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Rules")]
+pub(super) struct RuleFlags {
+    /// How often the series of rules are looked for
+    #[arg(long, default_value = "10m", value_parser = positive_duration)]
+    pub(super) metrics_relist_interval: Duration,
+    /// How far back a series may lie to count [default: the relist interval]
+    #[arg(long, value_parser = duration)]
+    pub(super) metrics_max_age: Option<Duration>,
+    /// How old Prometheus' answer to a rule's query may be; 0 asks for each
+    /// request
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub(super) rule_max_age: Duration,
+}
+
 /// What is logged.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
@@ -187,10 +205,6 @@ pub(super) struct Logging {
 /// Flags of prometheus-adapter without effect here.
 #[derive(Debug, Args)]
 pub(super) struct Retired {
-    #[arg(long, hide = true, value_name = "DURATION")]
-    metrics_relist_interval: Option<String>,
-    #[arg(long, hide = true, value_name = "DURATION")]
-    metrics_max_age: Option<String>,
     #[arg(long, hide = true, value_name = "DURATION")]
     discovery_interval: Option<String>,
     #[arg(long, hide = true, value_name = "N")]
@@ -231,15 +245,8 @@ impl Retired {
     /// A sentence for each that was given.
     pub(super) fn warnings(&self) -> Vec<String> {
         let klog = "klog's flags are gone: see --v and --logging-format";
-        let rules = "metrics are read as they arrive, nothing is listed";
         let client = "requests to kube-apiserver are few and not throttled";
-        let all: [(&str, &Option<String>, &str); 19] = [
-            (
-                "metrics-relist-interval",
-                &self.metrics_relist_interval,
-                rules,
-            ),
-            ("metrics-max-age", &self.metrics_max_age, rules),
+        let all: [(&str, &Option<String>, &str); 17] = [
             (
                 "discovery-interval",
                 &self.discovery_interval,
@@ -279,6 +286,14 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// The same, above zero.
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("write a duration above 0, such as 1m".to_owned()),
+        duration => Ok(duration),
+    }
 }
 
 /// `NAME=VALUE`, split at the first `=`; without one the value is empty

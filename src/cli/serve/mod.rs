@@ -13,9 +13,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 
 pub(crate) use flags::ServeArgs;
-use flags::{Cluster, Listening, LogFormat, Logging, MinVersion, PrometheusFlags};
+use flags::{Cluster, Listening, LogFormat, Logging, MinVersion, PrometheusFlags, RuleFlags};
 
 use super::{Failure, certs};
+use crate::app::relist;
 use crate::app::server::{self, CertificateSource, Lookup, ServerSettings, Ways};
 use crate::app::shutdown::Times;
 use crate::certificates::files::Files;
@@ -26,6 +27,7 @@ use crate::config::{ClientFiles, Config, Flags, Verb};
 use crate::security::settings::Settings as SecuritySettings;
 use crate::serve::offer::{Offer, Oldest};
 use crate::source::Source;
+use crate::source::prometheus::promql::Promql;
 use crate::telemetry::{self, Lines};
 
 /// Where a pod finds its service account.
@@ -42,6 +44,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     let config = configuration(&args.prometheus)?;
     let source = source_of(&config)?;
+    let promql = promql_of(&config)?;
     let certificate = certificate(&args.listening)?;
     let offer = offer(&args.listening)?;
     let mut signals = Signals::new()?;
@@ -61,6 +64,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let settings = ServerSettings {
         config,
         source,
+        promql,
+        relist: relist_times(&args.rules),
         tcp,
         operators,
         offer,
@@ -133,14 +138,33 @@ fn configuration(args: &PrometheusFlags) -> Result<Config, Failure> {
     Ok(config)
 }
 
+fn relist_times(rules: &RuleFlags) -> relist::Times {
+    relist::Times {
+        relist: rules.metrics_relist_interval,
+        // Zero is upstream's way of saying that it was not given.
+        max_age: match rules.metrics_max_age {
+            None | Some(std::time::Duration::ZERO) => rules.metrics_relist_interval,
+            Some(age) => age,
+        },
+        answer: rules.rule_max_age,
+    }
+}
+
+fn promql_of(config: &Config) -> Result<Promql, Failure> {
+    let built = server::promql(config).ok_or_else(no_address)?;
+    built.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+fn no_address() -> Failure {
+    Failure::Usage(
+        "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url \
+         in the file of --config"
+            .to_owned(),
+    )
+}
+
 fn source_of(config: &Config) -> Result<Source, Failure> {
-    let Some(built) = server::prometheus(config) else {
-        return Err(Failure::Usage(
-            "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url \
-             in the file of --config"
-                .to_owned(),
-        ));
-    };
+    let built = server::prometheus(config).ok_or_else(no_address)?;
     built.map_err(|error| Failure::Failed(error.to_string()))
 }
 

@@ -52,7 +52,10 @@ pub(super) fn render(
 }
 
 fn error(at: usize, message: impl Into<String>) -> RenderError {
-    RenderError { at, message: message.into() }
+    RenderError {
+        at,
+        message: message.into(),
+    }
 }
 
 impl Evaluator<'_> {
@@ -80,14 +83,24 @@ impl Evaluator<'_> {
                 }
                 self.bound(*at)?;
             }
-            Node::If { pipeline, then, otherwise, .. } => {
+            Node::If {
+                pipeline,
+                then,
+                otherwise,
+                ..
+            } => {
                 let declared = self.variables.len();
                 let holds = self.pipeline(pipeline, dot)?.is_true();
                 let flow = self.nodes(if holds { then } else { otherwise }, dot)?;
                 self.variables.truncate(declared);
                 return Ok(flow);
             }
-            Node::With { pipeline, then, otherwise, .. } => {
+            Node::With {
+                pipeline,
+                then,
+                otherwise,
+                ..
+            } => {
                 let declared = self.variables.len();
                 let value = self.pipeline(pipeline, dot)?;
                 let flow = if value.is_true() {
@@ -98,7 +111,12 @@ impl Evaluator<'_> {
                 self.variables.truncate(declared);
                 return Ok(flow);
             }
-            Node::Range { at, pipeline, body, otherwise } => {
+            Node::Range {
+                at,
+                pipeline,
+                body,
+                otherwise,
+            } => {
                 return self.range(*at, pipeline, body, otherwise, dot);
             }
             Node::Break => return Ok(Flow::Break),
@@ -126,9 +144,10 @@ impl Evaluator<'_> {
     ) -> Result<Flow, RenderError> {
         let declared = self.variables.len();
         let elements: Vec<(Value, Value)> = match self.commands(pipeline, dot)? {
-            Value::List(list) => {
-                (0..).zip(list).map(|(place, text)| (Value::Int(place), Value::Text(text))).collect()
-            }
+            Value::List(list) => (0..)
+                .zip(list)
+                .map(|(place, text)| (Value::Int(place), Value::Text(text)))
+                .collect(),
             Value::Map(map) => map
                 .into_iter()
                 .map(|(key, value)| (Value::Text(key), Value::Text(value)))
@@ -186,7 +205,11 @@ impl Evaluator<'_> {
     }
 
     fn set(&mut self, pipeline: &Pipeline, name: &str, value: Value) {
-        let known = self.variables.iter_mut().rev().find(|(known, _)| known == name);
+        let known = self
+            .variables
+            .iter_mut()
+            .rev()
+            .find(|(known, _)| known == name);
         match known {
             Some((_, known)) if pipeline.assigns => *known = value,
             _ => self.variables.push((name.to_owned(), value)),
@@ -207,9 +230,11 @@ impl Evaluator<'_> {
         for command in &pipeline.commands {
             piped = Some(match command {
                 Command::Operand(operand) => self.operand(operand, dot)?,
-                Command::Call { at, function, arguments } => {
-                    self.call(*at, *function, arguments, piped, dot)?
-                }
+                Command::Call {
+                    at,
+                    function,
+                    arguments,
+                } => self.call(*at, *function, arguments, piped, dot)?,
             });
         }
         Ok(piped.unwrap_or(Value::Missing))
@@ -248,7 +273,11 @@ impl Evaluator<'_> {
             Operand::Function { at, function } => {
                 function.call(&[]).map_err(|message| error(*at, message))
             }
-            Operand::Path { at, variable, fields } => {
+            Operand::Path {
+                at,
+                variable,
+                fields,
+            } => {
                 let start = match variable {
                     None => dot,
                     Some(name) => self
@@ -277,7 +306,9 @@ fn path(at: usize, start: &Value, fields: &[String]) -> Result<Value, RenderErro
                 return Err(error(at, message));
             }
         },
-        Value::Map(map) => map.get(first).map_or(Value::Missing, |text| Value::Text(text.clone())),
+        Value::Map(map) => map
+            .get(first)
+            .map_or(Value::Missing, |text| Value::Text(text.clone())),
         other => return Err(error(at, format!(".{first} of {}", other.kind()))),
     };
     path(at, &value, rest)

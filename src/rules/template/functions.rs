@@ -66,7 +66,9 @@ impl Function {
                 let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
                 Ok(Value::Text(words.join(" ") + "\n"))
             }
-            (Self::Printf, [Value::Text(format), rest @ ..]) => printf(format, rest).map(Value::Text),
+            (Self::Printf, [Value::Text(format), rest @ ..]) => {
+                printf(format, rest).map(Value::Text)
+            }
             (Self::UrlQuery, _) => Ok(Value::Text(url_query(&print(arguments)))),
             (Self::Compare(comparison), [first, rest @ ..]) if !rest.is_empty() => {
                 compare(comparison, first, rest).map(Value::Bool)
@@ -170,7 +172,9 @@ fn printf(format: &str, arguments: &[Value]) -> Result<String, String> {
             out.push('%');
             continue;
         }
-        let argument = arguments.next().ok_or("printf has more verbs than arguments")?;
+        let argument = arguments
+            .next()
+            .ok_or("printf has more verbs than arguments")?;
         match (verb, argument) {
             (Some('v'), value) => out.push_str(&value.to_string()),
             (Some('s'), Value::Int(_) | Value::Bool(_)) => {
@@ -239,7 +243,9 @@ fn compare(comparison: Comparison, first: &Value, rest: &[Value]) -> Result<bool
     };
     if comparison == Comparison::Eq {
         // Any of several.
-        return rest.iter().try_fold(false, |found, other| Ok(found || order(other)?.is_eq()));
+        return rest
+            .iter()
+            .try_fold(false, |found, other| Ok(found || order(other)?.is_eq()));
     }
     let [other] = rest else {
         return Err("only eq compares with several values".to_owned());

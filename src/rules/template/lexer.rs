@@ -50,7 +50,11 @@ struct Lexer<'a> {
 
 /// All tokens of a template.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, InvalidTemplate> {
-    let mut lexer = Lexer { rest: text, passed: 0, tokens: Vec::new() };
+    let mut lexer = Lexer {
+        rest: text,
+        passed: 0,
+        tokens: Vec::new(),
+    };
     let mut trim_left = false;
     while let Some(start) = lexer.rest.find(OPEN) {
         let trims_right = lexer.rest[start + OPEN.len()..].starts_with("- ")
@@ -64,7 +68,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, InvalidTemplate> {
 
 impl<'a> Lexer<'a> {
     fn invalid(&self, message: impl Into<String>) -> InvalidTemplate {
-        InvalidTemplate { at: self.passed + 1, message: message.into() }
+        InvalidTemplate {
+            at: self.passed + 1,
+            message: message.into(),
+        }
     }
 
     /// Takes so many bytes.
@@ -91,7 +98,10 @@ impl<'a> Lexer<'a> {
             text = text.trim_end_matches([' ', '\t', '\r', '\n']);
         }
         if !text.is_empty() {
-            self.tokens.push(Token { at, what: What::Text(text.to_owned()) });
+            self.tokens.push(Token {
+                at,
+                what: What::Text(text.to_owned()),
+            });
         }
     }
 
@@ -112,7 +122,11 @@ impl<'a> Lexer<'a> {
             }
             let unspaced = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
             let spaces = self.rest.len() - unspaced.len();
-            if spaces > 0 && unspaced.strip_prefix('-').is_some_and(|rest| rest.starts_with(CLOSE)) {
+            if spaces > 0
+                && unspaced
+                    .strip_prefix('-')
+                    .is_some_and(|rest| rest.starts_with(CLOSE))
+            {
                 self.take(spaces + 1);
                 self.push(What::Close, CLOSE.len());
                 return Ok(true);

@@ -55,7 +55,10 @@ pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), InvalidTempl
 }
 
 fn invalid(at: usize, message: impl Into<String>) -> InvalidTemplate {
-    InvalidTemplate { at, message: message.into() }
+    InvalidTemplate {
+        at,
+        message: message.into(),
+    }
 }
 
 impl Parser<'_> {
@@ -65,7 +68,10 @@ impl Parser<'_> {
 
     fn at(&self) -> usize {
         let last = self.tokens.last();
-        self.tokens.get(self.next).or(last).map_or(1, |token| token.at)
+        self.tokens
+            .get(self.next)
+            .or(last)
+            .map_or(1, |token| token.at)
     }
 
     fn at_before(&self) -> usize {
@@ -105,7 +111,9 @@ impl Parser<'_> {
         let declared = self.variables.len();
         let mut nodes = Vec::new();
         let end = loop {
-            let Some(token) = self.tokens.get(self.next) else { break End::Text };
+            let Some(token) = self.tokens.get(self.next) else {
+                break End::Text;
+            };
             let at = token.at;
             self.next += 1;
             if let What::Text(text) = &token.what {
@@ -153,7 +161,11 @@ impl Parser<'_> {
                     return Err(invalid(at, format!("{word} outside of range")));
                 }
                 self.close_after_keyword()?;
-                Ok(if word == "break" { Node::Break } else { Node::Continue })
+                Ok(if word == "break" {
+                    Node::Break
+                } else {
+                    Node::Continue
+                })
             }
             Some("template") => {
                 self.next += 1;
@@ -172,7 +184,11 @@ impl Parser<'_> {
                 let pipeline = self.pipeline(false)?;
                 self.expect(&What::Close, ">>")?;
                 self.body(at, name.clone())?;
-                Ok(Node::Named { at, name, pipeline: Some(pipeline) })
+                Ok(Node::Named {
+                    at,
+                    name,
+                    pipeline: Some(pipeline),
+                })
             }
             _ => {
                 let pipeline = self.pipeline(false)?;
@@ -211,9 +227,22 @@ impl Parser<'_> {
         };
         self.variables.truncate(declared);
         Ok(match keyword {
-            "if" => Node::If { pipeline, then, otherwise },
-            "with" => Node::With { pipeline, then, otherwise },
-            _ => Node::Range { at, pipeline, body: then, otherwise },
+            "if" => Node::If {
+                pipeline,
+                then,
+                otherwise,
+            },
+            "with" => Node::With {
+                pipeline,
+                then,
+                otherwise,
+            },
+            _ => Node::Range {
+                at,
+                pipeline,
+                body: then,
+                otherwise,
+            },
         })
     }
 
@@ -271,7 +300,11 @@ impl Parser<'_> {
             self.variables.extend(variables.iter().cloned());
         }
         self.depth -= 1;
-        Ok(Pipeline { variables, assigns, commands })
+        Ok(Pipeline {
+            variables,
+            assigns,
+            commands,
+        })
     }
 
     /// `$x :=`, `$i, $x :=`, `$x =`, or nothing of it.
@@ -310,7 +343,10 @@ impl Parser<'_> {
         if name.is_empty() || self.variables.iter().any(|known| known == name) {
             return Ok(());
         }
-        Err(invalid(self.at_before(), format!("${name} is not declared")))
+        Err(invalid(
+            self.at_before(),
+            format!("${name} is not declared"),
+        ))
     }
 
     /// Up to `|`, `)` or `>>`. What is piped in is its last argument.
@@ -338,7 +374,11 @@ impl Parser<'_> {
             }
         }
         match (function, arguments.len()) {
-            (Some(function), _) => Ok(Command::Call { at, function, arguments }),
+            (Some(function), _) => Ok(Command::Call {
+                at,
+                function,
+                arguments,
+            }),
             (None, 1) if !is_piped => match arguments.pop() {
                 Some(operand) => Ok(Command::Operand(operand)),
                 None => Err(invalid(at, "a value is missing")),
@@ -359,7 +399,10 @@ impl Parser<'_> {
             What::Number(number) => Ok(Operand::Literal(Value::Int(number))),
             What::Word(word) => match literal(&word) {
                 Some(value) => Ok(Operand::Literal(value)),
-                None => Ok(Operand::Function { at, function: function(at, &word)? }),
+                None => Ok(Operand::Function {
+                    at,
+                    function: function(at, &word)?,
+                }),
             },
             What::Field(name) => Ok(self.path(at, None, name)),
             What::Variable(name) => {
@@ -385,7 +428,11 @@ impl Parser<'_> {
             fields.push(name);
             self.next += 1;
         }
-        Operand::Path { at, variable, fields }
+        Operand::Path {
+            at,
+            variable,
+            fields,
+        }
     }
 }
 

@@ -11,17 +11,34 @@ pub(super) enum Node {
     /// `<<pipeline>>`.
     Print { at: usize, pipeline: Pipeline },
     /// `<<if>>`: the first branch whose condition is true.
-    If { pipeline: Pipeline, then: Vec<Node>, otherwise: Vec<Node> },
+    If {
+        pipeline: Pipeline,
+        then: Vec<Node>,
+        otherwise: Vec<Node>,
+    },
     /// `<<with>>`: as `if`, with `.` set.
-    With { pipeline: Pipeline, then: Vec<Node>, otherwise: Vec<Node> },
+    With {
+        pipeline: Pipeline,
+        then: Vec<Node>,
+        otherwise: Vec<Node>,
+    },
     /// `<<range>>`: once for each element.
-    Range { at: usize, pipeline: Pipeline, body: Vec<Node>, otherwise: Vec<Node> },
+    Range {
+        at: usize,
+        pipeline: Pipeline,
+        body: Vec<Node>,
+        otherwise: Vec<Node>,
+    },
     /// `<<break>>`.
     Break,
     /// `<<continue>>`.
     Continue,
     /// `<<template "name" pipeline>>`.
-    Named { at: usize, name: String, pipeline: Option<Pipeline> },
+    Named {
+        at: usize,
+        name: String,
+        pipeline: Option<Pipeline>,
+    },
 }
 
 /// Commands, each given what the one before it returned.
@@ -40,7 +57,11 @@ pub(super) enum Command {
     /// A value that takes no argument.
     Operand(Operand),
     /// A function with its arguments.
-    Call { at: usize, function: Function, arguments: Vec<Operand> },
+    Call {
+        at: usize,
+        function: Function,
+        arguments: Vec<Operand>,
+    },
 }
 
 /// A value as it is written.
@@ -49,7 +70,11 @@ pub(super) enum Operand {
     /// `"text"`, `5`, `true`.
     Literal(Value),
     /// `.`, `.A.b`, `$`, `$x`, `$x.b`: a variable or `.`, then fields.
-    Path { at: usize, variable: Option<String>, fields: Vec<String> },
+    Path {
+        at: usize,
+        variable: Option<String>,
+        fields: Vec<String>,
+    },
     /// `(pipeline)`.
     Group(Box<Pipeline>),
     /// A function without arguments: `print`.

@@ -7,16 +7,27 @@ fn fields() -> Fields {
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     Fields::from([
         ("Series", Value::Text("http_requests_total".into())),
-        ("LabelMatchers", Value::Text(r#"namespace="default",pod=~"a|b""#.into())),
-        ("LabelValuesByName", Value::Map(values.into_iter().collect())),
+        (
+            "LabelMatchers",
+            Value::Text(r#"namespace="default",pod=~"a|b""#.into()),
+        ),
+        (
+            "LabelValuesByName",
+            Value::Map(values.into_iter().collect()),
+        ),
         ("GroupBy", Value::Text("pod".into())),
-        ("GroupBySlice", Value::List(vec!["pod".into(), "container".into()])),
+        (
+            "GroupBySlice",
+            Value::List(vec!["pod".into(), "container".into()]),
+        ),
     ])
 }
 
 fn rendered(text: &str) -> String {
     match Template::parse(text) {
-        Ok(template) => template.render(&fields()).unwrap_or_else(|error| format!("render: {error}")),
+        Ok(template) => template
+            .render(&fields())
+            .unwrap_or_else(|error| format!("render: {error}")),
         Err(error) => format!("parse: {error}"),
     }
 }
@@ -42,27 +53,68 @@ fn renders_as_go_does() {
         (r#"[<<index .LabelValuesByName "nope">>]"#, "[]"),
         ("<<index .GroupBySlice 1>>", "container"),
         ("<<range .GroupBySlice>><<.>>;<<end>>", "pod;container;"),
-        ("<<range $i, $g := .GroupBySlice>><<if $i>>,<<end>><<$g>><<end>>", "pod,container"),
-        ("<<range $k, $v := .LabelValuesByName>><<$k>>=<<$v>> <<end>>", "namespace=default pod=a|b "),
-        ("<<range $g := .GroupBySlice>><<$.GroupBy>>.<<$g>> <<end>>", "pod.pod pod.container "),
+        (
+            "<<range $i, $g := .GroupBySlice>><<if $i>>,<<end>><<$g>><<end>>",
+            "pod,container",
+        ),
+        (
+            "<<range $k, $v := .LabelValuesByName>><<$k>>=<<$v>> <<end>>",
+            "namespace=default pod=a|b ",
+        ),
+        (
+            "<<range $g := .GroupBySlice>><<$.GroupBy>>.<<$g>> <<end>>",
+            "pod.pod pod.container ",
+        ),
         ("<<range .GroupBySlice>><<break>><<else>>none<<end>>", ""),
-        (r#"<<range .GroupBySlice>><<if eq . "pod">><<continue>><<end>><<.>><<end>>"#, "container"),
-        (r#"<<if eq .GroupBy "node" "pod">>yes<<else>>no<<end>>"#, "yes"),
-        (r#"<<if ne .GroupBy "pod">>1<<else if .LabelValuesByName.nope>>2<<else>>3<<end>>"#, "3"),
-        ("<<with .LabelValuesByName.pod>><<.>><<else>>none<<end>>", "a|b"),
-        ("<<with $x := .LabelValuesByName.nope>><<$x>><<else>>none<<end>>", "none"),
+        (
+            r#"<<range .GroupBySlice>><<if eq . "pod">><<continue>><<end>><<.>><<end>>"#,
+            "container",
+        ),
+        (
+            r#"<<if eq .GroupBy "node" "pod">>yes<<else>>no<<end>>"#,
+            "yes",
+        ),
+        (
+            r#"<<if ne .GroupBy "pod">>1<<else if .LabelValuesByName.nope>>2<<else>>3<<end>>"#,
+            "3",
+        ),
+        (
+            "<<with .LabelValuesByName.pod>><<.>><<else>>none<<end>>",
+            "a|b",
+        ),
+        (
+            "<<with $x := .LabelValuesByName.nope>><<$x>><<else>>none<<end>>",
+            "none",
+        ),
         ("<<$x := .GroupBy>><<$x>>-<<$x>>", "pod-pod"),
         (r#"<<$x := "a">><<if true>><<$x = "b">><<end>><<$x>>"#, "b"),
-        (r#"<<printf "%s{%q}" .Series .GroupBy>>"#, r#"http_requests_total{"pod"}"#),
-        (r#"<<.GroupBy | printf "%s-%s" .Series>>"#, "http_requests_total-pod"),
+        (
+            r#"<<printf "%s{%q}" .Series .GroupBy>>"#,
+            r#"http_requests_total{"pod"}"#,
+        ),
+        (
+            r#"<<.GroupBy | printf "%s-%s" .Series>>"#,
+            "http_requests_total-pod",
+        ),
         (r#"<<printf "%d%%" (len .GroupBySlice)>>"#, "2%"),
         ("<<print .GroupBy 1 2 .GroupBy>>", "pod1 2pod"),
         (r#"<<index .LabelValuesByName "pod" | urlquery>>"#, "a%7Cb"),
-        ("<<and .GroupBy .Series>> <<or .LabelValuesByName.nope .GroupBy>> <<not .GroupBy>>",
-            "http_requests_total pod false"),
-        ("<<slice .GroupBy 1>> <<slice .GroupBySlice 0 1>>", "od [pod]"),
-        (r#"<<define "m">>{<<.>>}<<end>><<template "m" .GroupBy>>"#, "{pod}"),
-        (r#"<<block "m" .Series>>{<<.>>}<<end>>"#, "{http_requests_total}"),
+        (
+            "<<and .GroupBy .Series>> <<or .LabelValuesByName.nope .GroupBy>> <<not .GroupBy>>",
+            "http_requests_total pod false",
+        ),
+        (
+            "<<slice .GroupBy 1>> <<slice .GroupBySlice 0 1>>",
+            "od [pod]",
+        ),
+        (
+            r#"<<define "m">>{<<.>>}<<end>><<template "m" .GroupBy>>"#,
+            "{pod}",
+        ),
+        (
+            r#"<<block "m" .Series>>{<<.>>}<<end>>"#,
+            "{http_requests_total}",
+        ),
         ("<<`raw \"text\"`>>", r#"raw "text""#),
         (r#"<<"a\"b\\c">>"#, r#"a"b\c"#),
         ("{{.Series}}", "{{.Series}}"),
@@ -75,32 +127,79 @@ fn renders_as_go_does() {
 #[test]
 fn what_go_refuses_is_refused_with_its_place() {
     for (template, expected) in [
-        ("a <<.Series", "parse: at character 12: << without >>: close the action"),
-        ("<<if .Series>>x", "parse: at character 1: if has no end: write <<end>>"),
-        ("<<range .GroupBySlice>>x", "parse: at character 1: range has no end: write <<end>>"),
-        ("x<<end>>", "parse: at character 7: end or else without if, range, with or define"),
-        ("<<else>>", "parse: at character 7: end or else without if, range, with or define"),
-        ("<<if true>>a<<else>>b<<else>>c<<end>>", "parse: at character 1: if has no end: write <<end>>"),
+        (
+            "a <<.Series",
+            "parse: at character 12: << without >>: close the action",
+        ),
+        (
+            "<<if .Series>>x",
+            "parse: at character 1: if has no end: write <<end>>",
+        ),
+        (
+            "<<range .GroupBySlice>>x",
+            "parse: at character 1: range has no end: write <<end>>",
+        ),
+        (
+            "x<<end>>",
+            "parse: at character 7: end or else without if, range, with or define",
+        ),
+        (
+            "<<else>>",
+            "parse: at character 7: end or else without if, range, with or define",
+        ),
+        (
+            "<<if true>>a<<else>>b<<else>>c<<end>>",
+            "parse: at character 1: if has no end: write <<end>>",
+        ),
         ("<<break>>", "parse: at character 1: break outside of range"),
         ("<<$x>>", "parse: at character 3: $x is not declared"),
         ("<<>>", "parse: at character 3: a value is missing"),
-        ("<<.Series .GroupBy>>", "parse: at character 3: this is no function and takes no arguments"),
-        (r#"<<"abc>>"#, "parse: at character 3: the string has no end: write \" after it"),
-        ("<<#>>", "parse: at character 3: '#' has no meaning in an action"),
-        ("<<1.5>>", "parse: at character 3: \"1.5\" is no whole number"),
-        ("<<.Nope>>", "render: at character 3: .Nope is not known: write .GroupBy, .GroupBySlice, \
-            .LabelMatchers, .LabelValuesByName, .Series"),
+        (
+            "<<.Series .GroupBy>>",
+            "parse: at character 3: this is no function and takes no arguments",
+        ),
+        (
+            r#"<<"abc>>"#,
+            "parse: at character 3: the string has no end: write \" after it",
+        ),
+        (
+            "<<#>>",
+            "parse: at character 3: '#' has no meaning in an action",
+        ),
+        (
+            "<<1.5>>",
+            "parse: at character 3: \"1.5\" is no whole number",
+        ),
+        (
+            "<<.Nope>>",
+            "render: at character 3: .Nope is not known: write .GroupBy, .GroupBySlice, \
+            .LabelMatchers, .LabelValuesByName, .Series",
+        ),
         ("<<.Series.x>>", "render: at character 3: .x of text"),
-        ("<<range .Series>>x<<end>>", "render: at character 1: range over text"),
-        ("<<index .GroupBySlice 7>>", "render: at character 3: index out of range: 7"),
-        (r#"<<template "nope">>"#, "render: at character 1: template \"nope\" is not defined"),
-        (r#"<<define "x">><<template "x">><<end>><<template "x">>"#,
-            "render: at character 15: templates call each other too deeply"),
+        (
+            "<<range .Series>>x<<end>>",
+            "render: at character 1: range over text",
+        ),
+        (
+            "<<index .GroupBySlice 7>>",
+            "render: at character 3: index out of range: 7",
+        ),
+        (
+            r#"<<template "nope">>"#,
+            "render: at character 1: template \"nope\" is not defined",
+        ),
+        (
+            r#"<<define "x">><<template "x">><<end>><<template "x">>"#,
+            "render: at character 15: templates call each other too deeply",
+        ),
     ] {
         assert_eq!(rendered(template), expected, "{template}");
     }
     let unknown = rendered("<<html .Series>>");
-    assert!(unknown.starts_with("parse: at character 3: \"html\" is no function here"), "{unknown}");
+    assert!(
+        unknown.starts_with("parse: at character 3: \"html\" is no function here"),
+        "{unknown}"
+    );
 }
 
 #[test]

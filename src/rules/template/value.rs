@@ -63,8 +63,10 @@ impl fmt::Display for Value {
             Self::Text(text) => out.write_str(text),
             Self::List(list) => write!(out, "[{}]", list.join(" ")),
             Self::Map(map) => {
-                let pairs: Vec<String> =
-                    map.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+                let pairs: Vec<String> = map
+                    .iter()
+                    .map(|(key, value)| format!("{key}:{value}"))
+                    .collect();
                 write!(out, "map[{}]", pairs.join(" "))
             }
             Self::Top(fields) => {

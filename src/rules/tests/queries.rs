@@ -30,34 +30,168 @@ fn query(
 /// `TestBuildSelector` and `TestBuildExternalSelector` of upstream.
 #[test]
 fn upstream_s_tables() {
-    type Row<'a> = (&'a str, &'a str, Option<&'a str>, Option<&'a [&'a str]>, &'a [&'a str], &'a str);
+    type Row<'a> = (
+        &'a str,
+        &'a str,
+        Option<&'a str>,
+        Option<&'a [&'a str]>,
+        &'a [&'a str],
+        &'a str,
+    );
     let rows: &[Row<'_>] = &[
-        ("series <<.Series>>", "", None, Some(&["bar"]), &[], "series foo"),
-        ("<<.LabelMatchers>>", "", None, Some(&["bar", "baz"]), &[], r#"resource=~"bar|baz""#),
-        ("<<.LabelMatchers>>", "", None, Some(&["bar"]), &[], r#"resource="bar""#),
-        ("<<.LabelMatchers>>", "metric1=value1", None, Some(&["bar"]), &[], r#"metric1="value1",resource="bar""#),
-        (r#"<<index .LabelValuesByName "resource">>"#, "", None, Some(&["bar"]), &[], "bar"),
-        (r#"<<index .LabelValuesByName "resource">>"#, "", None, Some(&["bar", "baz"]), &[], "bar|baz"),
-        (r#"<<index .LabelValuesByName "namespaces">> <<index .LabelValuesByName "resource">>"#, "",
-            Some("default"), Some(&["bar", "baz"]), &[], "default bar|baz"),
+        (
+            "series <<.Series>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            "series foo",
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "",
+            None,
+            Some(&["bar", "baz"]),
+            &[],
+            r#"resource=~"bar|baz""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            r#"resource="bar""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "metric1=value1",
+            None,
+            Some(&["bar"]),
+            &[],
+            r#"metric1="value1",resource="bar""#,
+        ),
+        (
+            r#"<<index .LabelValuesByName "resource">>"#,
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            "bar",
+        ),
+        (
+            r#"<<index .LabelValuesByName "resource">>"#,
+            "",
+            None,
+            Some(&["bar", "baz"]),
+            &[],
+            "bar|baz",
+        ),
+        (
+            r#"<<index .LabelValuesByName "namespaces">> <<index .LabelValuesByName "resource">>"#,
+            "",
+            Some("default"),
+            Some(&["bar", "baz"]),
+            &[],
+            "default bar|baz",
+        ),
         ("<<.GroupBy>>", "", None, Some(&["bar"]), &[], "resource"),
-        ("<<.GroupBy>>", "", None, Some(&["bar"]), &["extra", "groups"], "resource,extra,groups"),
-        ("<<.GroupBySlice>>", "", None, Some(&["bar"]), &[], "[resource]"),
-        ("<<.GroupBySlice>>", "", None, Some(&["bar"]), &["extra", "groups"], "[resource extra groups]"),
+        (
+            "<<.GroupBy>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &["extra", "groups"],
+            "resource,extra,groups",
+        ),
+        (
+            "<<.GroupBySlice>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            "[resource]",
+        ),
+        (
+            "<<.GroupBySlice>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &["extra", "groups"],
+            "[resource extra groups]",
+        ),
         ("series <<.Series>>", "", None, None, &[], "series foo"),
-        ("<<.GroupBySlice>>", "", None, None, &["foo", "bar"], "[foo bar]"),
-        (r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#, "", Some("default"), None,
-            &["foo", "bar"], "default [foo bar]"),
-        (r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#, "", None, None, &["foo", "bar"],
-            " [foo bar]"),
-        ("<<.LabelMatchers>>", "foo=bar", None, None, &[], r#"foo="bar""#),
-        ("<<.LabelMatchers>>", "foo=bar", Some("default"), None, &[], r#"foo="bar",namespaces="default""#),
-        ("<<.LabelMatchers>>", "foo=bar,qux in (bar,baz)", None, None, &[], r#"foo="bar",qux=~"bar|baz""#),
-        ("<<.LabelValuesByName>>", "foo in (bar,baz)", None, None, &[], "map[foo:bar|baz]"),
-        ("<<.LabelValuesByName>>", "foo=bar", Some("default"), None, &[], "map[foo:bar namespaces:default]"),
+        (
+            "<<.GroupBySlice>>",
+            "",
+            None,
+            None,
+            &["foo", "bar"],
+            "[foo bar]",
+        ),
+        (
+            r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#,
+            "",
+            Some("default"),
+            None,
+            &["foo", "bar"],
+            "default [foo bar]",
+        ),
+        (
+            r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#,
+            "",
+            None,
+            None,
+            &["foo", "bar"],
+            " [foo bar]",
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "foo=bar",
+            None,
+            None,
+            &[],
+            r#"foo="bar""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "foo=bar",
+            Some("default"),
+            None,
+            &[],
+            r#"foo="bar",namespaces="default""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "foo=bar,qux in (bar,baz)",
+            None,
+            None,
+            &[],
+            r#"foo="bar",qux=~"bar|baz""#,
+        ),
+        (
+            "<<.LabelValuesByName>>",
+            "foo in (bar,baz)",
+            None,
+            None,
+            &[],
+            "map[foo:bar|baz]",
+        ),
+        (
+            "<<.LabelValuesByName>>",
+            "foo=bar",
+            Some("default"),
+            None,
+            &[],
+            "map[foo:bar namespaces:default]",
+        ),
     ];
     for (template, selector, namespace, names, group_by, expected) in rows {
-        assert_eq!(query(template, selector, *namespace, *names, group_by).as_deref(), Ok(*expected), "{template}");
+        assert_eq!(
+            query(template, selector, *namespace, *names, group_by).as_deref(),
+            Ok(*expected),
+            "{template}"
+        );
     }
 }
 
@@ -77,18 +211,36 @@ fn every_operator_has_the_matcher_of_upstream() {
         ("a in (v.w)", r#"a=~"v\\.w""#),
         ("a=v.w", r#"a="v.w""#),
     ] {
-        assert_eq!(query("<<.LabelMatchers>>", selector, None, None, &[]).as_deref(), Ok(expected), "{selector}");
+        assert_eq!(
+            query("<<.LabelMatchers>>", selector, None, None, &[]).as_deref(),
+            Ok(expected),
+            "{selector}"
+        );
     }
     for selector in ["a>1", "a<1", "example.com/a=b", "a-b=c"] {
         let refused = query("<<.LabelMatchers>>", selector, None, None, &[]);
-        assert!(matches!(refused, Err(Unanswerable::Selector(_))), "{selector}: {refused:?}");
+        assert!(
+            matches!(refused, Err(Unanswerable::Selector(_))),
+            "{selector}: {refused:?}"
+        );
     }
 }
 
 /// Statement 92 of docs/protocol.md.
 #[test]
 fn s092_no_name_changes_a_query() {
-    for name in ["a\"} or vector(1) #", "a|b", ".*", "a\nb", "a\\", "", "(", "a b", "é", "{a}"] {
+    for name in [
+        "a\"} or vector(1) #",
+        "a|b",
+        ".*",
+        "a\nb",
+        "a\\",
+        "",
+        "(",
+        "a b",
+        "é",
+        "{a}",
+    ] {
         let refused = query("<<.LabelMatchers>>", "", None, Some(&[name]), &[]);
         assert_eq!(refused, Err(Unanswerable::Name(name.to_owned())));
         let refused = query("<<.LabelMatchers>>", "", Some(name), None, &[]);
@@ -101,7 +253,10 @@ fn s092_no_name_changes_a_query() {
 #[test]
 fn an_empty_query_is_none() {
     let empty = query("<<if false>>x<<end>>", "", None, None, &[]);
-    assert_eq!(empty, Err(Unanswerable::Rule("the query is empty".to_owned())));
+    assert_eq!(
+        empty,
+        Err(Unanswerable::Rule("the query is empty".to_owned()))
+    );
     let unknown = query("<<.Nope>>", "", None, None, &[]);
     assert!(matches!(unknown, Err(Unanswerable::Rule(_))), "{unknown:?}");
 }

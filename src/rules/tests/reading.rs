@@ -26,8 +26,13 @@ fn a_rule_with_all_keys_is_read() {
 "#,
     );
     assert_eq!(rules.faults, []);
-    let [rule] = &rules.usable[..] else { panic!("{rules:?}") };
-    assert_eq!(rule.metric("container_memory_total").as_deref(), Some("memory_per_second"));
+    let [rule] = &rules.usable[..] else {
+        panic!("{rules:?}")
+    };
+    assert_eq!(
+        rule.metric("container_memory_total").as_deref(),
+        Some("memory_per_second")
+    );
     assert_eq!(rule.metric("container_cpu_seconds_total"), None);
     assert_eq!(rule.metric("container_memory"), None);
     assert!(!rule.namespaced);
@@ -37,33 +42,62 @@ fn a_rule_with_all_keys_is_read() {
 fn a_fault_names_the_rule_its_field_and_the_remedy() {
     let fine = "- {seriesQuery: up, metricsQuery: up}\n";
     for (rule, expected) in [
-        ("{seriesQuery: up, metricsQuery: up, seriesQeury: up}",
-            "rules[1] (line 2, column 39): \"seriesQeury\" is not known here: check its spelling"),
-        ("{metricsQuery: up}",
-            "rules[1].seriesQuery: is missing: write a series selector such as '{__name__=~\"^http_.+\"}'"),
-        ("{seriesQuery: up, metricsQuery: '<<.Series'}",
-            "rules[1].metricsQuery (line 2, column 35): is no template: at character 10: << without >>: close the action"),
-        ("{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}",
-            "rules[1].seriesFilters[0] (line 2, column 60): has is and isNot: write two filters"),
-        ("{seriesQuery: up, metricsQuery: up, seriesFilters: [{}]}",
-            "rules[1].seriesFilters[0]: has neither is nor isNot: write one"),
-        ("{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: '(a'}]}",
-            "rules[1].seriesFilters[0] (line 2, column 60): \"(a\" is no regular expression: unclosed group"),
-        ("{seriesQuery: up, metricsQuery: up, name: {matches: '(a)(b)'}}",
-            "rules[1].name.matches (line 2, column 55): has several captures: write in name.as which of them the name is"),
-        ("{seriesQuery: up, metricsQuery: up, name: {matches: '\\Qa\\E'}}",
-            "rules[1].name.matches (line 2, column 55): \"\\\\Qa\\\\E\": \\Q…\\E and \\C are not known here"),
-        ("{seriesQuery: up, metricsQuery: up, resources: {template: '<<.Group>>'}}",
-            "rules[1].resources.template (line 2, column 61): \"<<.Group>>\" names no kind"),
-        ("{seriesQuery: up, metricsQuery: up, resources: {overrides: {pod: {group: a}}}}",
-            "rules[1].resources.overrides.pod (line 2, column 63): has no resource: write one such as pod"),
-        ("{seriesQuery: up, metricsQuery: up, resources: {overides: {}}}",
-            "rules[1].resources (line 2, column 51): \"overides\" is not known here"),
+        (
+            "{seriesQuery: up, metricsQuery: up, seriesQeury: up}",
+            "rules[1] (line 2, column 39): \"seriesQeury\" is not known here: check its spelling",
+        ),
+        (
+            "{metricsQuery: up}",
+            "rules[1].seriesQuery: is missing: write a series selector such as '{__name__=~\"^http_.+\"}'",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: '<<.Series'}",
+            "rules[1].metricsQuery (line 2, column 35): is no template: at character 10: << without >>: close the action",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}",
+            "rules[1].seriesFilters[0] (line 2, column 60): has is and isNot: write two filters",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, seriesFilters: [{}]}",
+            "rules[1].seriesFilters[0]: has neither is nor isNot: write one",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: '(a'}]}",
+            "rules[1].seriesFilters[0] (line 2, column 60): \"(a\" is no regular expression: unclosed group",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, name: {matches: '(a)(b)'}}",
+            "rules[1].name.matches (line 2, column 55): has several captures: write in name.as which of them the name is",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, name: {matches: '\\Qa\\E'}}",
+            "rules[1].name.matches (line 2, column 55): \"\\\\Qa\\\\E\": \\Q…\\E and \\C are not known here",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, resources: {template: '<<.Group>>'}}",
+            "rules[1].resources.template (line 2, column 61): \"<<.Group>>\" names no kind",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, resources: {overrides: {pod: {group: a}}}}",
+            "rules[1].resources.overrides.pod (line 2, column 63): has no resource: write one such as pod",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: up, resources: {overides: {}}}",
+            "rules[1].resources (line 2, column 51): \"overides\" is not known here",
+        ),
     ] {
         let yaml = format!("{fine}- {rule}\n");
         let found = faults(&yaml);
-        assert!(found.len() == 1 && found[0].starts_with(expected), "{rule}\n{found:#?}\n{expected}");
-        assert_eq!(rules(&yaml).usable.len(), 1, "{rule}: the other rule stands");
+        assert!(
+            found.len() == 1 && found[0].starts_with(expected),
+            "{rule}\n{found:#?}\n{expected}"
+        );
+        assert_eq!(
+            rules(&yaml).usable.len(),
+            1,
+            "{rule}: the other rule stands"
+        );
     }
 }
 
@@ -73,7 +107,11 @@ fn a_rule_without_a_query_is_listed_and_said() {
     let rules = rules("- {seriesQuery: up}");
     assert_eq!(rules.usable.len(), 1);
     assert!(rules.usable[0].query.is_none());
-    assert!(rules.faults[0].to_string().starts_with("rules[0].metricsQuery: is missing"));
+    assert!(
+        rules.faults[0]
+            .to_string()
+            .starts_with("rules[0].metricsQuery: is missing")
+    );
 }
 
 #[test]
@@ -84,9 +122,21 @@ fn names_are_expanded_as_go_expands_them() {
         ("as: my_$0", "http_requests", Some("my_http_requests")),
         ("matches: http", "http_requests", Some("http")),
         ("matches: '^(.*)_total$'", "a_total", Some("a")),
-        ("{matches: '^(.*)_total$', as: '${1}_per_second'}", "a_total", Some("a_per_second")),
-        ("{matches: '^(.*)_total$', as: '$1_per_second'}", "a_total", None),
-        ("{matches: '^(?P<n>.*)_total$', as: 'x_$n'}", "a_total", Some("x_a")),
+        (
+            "{matches: '^(.*)_total$', as: '${1}_per_second'}",
+            "a_total",
+            Some("a_per_second"),
+        ),
+        (
+            "{matches: '^(.*)_total$', as: '$1_per_second'}",
+            "a_total",
+            None,
+        ),
+        (
+            "{matches: '^(?P<n>.*)_total$', as: 'x_$n'}",
+            "a_total",
+            Some("x_a"),
+        ),
         ("{matches: '^(.*)_(.*)$', as: '$2$$$9'}", "a_b", Some("b$")),
         ("matches: nope", "a_total", None),
     ] {
@@ -96,7 +146,11 @@ fn names_are_expanded_as_go_expands_them() {
             naming => format!("name: {{{naming}}}, "),
         };
         let rules = rules(&format!("- {{seriesQuery: up, {naming}metricsQuery: up}}"));
-        assert_eq!(rules.usable[0].metric(series).as_deref(), expected, "{naming}{series}");
+        assert_eq!(
+            rules.usable[0].metric(series).as_deref(),
+            expected,
+            "{naming}{series}"
+        );
     }
 }
 
@@ -104,33 +158,54 @@ fn names_are_expanded_as_go_expands_them() {
 fn a_label_names_a_kind_and_a_kind_a_label() {
     let kinds = kinds();
     let labels = |yaml: &str| -> ResourceLabels {
-        rules(&format!("- {{seriesQuery: up, metricsQuery: up, resources: {yaml}}}")).usable[0].labels.clone()
+        rules(&format!(
+            "- {{seriesQuery: up, metricsQuery: up, resources: {yaml}}}"
+        ))
+        .usable[0]
+            .labels
+            .clone()
     };
     let kind = |labels: &ResourceLabels, label: &str| {
-        labels.kind(label, &kinds).map(|kind| kind.resource().to_string())
+        labels
+            .kind(label, &kinds)
+            .map(|kind| kind.resource().to_string())
     };
     let plain = labels("{template: <<.Resource>>}");
     for (label, expected) in [
-        ("pod", Some("pods")), ("pods", Some("pods")), ("Pod", Some("pods")), ("po", Some("pods")),
-        ("job", Some("jobs.batch")), ("deployment", Some("deployments.apps")), ("endpoint", None),
-        ("instance", None), ("namespace", Some("namespaces")),
+        ("pod", Some("pods")),
+        ("pods", Some("pods")),
+        ("Pod", Some("pods")),
+        ("po", Some("pods")),
+        ("job", Some("jobs.batch")),
+        ("deployment", Some("deployments.apps")),
+        ("endpoint", None),
+        ("instance", None),
+        ("namespace", Some("namespaces")),
     ] {
         assert_eq!(kind(&plain, label).as_deref(), expected, "{label}");
     }
     let grouped = labels("{template: kube_<<.Group>>_<<.Resource>>}");
     for (label, expected) in [
         ("kube_apps_deployment", Some("deployments.apps")),
-        ("kube_networking_k8s_io_ingress", Some("ingresses.networking.k8s.io")),
-        ("kube__pod", Some("pods")), ("pod", None),
+        (
+            "kube_networking_k8s_io_ingress",
+            Some("ingresses.networking.k8s.io"),
+        ),
+        ("kube__pod", Some("pods")),
+        ("pod", None),
     ] {
         assert_eq!(kind(&grouped, label).as_deref(), expected, "{label}");
     }
     let overrides = labels(
         "{overrides: {a: {resource: StatefulSet}, b: {resource: pods}, c: {group: stor, resource: storageclass}, \
-         d: {resource: nope}, e: {resource: pod}}}");
+         d: {resource: nope}, e: {resource: pod}}}",
+    );
     for (label, expected) in [
-        ("a", Some("statefulsets.apps")), ("b", Some("pods")), ("c", Some("storageclasses.storage.k8s.io")),
-        ("d", None), ("pod", None),
+        ("a", Some("statefulsets.apps")),
+        ("b", Some("pods")),
+        ("c", Some("storageclasses.storage.k8s.io")),
+        ("d", None),
+        ("pod", None),
     ] {
         assert_eq!(kind(&overrides, label).as_deref(), expected, "{label}");
     }
@@ -138,12 +213,22 @@ fn a_label_names_a_kind_and_a_kind_a_label() {
     let pods = kinds.find("", "pod").expect("pods");
     let label = |labels: &ResourceLabels, on: &[&str]| {
         let on = on.iter().map(|label| (*label).into()).collect();
-        labels.label(pods, &kinds, &on).map(|label| label.to_string())
+        labels
+            .label(pods, &kinds, &on)
+            .map(|label| label.to_string())
     };
-    assert_eq!(label(&plain, &["pods"]).as_deref(), Some("pod"), "as upstream asks");
+    assert_eq!(
+        label(&plain, &["pods"]).as_deref(),
+        Some("pod"),
+        "as upstream asks"
+    );
     assert_eq!(label(&grouped, &[]).as_deref(), Some("kube__pod"));
     assert_eq!(label(&overrides, &["a"]).as_deref(), Some("b"));
-    assert_eq!(label(&overrides, &["e"]).as_deref(), Some("e"), "the one that the series has");
+    assert_eq!(
+        label(&overrides, &["e"]).as_deref(),
+        Some("e"),
+        "the one that the series has"
+    );
     assert_eq!(label(&labels("{}"), &["pod"]), None);
 }
 
@@ -164,9 +249,8 @@ window: 3m
 "#;
     let read = |yaml: &str| {
         let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(yaml).expect("YAML");
-        ResourceRules::resolve(&raw).map_err(|faults| {
-            faults.iter().map(ToString::to_string).collect::<Vec<_>>()
-        })
+        ResourceRules::resolve(&raw)
+            .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     let rules = read(yaml).expect("good rules");
     assert_eq!(rules.window.as_secs(), 180);
@@ -179,5 +263,8 @@ window: 3m
         read("cpu: {containerQuery: a, nodeQuery: b}").expect_err("memory is missing"),
         ["resourceRules.memory: is missing: write cpu and memory"]
     );
-    assert!(read(&yaml.replace("3m\n", "soon\n")).expect_err("no duration")[0].contains("resourceRules.window"));
+    assert!(
+        read(&yaml.replace("3m\n", "soon\n")).expect_err("no duration")[0]
+            .contains("resourceRules.window")
+    );
 }

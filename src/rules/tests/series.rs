@@ -50,22 +50,40 @@ fn shapes(series: &[(&str, &[&str])]) -> Arc<[Shape]> {
 
 fn registry(rules: &Rules) -> Registry {
     let container = shapes(&[
-        ("container_some_count_total", &["pod", "namespace", "container"]),
-        ("container_some_time_seconds_total", &["pod", "namespace", "container"]),
+        (
+            "container_some_count_total",
+            &["pod", "namespace", "container"],
+        ),
+        (
+            "container_some_time_seconds_total",
+            &["pod", "namespace", "container"],
+        ),
         ("container_some_usage", &["pod", "namespace", "container"]),
     ]);
     let others = shapes(&[
-        ("ingress_hits_total", &["kube_ingress", "kube_service", "kube_pod", "kube_namespace"]),
+        (
+            "ingress_hits_total",
+            &["kube_ingress", "kube_service", "kube_pod", "kube_namespace"],
+        ),
         ("node_fan_seconds_total", &["kube_node"]),
         ("node_gigawatts", &["kube_node"]),
         ("service_proxy_packets", &["kube_service", "kube_namespace"]),
         ("volume_claims_total", &["kube_persistentvolume"]),
-        ("work_queue_wait_seconds_total", &["kube_deployment", "kube_namespace"]),
+        (
+            "work_queue_wait_seconds_total",
+            &["kube_deployment", "kube_namespace"],
+        ),
     ]);
     let series: Vec<Arc<[Shape]>> = rules
         .usable
         .iter()
-        .map(|rule| Arc::clone(if rule.series_query == "container" { &container } else { &others }))
+        .map(|rule| {
+            Arc::clone(if rule.series_query == "container" {
+                &container
+            } else {
+                &others
+            })
+        })
         .collect();
     let mut registry = Registry::default();
     registry.add_custom(&rules.usable, &series, &kinds());
@@ -77,34 +95,118 @@ fn the_default_rules_give_the_queries_of_upstream() {
     let rules = rules(DEFAULT);
     assert_eq!(rules.faults, []);
     let registry = registry(&rules);
-    type Row<'a> = (&'a str, &'a str, Option<&'a str>, &'a [&'a str], &'a str, &'a str);
+    type Row<'a> = (
+        &'a str,
+        &'a str,
+        Option<&'a str>,
+        &'a [&'a str],
+        &'a str,
+        &'a str,
+    );
     let rows: &[Row<'_>] = &[
-        ("pods", "some_usage", Some("somens"), &["somepod1", "somepod2"], "",
-            r#"sum(container_some_usage{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}) by (pod)"#),
-        ("pods", "some_count", Some("somens"), &["somepod1", "somepod2"], "",
-            r#"sum(rate(container_some_count_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#),
-        ("pods", "some_time", Some("somens"), &["somepod1", "somepod2"], "",
-            r#"sum(rate(container_some_time_seconds_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#),
-        ("services", "ingress_hits", Some("somens"), &["somesvc"], "",
-            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#),
-        ("services", "ingress_hits", Some("somens"), &["somesvc"], "param1=value1",
-            r#"sum(rate(ingress_hits_total{param1="value1",kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#),
-        ("ingresses.networking.k8s.io", "ingress_hits", Some("somens"), &["someingress"], "",
-            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_ingress="someingress"}[1m])) by (kube_ingress)"#),
-        ("pods", "ingress_hits", Some("somens"), &["somepod"], "",
-            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_pod="somepod"}[1m])) by (kube_pod)"#),
-        ("services", "service_proxy_packets", Some("somens"), &["somesvc"], "",
-            r#"sum(service_proxy_packets{kube_namespace="somens",kube_service="somesvc"}) by (kube_service)"#),
-        ("deployments.apps", "work_queue_wait", Some("somens"), &["somedep"], "",
-            r#"sum(rate(work_queue_wait_seconds_total{kube_namespace="somens",kube_deployment="somedep"}[1m])) by (kube_deployment)"#),
-        ("nodes", "node_gigawatts", None, &["somenode"], "", r#"sum(node_gigawatts{kube_node="somenode"}) by (kube_node)"#),
-        ("persistentvolumes", "volume_claims", None, &["somepv"], "",
-            r#"sum(rate(volume_claims_total{kube_persistentvolume="somepv"}[1m])) by (kube_persistentvolume)"#),
-        ("nodes", "node_fan", None, &["somenode"], "", r#"sum(rate(node_fan_seconds_total{kube_node="somenode"}[1m])) by (kube_node)"#),
+        (
+            "pods",
+            "some_usage",
+            Some("somens"),
+            &["somepod1", "somepod2"],
+            "",
+            r#"sum(container_some_usage{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}) by (pod)"#,
+        ),
+        (
+            "pods",
+            "some_count",
+            Some("somens"),
+            &["somepod1", "somepod2"],
+            "",
+            r#"sum(rate(container_some_count_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#,
+        ),
+        (
+            "pods",
+            "some_time",
+            Some("somens"),
+            &["somepod1", "somepod2"],
+            "",
+            r#"sum(rate(container_some_time_seconds_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#,
+        ),
+        (
+            "services",
+            "ingress_hits",
+            Some("somens"),
+            &["somesvc"],
+            "",
+            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#,
+        ),
+        (
+            "services",
+            "ingress_hits",
+            Some("somens"),
+            &["somesvc"],
+            "param1=value1",
+            r#"sum(rate(ingress_hits_total{param1="value1",kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#,
+        ),
+        (
+            "ingresses.networking.k8s.io",
+            "ingress_hits",
+            Some("somens"),
+            &["someingress"],
+            "",
+            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_ingress="someingress"}[1m])) by (kube_ingress)"#,
+        ),
+        (
+            "pods",
+            "ingress_hits",
+            Some("somens"),
+            &["somepod"],
+            "",
+            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_pod="somepod"}[1m])) by (kube_pod)"#,
+        ),
+        (
+            "services",
+            "service_proxy_packets",
+            Some("somens"),
+            &["somesvc"],
+            "",
+            r#"sum(service_proxy_packets{kube_namespace="somens",kube_service="somesvc"}) by (kube_service)"#,
+        ),
+        (
+            "deployments.apps",
+            "work_queue_wait",
+            Some("somens"),
+            &["somedep"],
+            "",
+            r#"sum(rate(work_queue_wait_seconds_total{kube_namespace="somens",kube_deployment="somedep"}[1m])) by (kube_deployment)"#,
+        ),
+        (
+            "nodes",
+            "node_gigawatts",
+            None,
+            &["somenode"],
+            "",
+            r#"sum(node_gigawatts{kube_node="somenode"}) by (kube_node)"#,
+        ),
+        (
+            "persistentvolumes",
+            "volume_claims",
+            None,
+            &["somepv"],
+            "",
+            r#"sum(rate(volume_claims_total{kube_persistentvolume="somepv"}[1m])) by (kube_persistentvolume)"#,
+        ),
+        (
+            "nodes",
+            "node_fan",
+            None,
+            &["somenode"],
+            "",
+            r#"sum(rate(node_fan_seconds_total{kube_node="somenode"}[1m])) by (kube_node)"#,
+        ),
     ];
     for (resource, metric, namespace, names, selector, expected) in rows {
         let key = ((*resource).into(), (*metric).into());
-        let custom = registry.custom.get(&key).unwrap_or_else(|| panic!("{resource}/{metric}"));
+        let custom = registry
+            .custom
+            .get(&key)
+            .unwrap_or_else(|| panic!("{resource}/{metric}"));
         let selector = Selector::parse(selector).expect("a selector");
         let query = custom.query(&rules.usable, *namespace, names, &selector);
         assert_eq!(query.as_deref(), Ok(*expected), "{resource}/{metric}");
@@ -114,8 +216,11 @@ fn the_default_rules_give_the_queries_of_upstream() {
 #[test]
 fn the_default_rules_list_the_metrics_of_upstream() {
     let registry = registry(&rules(DEFAULT));
-    let listed: Vec<String> =
-        registry.custom.keys().map(|(resource, metric)| format!("{resource}/{metric}")).collect();
+    let listed: Vec<String> = registry
+        .custom
+        .keys()
+        .map(|(resource, metric)| format!("{resource}/{metric}"))
+        .collect();
     assert_eq!(
         listed,
         [
@@ -170,18 +275,28 @@ fn an_external_metric_is_of_its_namespace_unless_the_rule_says_otherwise() {
     };
     assert_eq!(query("a").as_deref(), Ok(r#"sum(a{x="y",namespace="n"})"#));
     assert_eq!(query("b").as_deref(), Ok(r#"sum(b{x="y"})"#));
-    assert!(query("c").is_err(), "as upstream: no label names the namespace");
+    assert!(
+        query("c").is_err(),
+        "as upstream: no label names the namespace"
+    );
 }
 
 /// Prometheus 3 allows any text as a name: one could close the query.
 #[test]
 fn a_series_whose_name_needs_quotes_is_no_metric() {
     let rules = rules("- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: a}");
-    let series = shapes(&[("a} or vector(1) #", &["pod", "namespace"]), ("a:b", &["pod", "namespace"])]);
+    let series = shapes(&[
+        ("a} or vector(1) #", &["pod", "namespace"]),
+        ("a:b", &["pod", "namespace"]),
+    ]);
     let mut registry = Registry::default();
     registry.add_custom(&rules.usable, std::slice::from_ref(&series), &kinds());
     registry.add_external(&rules.usable, &[series], &kinds());
-    let names: Vec<&str> = registry.custom.keys().map(|(_, metric)| &**metric).collect();
+    let names: Vec<&str> = registry
+        .custom
+        .keys()
+        .map(|(_, metric)| &**metric)
+        .collect();
     assert_eq!(names, ["a:b", "a:b"]);
     assert_eq!(registry.external.len(), 1);
 }

@@ -110,11 +110,7 @@ impl Endpoint {
     }
 
     /// The series that a selector finds from `start` on, undecoded.
-    pub(super) async fn series(
-        &self,
-        selector: &str,
-        start: Timestamp,
-    ) -> Result<BytesMut, Error> {
+    pub(super) async fn series(&self, selector: &str, start: Timestamp) -> Result<BytesMut, Error> {
         let form = query::series_form(selector, start);
         self.body(self.series_url.clone(), form).await
     }

@@ -32,7 +32,9 @@ pub struct Promql {
 
 impl fmt::Debug for Promql {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Promql").field("address", &self.address).finish_non_exhaustive()
+        out.debug_struct("Promql")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,7 +72,10 @@ impl Promql {
     /// When a certificate file cannot be used.
     pub fn new(settings: PrometheusSettings) -> Result<Self, Error> {
         let endpoint = Endpoint::new(settings)?;
-        Ok(Self { address: endpoint.address.clone(), endpoint: RwLock::new(endpoint) })
+        Ok(Self {
+            address: endpoint.address.clone(),
+            endpoint: RwLock::new(endpoint),
+        })
     }
 
     /// Takes up changed certificate files.
@@ -182,10 +187,15 @@ impl<'de> Visitor<'de> for ShapesVisitor {
         let mut shapes: HashMap<Shape, usize> = HashMap::new();
         let mut place = 0;
         while let Some(labels) = series.next_element::<BTreeMap<String, &RawValue>>()? {
-            let name = labels.get(NAME).and_then(|name| serde_json::from_str(name.get()).ok());
+            let name = labels
+                .get(NAME)
+                .and_then(|name| serde_json::from_str(name.get()).ok());
             let name: String = name.unwrap_or_default();
             let labels = labels.into_keys().filter(|label| label != NAME);
-            let shape = Shape { name: name.into(), labels: labels.map(Into::into).collect() };
+            let shape = Shape {
+                name: name.into(),
+                labels: labels.map(Into::into).collect(),
+            };
             shapes.insert(shape, place);
             if shapes.len() > MOST_SHAPES {
                 let message = format!(

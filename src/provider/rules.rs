@@ -1,0 +1,326 @@
+//! Answers by prometheus-adapter's rules: which metrics there are is in memory,
+//! values are what Prometheus answers to the rules' queries.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::{
+    CustomItem, CustomMetric, Empty, Error, ExternalItem, Fetched, Lack, Objects, Pending,
+    Provider, Query, Which,
+};
+use crate::core::inventory::ObjectKind;
+use crate::core::metric::Value;
+use crate::core::selector::Selector;
+use crate::core::time::Timestamp;
+use crate::rules::answer::{Answer, Sample};
+use crate::rules::kinds::{Kind, Kinds};
+use crate::rules::query::Unanswerable;
+use crate::rules::registry::Registry;
+use crate::rules::rule::Rule;
+
+/// The client is not told what Prometheus or kube-apiserver said.
+const NO_METRICS: &str = "unable to fetch metrics";
+const NO_OBJECTS: &str = "unable to list matching resources";
+
+/// Why the objects of a kind are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unlisted {
+    /// Nobody asked for this kind so far.
+    NotFollowed,
+    /// They cannot be listed; the log says why.
+    Forbidden,
+}
+
+/// The cluster's objects, by name.
+pub trait ObjectNames: Send + Sync + std::fmt::Debug {
+    /// The names of a kind's objects whose labels match, in order. With a
+    /// namespace, those in it.
+    ///
+    /// # Errors
+    /// See [`Unlisted`].
+    fn matching(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Vec<Arc<str>>, Unlisted>;
+
+    /// Starts to follow a kind and waits a little for its objects.
+    fn follow(&self, kind: Kind) -> Pending<'_, ()>;
+}
+
+/// Asks Prometheus, or remembers what it answered a moment ago.
+pub trait Answers: Send + Sync + std::fmt::Debug {
+    /// The answer to a query. `None`: there is none; the log says why, and
+    /// which rule's query it was.
+    fn fetch(&self, promql: Arc<str>, rule: Arc<str>) -> Pending<'_, Option<Arc<Answer>>>;
+}
+
+/// The metrics in force.
+#[derive(Debug, Default)]
+pub struct InForce {
+    /// The usable `rules`.
+    pub rules: Vec<Rule>,
+    /// The usable `externalRules`.
+    pub external_rules: Vec<Rule>,
+    /// What they found.
+    pub registry: Registry,
+    /// The kinds of the cluster.
+    pub kinds: Kinds,
+}
+
+/// The metrics in force, with the lists that discovery shows.
+#[derive(Debug)]
+struct Current {
+    of: InForce,
+    custom: Arc<[CustomMetric]>,
+    external: Arc<[Arc<str>]>,
+}
+
+impl From<InForce> for Current {
+    fn from(of: InForce) -> Self {
+        let custom = of
+            .registry
+            .custom
+            .iter()
+            .map(|((resource, metric), custom)| CustomMetric {
+                resource: Arc::clone(resource),
+                metric: Arc::clone(metric),
+                namespaced: custom.kind.namespaced,
+            });
+        Self {
+            custom: custom.collect(),
+            external: of.registry.external.keys().cloned().collect(),
+            of,
+        }
+    }
+}
+
+/// The provider of rules' metrics.
+#[derive(Debug)]
+pub struct RuleProvider {
+    current: ArcSwap<Current>,
+    objects: Box<dyn ObjectNames>,
+    answers: Box<dyn Answers>,
+}
+
+impl RuleProvider {
+    /// A provider without metrics until [`RuleProvider::publish`] is called.
+    #[must_use]
+    pub fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn Answers>) -> Self {
+        let current = ArcSwap::from_pointee(InForce::default().into());
+        Self {
+            current,
+            objects,
+            answers,
+        }
+    }
+
+    /// Puts other metrics in force.
+    pub fn publish(&self, in_force: InForce) {
+        let mut next: Current = in_force.into();
+        let before = self.current.load();
+        // What discovery shows is made anew only when it changes.
+        if before.custom == next.custom {
+            next.custom = Arc::clone(&before.custom);
+        }
+        if before.external == next.external {
+            next.external = Arc::clone(&before.external);
+        }
+        self.current.store(Arc::new(next));
+    }
+
+    fn names(&self, kind: &Kind, objects: Objects<'_>) -> Result<Vec<Arc<str>>, Error> {
+        match objects.which {
+            Which::Named(name) => Ok(vec![name.into()]),
+            Which::Matching(selector) => {
+                let names = self.objects.matching(kind, objects.namespace, selector);
+                let names = names.map_err(|unlisted| match unlisted {
+                    Unlisted::NotFollowed => Error::Lacks(Lack::Objects(Box::new(kind.clone()))),
+                    Unlisted::Forbidden => Error::Unavailable { what: NO_OBJECTS },
+                })?;
+                if names.is_empty() {
+                    return Err(Error::NoValue {
+                        reason: "no object matches".to_owned(),
+                    });
+                }
+                Ok(names)
+            }
+        }
+    }
+}
+
+/// The answer, if it is to this query.
+fn answer<'f>(query: &Query<'f>, promql: String, rule: Option<&Rule>) -> Result<&'f Answer, Error> {
+    match query.fetched.filter(|fetched| *fetched.promql == *promql) {
+        Some(fetched) => Ok(&fetched.answer),
+        None => Err(Error::Lacks(Lack::Answer {
+            promql: promql.into(),
+            rule: rule.map_or("", |rule| &rule.place).into(),
+        })),
+    }
+}
+
+/// What cannot be asked is the client's fault, or the rule's, which the log
+/// told when it was read.
+fn unanswerable(error: Unanswerable) -> Error {
+    match error {
+        Unanswerable::Selector(reason) => Error::BadSelector { reason },
+        error @ Unanswerable::Name(_) => Error::NoValue {
+            reason: error.to_string(),
+        },
+        Unanswerable::Rule(_) => Error::NoValue {
+            reason: "the rule's query cannot be filled in".to_owned(),
+        },
+    }
+}
+
+/// Prometheus evaluates at the time of the question: its answers do not go
+/// stale here, and nobody knows the window of a query.
+const fn value(value: f64, at: Timestamp) -> Value {
+    Value {
+        value,
+        at,
+        fresh_until: Timestamp::MAX,
+        window_secs: 0,
+    }
+}
+
+impl Provider for RuleProvider {
+    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+        Arc::clone(&self.current.load().custom)
+    }
+
+    fn external_metrics(&self) -> Arc<[Arc<str>]> {
+        Arc::clone(&self.current.load().external)
+    }
+
+    fn custom(
+        &self,
+        objects: Objects<'_>,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(CustomItem<'_>),
+    ) -> Result<Empty, Error> {
+        let current = self.current.load();
+        let InForce {
+            rules,
+            registry,
+            kinds,
+            ..
+        } = &current.of;
+        let kind = kinds
+            .of_request(objects.resource)
+            .ok_or(Error::NoSuchMetric)?;
+        let key = (kind.resource(), Arc::from(query.metric));
+        let custom = registry.custom.get(&key).ok_or(Error::NoSuchMetric)?;
+        if kind.namespaced != objects.namespace.is_some() {
+            return Err(Error::WrongScope);
+        }
+        let names = self.names(kind, objects)?;
+        let asked: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let promql = custom
+            .query(rules, objects.namespace, &asked, query.selector)
+            .map_err(unanswerable)?;
+        let Answer::Vector(samples) = answer(query, promql, rules.get(custom.rule))? else {
+            return Err(Error::Unavailable { what: NO_METRICS });
+        };
+        // Of several samples of one object the last stands, as upstream.
+        let by_name: HashMap<&str, &Sample> = samples
+            .iter()
+            .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
+            .collect();
+        let described = ObjectKind::new(
+            &kind.resource(),
+            &kind.kind,
+            &kind.api_version(),
+            kind.namespaced,
+        );
+        for name in &asked {
+            if let Some(sample) = by_name.get(name) {
+                sink(CustomItem {
+                    kind: &described,
+                    namespace: objects.namespace,
+                    name,
+                    value: value(sample.value, sample.at),
+                });
+            }
+        }
+        Ok(match objects.which {
+            Which::Named(_) => Empty::Missing,
+            Which::Matching(_) => Empty::Answer,
+        })
+    }
+
+    fn external(
+        &self,
+        namespace: &str,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<Empty, Error> {
+        let current = self.current.load();
+        let InForce {
+            external_rules,
+            registry,
+            ..
+        } = &current.of;
+        let exact = registry.external.get_key_value(query.metric);
+        // The HPA controller asks in lower case.
+        let found = exact.or_else(|| {
+            let mut all = registry.external.iter();
+            all.find(|(name, _)| name.eq_ignore_ascii_case(query.metric))
+        });
+        let (metric, external) = found.ok_or(Error::NoSuchMetric)?;
+        let promql = external
+            .query(external_rules, namespace, query.selector)
+            .map_err(|error| match error {
+                // As upstream, at each request.
+                Unanswerable::Rule(_) => Error::Unavailable { what: NO_METRICS },
+                error => unanswerable(error),
+            })?;
+        let rule = external_rules.get(external.rule);
+        match answer(query, promql, rule)? {
+            Answer::Vector(samples) => {
+                for sample in samples {
+                    let labels: Vec<(Arc<str>, Arc<str>)> = sample
+                        .labels
+                        .iter()
+                        .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
+                        .collect();
+                    let value = value(sample.value, sample.at);
+                    sink(ExternalItem {
+                        metric,
+                        labels: &labels,
+                        value,
+                    });
+                }
+            }
+            Answer::Scalar(number, at) => {
+                sink(ExternalItem {
+                    metric,
+                    labels: &[],
+                    value: value(*number, *at),
+                });
+            }
+            Answer::Other(_) => return Err(Error::Unavailable { what: NO_METRICS }),
+        }
+        Ok(Empty::Answer)
+    }
+
+    fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
+        Box::pin(async move {
+            match lack {
+                Lack::Objects(kind) => {
+                    self.objects.follow(*kind).await;
+                    Ok(None)
+                }
+                Lack::Answer { promql, rule } => {
+                    let answer = self.answers.fetch(Arc::clone(&promql), rule).await;
+                    let answer = answer.ok_or(Error::Unavailable { what: NO_METRICS })?;
+                    Ok(Some(Fetched { promql, answer }))
+                }
+            }
+        })
+    }
+}
