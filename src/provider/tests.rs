@@ -69,6 +69,7 @@ impl Site {
             selector: &Selector::parse(selector).unwrap(),
             now: self.now,
             effort,
+            fetched: None,
         };
         let mut found = None;
         self.provider
@@ -88,6 +89,7 @@ impl Site {
             selector: &Selector::parse(by).unwrap(),
             now: self.now,
             effort,
+            fetched: None,
         };
         let mut found = Vec::new();
         self.provider

@@ -38,7 +38,7 @@ impl Provider for Gated {
         _: Objects<'_>,
         query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<crate::provider::Empty, Error> {
         if query.metric == "slow" {
             if query.effort == Effort::AtHand {
                 return Err(Error::TakesWork);
@@ -59,7 +59,7 @@ impl Provider for Gated {
                 window_secs: 60,
             },
         });
-        Ok(())
+        Ok(crate::provider::Empty::Missing)
     }
 
     fn external(
@@ -67,7 +67,7 @@ impl Provider for Gated {
         _: &str,
         _: &Query<'_>,
         _: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<crate::provider::Empty, Error> {
         Err(Error::NoSuchMetric)
     }
 }

@@ -183,7 +183,7 @@ impl Provider for Fixture {
         objects: Objects<'_>,
         query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<crate::provider::Empty, Error> {
         self.begin()?;
         let of_kind = || {
             self.objects
@@ -213,7 +213,7 @@ impl Provider for Fixture {
                 });
             }
         }
-        found.then_some(()).ok_or_else(|| Error::NoValue {
+        found.then_some(crate::provider::Empty::Missing).ok_or_else(|| Error::NoValue {
             reason: "it holds no GPU".to_owned(),
         })
     }
@@ -223,7 +223,7 @@ impl Provider for Fixture {
         _: &str,
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<crate::provider::Empty, Error> {
         self.begin()?;
         let name = self
             .external_names
@@ -244,7 +244,7 @@ impl Provider for Fixture {
                 });
             }
         }
-        found.then_some(()).ok_or_else(|| Error::NoValue {
+        found.then_some(crate::provider::Empty::Missing).ok_or_else(|| Error::NoValue {
             reason: "no series matches the selector".to_owned(),
         })
     }

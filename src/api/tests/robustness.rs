@@ -205,7 +205,7 @@ async fn a_panic_is_our_fault_and_a_status() {
             _: crate::provider::Objects<'_>,
             _: &crate::provider::Query<'_>,
             _: &mut dyn FnMut(crate::provider::CustomItem<'_>),
-        ) -> Result<(), crate::provider::Error> {
+        ) -> Result<crate::provider::Empty, crate::provider::Error> {
             panic!("broken")
         }
         fn external(
@@ -213,7 +213,7 @@ async fn a_panic_is_our_fault_and_a_status() {
             _: &str,
             _: &crate::provider::Query<'_>,
             _: &mut dyn FnMut(crate::provider::ExternalItem<'_>),
-        ) -> Result<(), crate::provider::Error> {
+        ) -> Result<crate::provider::Empty, crate::provider::Error> {
             panic!("broken")
         }
     }

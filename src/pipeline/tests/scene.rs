@@ -225,6 +225,7 @@ impl Answers {
             selector,
             now: self.now,
             effort: Effort::Full,
+            fetched: None,
         };
         let mut found = None;
         self.provider
@@ -248,6 +249,7 @@ impl Answers {
             selector: &Selector::everything(),
             now: self.now,
             effort: Effort::Full,
+            fetched: None,
         };
         let mut found = None;
         let asked = self.provider.external(namespace, &query, &mut |item| {

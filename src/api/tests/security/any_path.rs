@@ -15,7 +15,7 @@ use crate::provider::{
 struct Noting(Mutex<Vec<[String; 5]>>);
 
 impl Noting {
-    fn note(&self, asked: [&str; 5]) -> Result<(), Error> {
+    fn note(&self, asked: [&str; 5]) -> Result<crate::provider::Empty, Error> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
         Err(Error::NoValue {
             reason: "it notes only".to_owned(),
@@ -42,7 +42,7 @@ impl Provider for Noting {
         objects: Objects<'_>,
         query: &Query<'_>,
         _: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<crate::provider::Empty, Error> {
         let group = "custom.metrics.k8s.io";
         match (objects.which, objects.namespace) {
             // The values of a namespace itself are reviewed as metrics in it.
@@ -65,7 +65,7 @@ impl Provider for Noting {
         namespace: &str,
         query: &Query<'_>,
         _: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<crate::provider::Empty, Error> {
         let group = "external.metrics.k8s.io";
         self.note([group, namespace, query.metric, "", ""])
     }

@@ -148,6 +148,7 @@ impl Replica {
                 selector: &self.everything,
                 now,
                 effort: Effort::Full,
+                fetched: None,
             };
             let mut sink = |item: crate::provider::ExternalItem<'_>| found = Some(item.value.value);
             return self
@@ -166,6 +167,7 @@ impl Replica {
             selector: &self.everything,
             now,
             effort: Effort::Full,
+            fetched: None,
         };
         let mut sink = |item: crate::provider::CustomItem<'_>| found = Some(item.value.value);
         self.provider
