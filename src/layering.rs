@@ -228,3 +228,56 @@ fn only_demo_uses_the_simulator() {
         );
     }
 }
+
+/// The files of a folder, by the name of the module that each belongs to, with
+/// the siblings that it names through `super`.
+fn siblings(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut uses: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files(folder) {
+        let below = file.strip_prefix(folder).unwrap().with_extension("");
+        let mut parts = below.iter().map(|part| part.to_str().unwrap().to_owned());
+        let module = parts.next().unwrap();
+        let prefix = "super::".repeat(parts.count() + 1);
+        let text = shipped(&file);
+        let code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let named = code.split(prefix.as_str()).skip(1).flat_map(|rest| {
+            let list = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let names = list.map_or(rest, |(names, _)| names);
+            let first = if list.is_some() { usize::MAX } else { 1 };
+            let word = |name: &str| -> String {
+                let name = name.trim().chars();
+                name.take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect()
+            };
+            names.split(',').take(first).map(word).collect::<Vec<_>>()
+        });
+        uses.entry(module).or_default().extend(named);
+    }
+    uses
+}
+
+/// Without circles a file can be read after those that it uses.
+#[test]
+fn files_of_the_rim_use_each_other_in_one_direction() {
+    for folder in ["api", "provider"] {
+        let mut left = siblings(&source().join(folder));
+        left.remove("mod");
+        while let Some(leaf) = left
+            .iter()
+            .find(|(module, uses)| {
+                !uses
+                    .iter()
+                    .any(|other| other != *module && left.contains_key(other))
+            })
+            .map(|(module, _)| module.clone())
+        {
+            left.remove(&leaf);
+        }
+        let circle: Vec<&String> = left.keys().collect();
+        assert!(circle.is_empty(), "in circles in {folder}: {circle:?}");
+    }
+}

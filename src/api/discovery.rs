@@ -7,7 +7,9 @@
 use crate::provider::Provider;
 
 use super::group::{Group, GroupVersion};
-use super::messages::{self, ApiGroup, ApiGroupList, ApiResource, ApiResourceList};
+use super::messages::{
+    ApiGroup, ApiGroupList, ApiResource, ApiResourceList, GroupVersionForDiscovery, Verbs,
+};
 use super::negotiate::Format;
 use super::object;
 
@@ -37,7 +39,7 @@ pub(crate) fn resources(provider: &dyn Provider, of: GroupVersion, format: Forma
         name: Some(name),
         namespaced: Some(namespaced),
         kind: Some(of.group.list_kind().to_owned()),
-        verbs: Some(messages::Verbs {
+        verbs: Some(Verbs {
             items: vec!["get".to_owned()],
         }),
         singular_name: Some(String::new()),
@@ -84,11 +86,11 @@ pub(crate) fn entries(provider: &dyn Provider, group: Group) -> Vec<(String, boo
 }
 
 fn described(group: Group) -> ApiGroup {
-    let version = |of: GroupVersion| messages::GroupVersion {
+    let version = |of: GroupVersion| GroupVersionForDiscovery {
         group_version: Some(of.to_string()),
         version: Some(of.version.name().to_owned()),
     };
-    let versions: Vec<messages::GroupVersion> = group.versions().map(version).collect();
+    let versions: Vec<GroupVersionForDiscovery> = group.versions().map(version).collect();
     ApiGroup {
         name: Some(group.name().to_owned()),
         preferred_version: versions.first().cloned(),

@@ -75,15 +75,15 @@ pub(crate) struct ApiGroup {
     #[prost(string, optional, tag = "1")]
     pub(crate) name: Option<String>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) versions: Vec<GroupVersion>,
+    pub(crate) versions: Vec<GroupVersionForDiscovery>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) preferred_version: Option<GroupVersion>,
+    pub(crate) preferred_version: Option<GroupVersionForDiscovery>,
 }
 
 /// `metav1.GroupVersionForDiscovery`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct GroupVersion {
+pub(crate) struct GroupVersionForDiscovery {
     #[prost(string, optional, tag = "1")]
     pub(crate) group_version: Option<String>,
     #[prost(string, optional, tag = "2")]

@@ -110,7 +110,7 @@ fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAccep
 }
 
 /// Picks the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON, or
-/// `None` for an `APIGroupList` in the encoding that [`format`] gives.
+/// `None` for an `APIGroupList` in the encoding that [`format()`] gives.
 pub(crate) fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
         return Ok(None);

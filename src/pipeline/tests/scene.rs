@@ -253,7 +253,7 @@ impl Answers {
         };
         let mut found = None;
         let asked = self.provider.external(namespace, &query, &mut |item| {
-            found = Some(item.value.value)
+            found = Some(item.value.value);
         });
         asked.ok().and(found)
     }
