@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::relist::{self, Relist};
 use super::shutdown::{Shutdown, Times};
+use super::trusted::Overlay;
 use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
 use crate::api::{self, Api, router};
 use crate::certificates::files::{self, Files};
@@ -111,6 +112,8 @@ pub struct ServerSettings {
     pub ways: Ways,
     /// The authentication ConfigMap.
     pub lookup: Lookup,
+    /// What flags say in its place.
+    pub overlay: Overlay,
     /// Times and sizes of the security layers.
     pub security: SecuritySettings,
     /// How long stopping takes.
@@ -229,7 +232,7 @@ pub async fn run(
         draining: shutdown.draining(),
     };
     let serving = background.keep_certificate(settings.certificate, &clients.lister);
-    let trust = background.follow_trust(settings.lookup, &clients.authentication);
+    let trust = background.follow_trust(settings.lookup, settings.overlay, &clients.authentication);
     let rules = settings.config.rules.usable.clone();
     let external_rules = settings.config.external_rules.usable.clone();
     let (gpus, objects) = background.poll(settings.config, settings.source, &clients.lister);
@@ -325,9 +328,25 @@ impl Background {
         serving
     }
 
-    fn follow_trust(&mut self, lookup: Lookup, client: &Client) -> Arc<TrustStore> {
+    fn follow_trust(
+        &mut self,
+        lookup: Lookup,
+        overlay: Overlay,
+        client: &Client,
+    ) -> Arc<TrustStore> {
         let trust = Arc::new(TrustStore::new(false));
-        if lookup == Lookup::Skipped {
+        let (sender, texts) = watch::channel(None);
+        let waiting = State::Waiting("authorities of clients".to_owned());
+        if lookup == Lookup::Skipped || overlay.is_complete() {
+            if !overlay.files.is_empty() {
+                let health = &self.telemetry.health;
+                let check = health.register("client-authorities", Weight::Readiness, waiting);
+                let followed = Arc::clone(&trust);
+                self.until_draining(async move {
+                    trusted::follow(texts, overlay, followed, Some(check)).await;
+                    drop(sender);
+                });
+            }
             return trust;
         }
         let registry = WatchRegistry::default();
@@ -337,15 +356,18 @@ impl Background {
         };
         self.show_watches("authentication", weight, &registry);
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
-        let waiting = State::Waiting("authorities of clients".to_owned());
         let check = self
             .telemetry
             .health
             .register("client-authorities", weight, waiting);
-        let (sender, texts) = watch::channel(None);
         let followed = authentication::follow(client.clone(), registry, sender);
         self.until_draining(followed);
-        self.until_draining(trusted::follow(texts, Arc::clone(&trust), Some(check)));
+        self.until_draining(trusted::follow(
+            texts,
+            overlay,
+            Arc::clone(&trust),
+            Some(check),
+        ));
         trust
     }
 
