@@ -25,7 +25,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 pub use catalog::Spec;
 pub use exposition::Exposition;
-pub use polls::{InForce, Intake, Polls};
+pub use polls::{Figure, Intake, Polls};
 pub use requests::{Class, Requests, UnderWay};
 
 use super::health::{Health, Probe, State};
@@ -84,9 +84,9 @@ impl Metrics {
             ("revision", option_env!("GIT_COMMIT").unwrap_or("unknown")),
         ]);
         book.add(&catalog::BUILD, build);
-        let polls = Polls::register(&mut book);
-        let requests = Requests::register(&mut book);
         let readings = Readings::default();
+        let polls = Polls::register(&mut book, readings.clone());
+        let requests = Requests::register(&mut book);
         let collectors: [Box<dyn Collector>; 3] = [
             Box::new(readings.clone()),
             Box::new(Checks(health.clone())),
