@@ -78,35 +78,16 @@ pub struct Health {
     checks: Arc<Mutex<Vec<Entry>>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Entry {
     name: &'static str,
     weight: Weight,
-    source: Source,
+    judge: Arc<dyn Fn() -> State + Send + Sync>,
 }
 
-type Judge = Arc<dyn Fn() -> State + Send + Sync>;
-
-#[derive(Clone)]
-enum Source {
-    /// Told by a [`Check`].
-    Told(Arc<Mutex<State>>),
-    /// Found out when asked.
-    Asked(Judge),
-}
-
-impl fmt::Debug for Source {
+impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state().fmt(f)
-    }
-}
-
-impl Source {
-    fn state(&self) -> State {
-        match self {
-            Self::Told(state) => lock(state).clone(),
-            Self::Asked(judge) => judge(),
-        }
+        f.write_str(self.name)
     }
 }
 
@@ -139,19 +120,28 @@ impl Health {
     #[must_use]
     pub fn register(&self, name: &'static str, weight: Weight, state: State) -> Check {
         let state = Arc::new(Mutex::new(state));
-        self.insert(name, weight, Source::Told(Arc::clone(&state)));
-        Check { name, state }
+        let check = Check { name, state };
+        let told = check.clone();
+        self.ask(name, weight, move || lock(&told.state).clone());
+        check
     }
 
     /// Registers a check that is found out when somebody asks. `judge` must be
-    /// quick and must not block.
+    /// quick and must not block. A name is registered once, as above.
     pub fn ask(
         &self,
         name: &'static str,
         weight: Weight,
         judge: impl Fn() -> State + Send + Sync + 'static,
     ) {
-        self.insert(name, weight, Source::Asked(Arc::new(judge)));
+        let judge = Arc::new(judge);
+        let mut checks = lock(&self.checks);
+        checks.retain(|entry| entry.name != name);
+        checks.push(Entry {
+            name,
+            weight,
+            judge,
+        });
     }
 
     /// Registers a heartbeat of a task: life fails when the task promised to
@@ -171,16 +161,6 @@ impl Health {
         heartbeat
     }
 
-    fn insert(&self, name: &'static str, weight: Weight, source: Source) {
-        let mut checks = lock(&self.checks);
-        checks.retain(|entry| entry.name != name);
-        checks.push(Entry {
-            name,
-            weight,
-            source,
-        });
-    }
-
     /// What the checks of a probe say, in the order they were registered.
     #[must_use]
     pub fn examine(&self, probe: Probe) -> Vec<Finding> {
@@ -192,7 +172,7 @@ impl Health {
             .map(|entry| Finding {
                 name: entry.name,
                 counts: entry.weight != Weight::Detail,
-                state: entry.source.state(),
+                state: (entry.judge)(),
             })
             .collect()
     }
