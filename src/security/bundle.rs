@@ -99,16 +99,6 @@ impl Bundle {
             .map_err(|error| error.to_string())
     }
 
-    /// The next moment at which an authority begins or ends to be valid.
-    #[must_use]
-    pub fn horizon(&self, now: SystemTime) -> Option<SystemTime> {
-        let next = self
-            .anchors
-            .iter()
-            .filter_map(|anchor| anchor.validity.next_change(now));
-        next.min()
-    }
-
     /// Whether one key stands in both bundles, in whatever certificate.
     #[must_use]
     pub fn shares_a_key_with(&self, other: &Self) -> bool {
