@@ -8,7 +8,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -236,8 +235,7 @@ pub async fn run(
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
     let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
-    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
-    let tls = Arc::new(ArcSwap::new(config));
+    let tls = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
