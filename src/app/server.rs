@@ -30,9 +30,9 @@ use crate::core::policy::MetricSpec;
 use crate::dcgm::metrics;
 use crate::pipeline;
 use crate::provider::gpu::GpuProvider;
+use crate::security::Security;
 use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
-use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
 use crate::serve::tls::{self, ClientAuth, TlsError};
@@ -155,30 +155,6 @@ impl Clients {
     }
 }
 
-/// Reviews go their own ways.
-struct Reviews {
-    tokens: KubeReviewer,
-    accesses: KubeReviewer,
-}
-
-impl reviewer::Reviewer for Reviews {
-    fn token<'a>(
-        &'a self,
-        token: &'a reviewer::Token,
-        audiences: &'a [String],
-    ) -> reviewer::Pending<'a, Result<reviewer::TokenVerdict, reviewer::ReviewError>> {
-        self.tokens.token(token, audiences)
-    }
-
-    fn access<'a>(
-        &'a self,
-        who: &'a crate::security::identity::Identity,
-        what: &'a reviewer::Access,
-    ) -> reviewer::Pending<'a, Result<reviewer::AccessVerdict, reviewer::ReviewError>> {
-        self.accesses.access(who, what)
-    }
-}
-
 /// What runs beside the listener.
 struct Background {
     telemetry: Telemetry,
@@ -227,10 +203,10 @@ pub async fn run(
             .spawn(listener.run(service, shutdown.draining()));
     }
     let believed = Arc::clone(&trust);
-    let reviewer = Arc::new(Reviews {
-        tokens: KubeReviewer::new(clients.authentication),
-        accesses: KubeReviewer::new(clients.authorization),
-    });
+    let reviewer = Arc::new(KubeReviewer::new(
+        clients.authentication,
+        clients.authorization,
+    ));
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);

@@ -12,7 +12,7 @@ use super::authorize::is_open;
 use super::denied::Denied;
 use super::reviewer::Access;
 use super::settings::Settings;
-use crate::telemetry::line_limit::LineLimit;
+use crate::telemetry::line_limit::{LineLimit, SECOND};
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
@@ -66,7 +66,7 @@ pub struct Audit {
 impl Audit {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            limit: LineLimit::new(settings.audit_lines, write_left_out),
+            limit: LineLimit::new(settings.audit_lines, SECOND, write_left_out),
         }
     }
 
