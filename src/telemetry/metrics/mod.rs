@@ -87,14 +87,9 @@ impl Metrics {
         let readings = Readings::default();
         let polls = Polls::register(&mut book, readings.clone());
         let requests = Requests::register(&mut book);
-        let collectors: [Box<dyn Collector>; 3] = [
-            Box::new(readings.clone()),
-            Box::new(Checks(health.clone())),
-            Box::new(process::Process::default()),
-        ];
-        for collector in collectors {
-            book.0.register_collector(collector);
-        }
+        process::show(&readings);
+        book.0.register_collector(Box::new(readings.clone()));
+        book.0.register_collector(Box::new(Checks(health.clone())));
         Self {
             inner: Arc::new(Inner {
                 registry: book.0,
