@@ -272,7 +272,8 @@ impl Background {
             Lookup::Required => Weight::Readiness,
             Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
         };
-        self.show_watches("authentication", weight, &registry);
+        let waiting = (weight, State::Waiting as fn(String) -> State);
+        self.show_watches("authentication", waiting, &registry, WatchRegistry::unready);
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
         let waiting = State::Waiting("authorities of clients".to_owned());
         let check = self
@@ -295,18 +296,15 @@ impl Background {
             remember: config.policy.max_window + REMEMBERED_BEYOND,
         };
         let watches = Watches::start(client, &registry, settings);
-        self.show_watches("cluster-objects", Weight::Readiness, &registry);
-        let all = registry.clone();
-        self.telemetry
-            .health
-            .ask("watches", Weight::Detail, move || {
-                let unwell = all.unwell().into_iter();
-                let words = unwell.map(|(watch, reason)| format!("{watch}: {reason}"));
-                match words.reduce(|one, other| format!("{one}; {other}")) {
-                    Some(words) => State::Failed(words),
-                    None => State::Ok,
-                }
-            });
+        let required = (Weight::Readiness, State::Waiting as fn(String) -> State);
+        self.show_watches(
+            "cluster-objects",
+            required,
+            &registry,
+            WatchRegistry::unready,
+        );
+        let detail = (Weight::Detail, State::Failed as fn(String) -> State);
+        self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let specs = metrics::built_in().into_iter();
         let specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
@@ -342,14 +340,19 @@ impl Background {
         provider
     }
 
-    fn show_watches(&self, name: &'static str, weight: Weight, registry: &WatchRegistry) {
+    fn show_watches(
+        &self,
+        name: &'static str,
+        (weight, state): (Weight, fn(String) -> State),
+        registry: &WatchRegistry,
+        troubles: fn(&WatchRegistry) -> Vec<(Arc<str>, String)>,
+    ) {
         let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {
-            let unready = registry.unready();
-            match unready.first() {
-                Some((watch, reason)) => State::Waiting(format!("{watch}: {reason}")),
-                None => State::Ok,
-            }
+            let troubles = troubles(&registry).into_iter();
+            let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
+            let words = words.reduce(|one, other| format!("{one}; {other}"));
+            words.map_or(State::Ok, state)
         });
     }
 

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::error::CallError;
 use super::health::Reporter;
-use super::store::{Refused, Store, Target};
+use super::store::{Store, Target};
 
 /// Objects a page, at first.
 const PAGE: u32 = 250;
@@ -223,10 +223,8 @@ impl<S: Store> Watcher<S> {
     }
 
     fn put(&mut self, object: &RawValue) {
-        match self.store.put(object) {
-            Ok(()) => {}
-            Err(Refused::Garbage(garbage)) => self.reporter.garbage(&garbage),
-            Err(Refused::Full(limit)) => self.reporter.full(limit),
+        if let Err(why) = self.store.put(object) {
+            self.reporter.left_out(&why);
         }
     }
 
