@@ -12,7 +12,7 @@ use crate::telemetry::metrics::{Metrics, Spec, catalog};
 
 /// Reviews, their caches, refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
-    for verdict in Verdict::ALL {
+    for &verdict in Verdict::ALL {
         let counters = Arc::clone(counters);
         metrics.read(&catalog::REFUSED, &[verdict.word()], move || {
             Some(counters.refusals(verdict) as f64)

@@ -58,10 +58,10 @@ mod tests {
     #[test]
     fn every_verdict_has_a_counter_of_its_own() {
         let counters = Counters::default();
-        for verdict in Verdict::ALL {
+        for &verdict in Verdict::ALL {
             counters.refused(verdict);
         }
-        for verdict in Verdict::ALL {
+        for &verdict in Verdict::ALL {
             assert_eq!(counters.refusals(verdict), 1, "{}", verdict.word());
         }
     }

@@ -37,54 +37,38 @@ pub enum Denied {
     Panicked,
 }
 
-/// The kinds of [`Denied`], a closed set: a label of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// [`Denied::Unauthenticated`].
-    Unauthenticated,
-    /// [`Denied::Impersonation`].
-    Impersonation,
-    /// [`Denied::Forbidden`].
-    Forbidden,
-    /// [`Denied::ReviewFailed`].
-    ReviewFailed,
-    /// [`Denied::Busy`].
-    Busy,
-    /// [`Denied::HeadersTooLarge`].
-    HeadersTooLarge,
-    /// [`Denied::TimedOut`].
-    TimedOut,
-    /// [`Denied::Panicked`].
-    Panicked,
+macro_rules! verdicts {
+    ($($verdict:ident $word:literal),*) => {
+        /// The kinds of [`Denied`], a closed set: a label of counters.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Verdict {
+            $(#[doc = concat!("[`Denied::", stringify!($verdict), "`].")] $verdict),*
+        }
+
+        impl Verdict {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$verdict),*];
+
+            /// The word for logs and labels.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$verdict => $word),*
+                }
+            }
+        }
+    };
 }
 
-impl Verdict {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Unauthenticated,
-        Self::Impersonation,
-        Self::Forbidden,
-        Self::ReviewFailed,
-        Self::Busy,
-        Self::HeadersTooLarge,
-        Self::TimedOut,
-        Self::Panicked,
-    ];
-
-    /// The word for logs and labels.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Unauthenticated => "unauthenticated",
-            Self::Impersonation => "impersonation",
-            Self::Forbidden => "forbidden",
-            Self::ReviewFailed => "review_failed",
-            Self::Busy => "busy",
-            Self::HeadersTooLarge => "headers_too_large",
-            Self::TimedOut => "timed_out",
-            Self::Panicked => "panicked",
-        }
-    }
+verdicts! {
+    Unauthenticated "unauthenticated",
+    Impersonation "impersonation",
+    Forbidden "forbidden",
+    ReviewFailed "review_failed",
+    Busy "busy",
+    HeadersTooLarge "headers_too_large",
+    TimedOut "timed_out",
+    Panicked "panicked"
 }
 
 impl Denied {
