@@ -127,34 +127,6 @@ pub fn prometheus(config: &Config) -> Option<Result<Source, source::Error>> {
     Some(built.map(|source| Source::Prometheus(Box::new(source))))
 }
 
-/// Three clients; one where the ways are the same.
-struct Clients {
-    lister: Client,
-    authentication: Client,
-    authorization: Client,
-}
-
-impl Clients {
-    async fn connect(ways: &Ways) -> Result<Self, ClientError> {
-        let lister = Client::connect(&ways.lister).await?;
-        let other = |way: Access| {
-            let lister = lister.clone();
-            async move {
-                if way == ways.lister {
-                    Ok(lister)
-                } else {
-                    Client::connect(&way).await
-                }
-            }
-        };
-        Ok(Self {
-            authentication: other(ways.authentication.clone()).await?,
-            authorization: other(ways.authorization.clone()).await?,
-            lister,
-        })
-    }
-}
-
 /// What runs beside the listener.
 struct Background {
     telemetry: Telemetry,
@@ -177,7 +149,15 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let clients = Clients::connect(&settings.ways).await?;
+    let ways = settings.ways;
+    let lister = Client::connect(&ways.lister).await?;
+    // One client where the ways are the same.
+    let other = async |way: &Access| match *way == ways.lister {
+        true => Ok(lister.clone()),
+        false => Client::connect(way).await,
+    };
+    let authentication = other(&ways.authentication).await?;
+    let authorization = other(&ways.authorization).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
@@ -185,9 +165,9 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let serving = background.keep_certificate(settings.certificate, &clients.lister);
-    let trust = background.follow_trust(settings.lookup, &clients.authentication);
-    let provider = background.poll(settings.config, settings.source, &clients.lister);
+    let serving = background.keep_certificate(settings.certificate, &lister);
+    let trust = background.follow_trust(settings.lookup, &authentication);
+    let provider = background.poll(settings.config, settings.source, &lister);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -203,10 +183,7 @@ pub async fn run(
             .spawn(listener.run(service, shutdown.draining()));
     }
     let believed = Arc::clone(&trust);
-    let reviewer = Arc::new(KubeReviewer::new(
-        clients.authentication,
-        clients.authorization,
-    ));
+    let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
@@ -283,7 +260,7 @@ impl Background {
         let (sender, texts) = watch::channel(None);
         let followed = authentication::follow(client.clone(), registry, sender);
         self.until_draining(followed);
-        self.until_draining(trusted::follow(texts, Arc::clone(&trust), Some(check)));
+        self.until_draining(trusted::follow(texts, Arc::clone(&trust), check));
         trust
     }
 
