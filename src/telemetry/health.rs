@@ -216,11 +216,6 @@ impl Check {
         self.set(State::Ok);
     }
 
-    /// Says what is waited for.
-    pub fn waiting(&self, what: impl Into<String>) {
-        self.set(State::Waiting(what.into()));
-    }
-
     /// Says what is wrong.
     pub fn failed(&self, why: impl Into<String>) {
         self.set(State::Failed(why.into()));
@@ -242,12 +237,6 @@ impl Check {
             State::Waiting(what) => tracing::info!(check, "waiting: {what}"),
             State::Failed(why) => tracing::warn!(check, "failed: {why}"),
         }
-    }
-
-    /// What it says now.
-    #[must_use]
-    pub fn state(&self) -> State {
-        lock(&self.state).clone()
     }
 }
 
