@@ -22,12 +22,6 @@ pub enum State {
     Failed(String),
 }
 
-impl State {
-    const fn is_ok(&self) -> bool {
-        matches!(self, Self::Ok)
-    }
-}
-
 /// What a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -176,12 +170,6 @@ impl Health {
             })
             .collect()
     }
-
-    /// Whether every check that counts for a probe is well.
-    #[must_use]
-    pub fn is_ok(&self, probe: Probe) -> bool {
-        self.examine(probe).iter().all(Finding::passes)
-    }
 }
 
 /// What one check says.
@@ -193,14 +181,6 @@ pub struct Finding {
     pub counts: bool,
     /// What it says.
     pub state: State,
-}
-
-impl Finding {
-    /// Whether the probe may pass as far as this check goes.
-    #[must_use]
-    pub const fn passes(&self) -> bool {
-        !self.counts || self.state.is_ok()
-    }
 }
 
 /// The handle of a check. Cheap to clone.
@@ -261,6 +241,15 @@ impl Heartbeat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Health {
+        /// Whether every check that counts for a probe is well.
+        pub(crate) fn is_ok(&self, probe: Probe) -> bool {
+            let findings = self.examine(probe);
+            let well = |finding: &Finding| !finding.counts || finding.state == State::Ok;
+            findings.iter().all(well)
+        }
+    }
 
     #[test]
     fn readiness_waits_for_every_check_that_counts() {
