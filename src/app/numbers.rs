@@ -18,16 +18,11 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
             Some(counters.refusals(verdict) as f64)
         });
     }
-    type Pick = fn(&Counters) -> &ReviewCounts;
-    let kinds: [(&str, Pick); 2] = [
-        ("token", |counters| &counters.tokens),
-        ("access", |counters| &counters.accesses),
-    ];
-    for (kind, pick) in kinds {
+    for (kind, counts) in [("token", &counters.tokens), ("access", &counters.accesses)] {
         let read = |spec, word, of: fn(&ReviewCounts) -> &AtomicU64| {
-            let counters = Arc::clone(counters);
+            let counts = Arc::clone(counts);
             metrics.read(spec, &[kind, word], move || {
-                Some(of(pick(&counters)).load(Ordering::Relaxed) as f64)
+                Some(of(&counts).load(Ordering::Relaxed) as f64)
             });
         };
         read(&catalog::REVIEWS, "allowed", |reviews| &reviews.yes);
