@@ -61,6 +61,9 @@ const SILENCE: Duration = Duration::from_secs(10);
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
 
+/// How long a collection rests that is not served.
+const NOT_SERVED: Duration = Duration::from_secs(5);
+
 /// After so many failures in a row a watch is not resumed but listed anew:
 /// a server whose storage was set back never accepts the old version.
 const RESUMES: u32 = 3;
@@ -130,6 +133,15 @@ impl<S: Store> Watcher<S> {
             version: None,
             page: PAGE,
             failures: 0,
+        }
+    }
+
+    /// Watches for ever; a collection that is not served, as by a server that
+    /// is only just starting, is asked for again after a rest.
+    pub(super) async fn run_on(mut self) {
+        loop {
+            self.run().await;
+            tokio::time::sleep(NOT_SERVED).await;
         }
     }
 
