@@ -65,14 +65,6 @@ pub struct EngineSettings {
     pub telemetry: Telemetry,
 }
 
-impl std::fmt::Debug for EngineSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EngineSettings")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The poll loop.
 pub struct Engine {
     signals: Vec<SignalSpec>,
@@ -98,14 +90,6 @@ pub struct Engine {
     /// The source's clock less ours, milliseconds.
     skew_ms: i64,
     rounds: u64,
-}
-
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine")
-            .field("pipeline", &self.pipeline)
-            .finish_non_exhaustive()
-    }
 }
 
 /// How a round ended.
@@ -231,8 +215,9 @@ impl Engine {
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
         let series = self.pipeline.store().series_len();
-        let in_force = measure::in_force(&snapshot, now, began.elapsed(), series);
-        self.polls.published(&in_force);
+        let took = began.elapsed();
+        let figures = measure::in_force(&snapshot, now, series);
+        self.polls.published(took, &figures);
         let findings = self.findings.say(&snapshot);
         self.oddities.set(match findings.is_empty() {
             true => State::Ok,

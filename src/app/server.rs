@@ -3,12 +3,10 @@
 //! Nothing waits for anything else to be up. Each part says in a health check
 //! what it waits for, and readiness is all of them.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -31,9 +29,9 @@ use crate::core::policy::MetricSpec;
 use crate::dcgm::metrics;
 use crate::pipeline;
 use crate::provider::gpu::GpuProvider;
+use crate::security::Security;
 use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
-use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
 use crate::serve::tls::{self, ClientAuth, TlsError};
@@ -128,69 +126,11 @@ pub fn prometheus(config: &Config) -> Option<Result<Source, source::Error>> {
     Some(built.map(|source| Source::Prometheus(Box::new(source))))
 }
 
-/// Three clients; one where the ways are the same.
-struct Clients {
-    lister: Client,
-    authentication: Client,
-    authorization: Client,
-}
-
-impl Clients {
-    async fn connect(ways: &Ways) -> Result<Self, ClientError> {
-        let lister = Client::connect(&ways.lister).await?;
-        let other = |way: Access| {
-            let lister = lister.clone();
-            async move {
-                if way == ways.lister {
-                    Ok(lister)
-                } else {
-                    Client::connect(&way).await
-                }
-            }
-        };
-        Ok(Self {
-            authentication: other(ways.authentication.clone()).await?,
-            authorization: other(ways.authorization.clone()).await?,
-            lister,
-        })
-    }
-}
-
-/// Reviews go their own ways.
-struct Reviews {
-    tokens: KubeReviewer,
-    accesses: KubeReviewer,
-}
-
-impl reviewer::Reviewer for Reviews {
-    fn token<'a>(
-        &'a self,
-        token: &'a reviewer::Token,
-        audiences: &'a [String],
-    ) -> reviewer::Pending<'a, Result<reviewer::TokenVerdict, reviewer::ReviewError>> {
-        self.tokens.token(token, audiences)
-    }
-
-    fn access<'a>(
-        &'a self,
-        who: &'a crate::security::identity::Identity,
-        what: &'a reviewer::Access,
-    ) -> reviewer::Pending<'a, Result<reviewer::AccessVerdict, reviewer::ReviewError>> {
-        self.accesses.access(who, what)
-    }
-}
-
 /// What runs beside the listener.
 struct Background {
     telemetry: Telemetry,
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
-}
-
-impl fmt::Debug for Background {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").finish_non_exhaustive()
-    }
 }
 
 /// Serves until `stop`, then ends in order; `hurry` cuts that short.
@@ -202,7 +142,15 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let clients = Clients::connect(&settings.ways).await?;
+    let ways = settings.ways;
+    let lister = Client::connect(&ways.lister).await?;
+    // One client where the ways are the same.
+    let other = async |way: &Access| match *way == ways.lister {
+        true => Ok(lister.clone()),
+        false => Client::connect(way).await,
+    };
+    let authentication = other(&ways.authentication).await?;
+    let authorization = other(&ways.authorization).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
@@ -210,9 +158,9 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let serving = background.keep_certificate(settings.certificate, &clients.lister);
-    let trust = background.follow_trust(settings.lookup, &clients.authentication);
-    let provider = background.poll(settings.config, settings.source, &clients.lister);
+    let serving = background.keep_certificate(settings.certificate, &lister);
+    let trust = background.follow_trust(settings.lookup, &authentication);
+    let provider = background.poll(settings.config, settings.source, &lister);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -228,16 +176,12 @@ pub async fn run(
             .spawn(listener.run(service, shutdown.draining()));
     }
     let believed = Arc::clone(&trust);
-    let reviewer = Arc::new(Reviews {
-        tokens: KubeReviewer::new(clients.authentication),
-        accesses: KubeReviewer::new(clients.authorization),
-    });
+    let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
     let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
-    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
-    let tls = Arc::new(ArcSwap::new(config));
+    let tls = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
@@ -298,7 +242,8 @@ impl Background {
             Lookup::Required => Weight::Readiness,
             Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
         };
-        self.show_watches("authentication", weight, &registry);
+        let waiting = (weight, State::Waiting as fn(String) -> State);
+        self.show_watches("authentication", waiting, &registry, WatchRegistry::unready);
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
         let waiting = State::Waiting("authorities of clients".to_owned());
         let check = self
@@ -308,7 +253,7 @@ impl Background {
         let (sender, texts) = watch::channel(None);
         let followed = authentication::follow(client.clone(), registry, sender);
         self.until_draining(followed);
-        self.until_draining(trusted::follow(texts, Arc::clone(&trust), Some(check)));
+        self.until_draining(trusted::follow(texts, Arc::clone(&trust), check));
         trust
     }
 
@@ -321,18 +266,15 @@ impl Background {
             remember: config.policy.max_window + REMEMBERED_BEYOND,
         };
         let watches = Watches::start(client, &registry, settings);
-        self.show_watches("cluster-objects", Weight::Readiness, &registry);
-        let all = registry.clone();
-        self.telemetry
-            .health
-            .ask("watches", Weight::Detail, move || {
-                let unwell = all.unwell().into_iter();
-                let words = unwell.map(|(watch, reason)| format!("{watch}: {reason}"));
-                match words.reduce(|one, other| format!("{one}; {other}")) {
-                    Some(words) => State::Failed(words),
-                    None => State::Ok,
-                }
-            });
+        let required = (Weight::Readiness, State::Waiting as fn(String) -> State);
+        self.show_watches(
+            "cluster-objects",
+            required,
+            &registry,
+            WatchRegistry::unready,
+        );
+        let detail = (Weight::Detail, State::Failed as fn(String) -> State);
+        self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let specs = metrics::built_in().into_iter();
         let specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
@@ -368,14 +310,19 @@ impl Background {
         provider
     }
 
-    fn show_watches(&self, name: &'static str, weight: Weight, registry: &WatchRegistry) {
+    fn show_watches(
+        &self,
+        name: &'static str,
+        (weight, state): (Weight, fn(String) -> State),
+        registry: &WatchRegistry,
+        troubles: fn(&WatchRegistry) -> Vec<(Arc<str>, String)>,
+    ) {
         let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {
-            let unready = registry.unready();
-            match unready.first() {
-                Some((watch, reason)) => State::Waiting(format!("{watch}: {reason}")),
-                None => State::Ok,
-            }
+            let troubles = troubles(&registry).into_iter();
+            let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
+            let words = words.reduce(|one, other| format!("{one}; {other}"));
+            words.map_or(State::Ok, state)
         });
     }
 

@@ -12,7 +12,7 @@ use crate::telemetry::health::{Check, State};
 pub(super) async fn follow(
     mut texts: watch::Receiver<Texts>,
     trust: Arc<TrustStore>,
-    check: Option<Check>,
+    check: Check,
 ) {
     loop {
         let current = texts.borrow_and_update().clone();
@@ -21,9 +21,7 @@ pub(super) async fn follow(
             for problem in &problems {
                 tracing::warn!("ConfigMap extension-apiserver-authentication: {problem}");
             }
-            if let Some(check) = &check {
-                check.set(state(trust.current().as_deref(), &problems));
-            }
+            check.set(state(trust.current().as_deref(), &problems));
         }
         if texts.changed().await.is_err() {
             return;
