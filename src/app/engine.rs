@@ -65,6 +65,14 @@ pub struct EngineSettings {
     pub telemetry: Telemetry,
 }
 
+impl std::fmt::Debug for EngineSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineSettings")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The poll loop.
 pub struct Engine {
     signals: Vec<SignalSpec>,
@@ -90,6 +98,14 @@ pub struct Engine {
     /// The source's clock less ours, milliseconds.
     skew_ms: i64,
     rounds: u64,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("pipeline", &self.pipeline)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a round ended.

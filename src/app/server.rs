@@ -3,6 +3,7 @@
 //! Nothing waits for anything else to be up. Each part says in a health check
 //! what it waits for, and readiness is all of them.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -131,6 +132,12 @@ struct Background {
     telemetry: Telemetry,
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background").finish_non_exhaustive()
+    }
 }
 
 /// Serves until `stop`, then ends in order; `hurry` cuts that short.

@@ -27,7 +27,7 @@ const INJECTORS: [&str; 3] = [
 ];
 
 /// The cluster's APIServices.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ApiServices {
     client: Client,
 }

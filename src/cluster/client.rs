@@ -67,6 +67,14 @@ pub struct Client {
     token: Option<Arc<TokenFile>>,
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Client {
     /// A client; nothing is sent yet, the server need not be up.
     ///

@@ -43,6 +43,7 @@ const REMEDY: &str = "bind the ClusterRole system:auth-delegator to the server's
 
 /// Asks the real kube-apiserver. Caches, single flight and limits, also of
 /// time, are its caller's.
+#[derive(Debug)]
 pub struct KubeReviewer {
     tokens: Client,
     accesses: Client,

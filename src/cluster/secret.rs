@@ -20,7 +20,7 @@ const LIMIT: usize = 4 * 1024 * 1024;
 pub(super) const MANAGER: &str = "fieldManager=gpu-metrics-apiserver";
 
 /// One Secret.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SharedSecret {
     client: Client,
     namespace: String,

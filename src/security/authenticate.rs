@@ -5,6 +5,7 @@
 //! Credentials of which none is good are refused, also where nobody needs any;
 //! who shows none is anonymous.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -48,6 +49,12 @@ pub struct Authenticate {
     pub(super) trust: Arc<TrustStore>,
     pub(super) reviews: Arc<Reviews>,
     pub(super) clock: Clock,
+}
+
+impl fmt::Debug for Authenticate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticate").finish_non_exhaustive()
+    }
 }
 
 impl Authenticate {

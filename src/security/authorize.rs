@@ -1,5 +1,6 @@
 //! Whether the user may (docs/protocol.md, "Authorization").
 
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -27,6 +28,12 @@ pub(super) fn is_open(what: &Access) -> bool {
 /// Lets through who may.
 pub struct Authorize {
     pub(super) reviews: Arc<Reviews>,
+}
+
+impl fmt::Debug for Authorize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorize").finish_non_exhaustive()
+    }
 }
 
 impl Authorize {

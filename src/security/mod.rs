@@ -36,6 +36,7 @@ use settings::Settings;
 use trust::TrustStore;
 
 /// Everything that decides about requests.
+#[derive(Debug)]
 pub struct Security {
     /// The numbers.
     pub settings: Settings,

@@ -6,6 +6,7 @@
 //! answer the permit of its request until it is written.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,6 +92,15 @@ pub struct Listener {
     is_front_proxy: IsFrontProxy,
     slots: Arc<Slots>,
     leaving: Option<watch::Receiver<bool>>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("tcp", &self.tcp)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Listener {

@@ -43,6 +43,15 @@ pub struct Stored {
     pub data: Data,
 }
 
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored")
+            .field("version", &self.version)
+            .field("keys", &self.data.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 /// The Secret that the replicas share.
 pub trait SecretStore: Send + Sync {
     /// For messages: `Secret NAMESPACE/NAME`.

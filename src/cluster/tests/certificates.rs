@@ -118,7 +118,7 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
         (500, "{}", "HTTP 500"),
     ] {
         kube.fault(Method::GET, SECRET, status, body);
-        let text = secret.read().await.err().unwrap().text;
+        let text = secret.read().await.unwrap_err().text;
         assert!(text.contains(wanted), "{text}");
         assert!(!text.contains("SECRET KEY"), "{text}");
     }

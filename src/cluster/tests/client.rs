@@ -12,13 +12,13 @@ async fn refused(text: &str) -> String {
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, text).unwrap();
     let access = Access::Kubeconfig(path);
-    Client::connect(&access).await.err().unwrap().to_string()
+    Client::connect(&access).await.unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn an_unusable_kubeconfig_is_named_with_the_remedy() {
     let access = Access::Kubeconfig(PathBuf::from("/no/such/file"));
-    let error = Client::connect(&access).await.err().unwrap().to_string();
+    let error = Client::connect(&access).await.unwrap_err().to_string();
     assert!(error.starts_with("kubeconfig /no/such/file: "), "{error}");
     assert!(error.contains("No such file"), "{error}");
     for text in ["", "{", "[]", "kind: Config", "current-context: gone"] {
@@ -82,7 +82,7 @@ async fn a_token_file_may_end_in_a_line_break() {
     let client = Client::connect(&access).await.unwrap();
     client.get("/x", "*/*", 1000).await.unwrap();
     std::fs::write(&token, "\n").unwrap();
-    let error = Client::connect(&access).await.err().unwrap().to_string();
+    let error = Client::connect(&access).await.unwrap_err().to_string();
     assert!(
         error.contains("token: the file is empty: write the token alone"),
         "{error}"
