@@ -8,7 +8,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,9 +35,9 @@ use crate::pipeline;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::RuleProvider;
+use crate::security::Security;
 use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
-use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
 use crate::serve::tls::{self, ClientAuth, TlsError};
@@ -149,58 +148,6 @@ pub fn promql(config: &Config) -> Option<Result<Promql, source::Error>> {
     config.prometheus.clone().map(Promql::new)
 }
 
-/// Three clients; one where the ways are the same.
-struct Clients {
-    lister: Client,
-    authentication: Client,
-    authorization: Client,
-}
-
-impl Clients {
-    async fn connect(ways: &Ways) -> Result<Self, ClientError> {
-        let lister = Client::connect(&ways.lister).await?;
-        let other = |way: Access| {
-            let lister = lister.clone();
-            async move {
-                if way == ways.lister {
-                    Ok(lister)
-                } else {
-                    Client::connect(&way).await
-                }
-            }
-        };
-        Ok(Self {
-            authentication: other(ways.authentication.clone()).await?,
-            authorization: other(ways.authorization.clone()).await?,
-            lister,
-        })
-    }
-}
-
-/// Reviews go their own ways.
-struct Reviews {
-    tokens: KubeReviewer,
-    accesses: KubeReviewer,
-}
-
-impl reviewer::Reviewer for Reviews {
-    fn token<'a>(
-        &'a self,
-        token: &'a reviewer::Token,
-        audiences: &'a [String],
-    ) -> reviewer::Pending<'a, Result<reviewer::TokenVerdict, reviewer::ReviewError>> {
-        self.tokens.token(token, audiences)
-    }
-
-    fn access<'a>(
-        &'a self,
-        who: &'a crate::security::identity::Identity,
-        what: &'a reviewer::Access,
-    ) -> reviewer::Pending<'a, Result<reviewer::AccessVerdict, reviewer::ReviewError>> {
-        self.accesses.access(who, what)
-    }
-}
-
 /// What runs beside the listener.
 struct Background {
     telemetry: Telemetry,
@@ -223,7 +170,15 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let clients = Clients::connect(&settings.ways).await?;
+    let ways = settings.ways;
+    let lister = Client::connect(&ways.lister).await?;
+    // One client where the ways are the same.
+    let other = async |way: &Access| match *way == ways.lister {
+        true => Ok(lister.clone()),
+        false => Client::connect(way).await,
+    };
+    let authentication = other(&ways.authentication).await?;
+    let authorization = other(&ways.authorization).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
@@ -231,11 +186,11 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let serving = background.keep_certificate(settings.certificate, &clients.lister);
-    let trust = background.follow_trust(settings.lookup, settings.overlay, &clients.authentication);
+    let serving = background.keep_certificate(settings.certificate, &lister);
+    let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
     let rules = settings.config.rules.usable.clone();
     let external_rules = settings.config.external_rules.usable.clone();
-    let (gpus, objects) = background.poll(settings.config, settings.source, &clients.lister);
+    let (gpus, objects) = background.poll(settings.config, settings.source, &lister);
     let prometheus = Arc::new(settings.promql);
     let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
     let answers = Arc::new(answers);
@@ -246,7 +201,7 @@ pub async fn run(
             rules,
             external_rules,
             prometheus,
-            client: clients.lister.clone(),
+            client: lister.clone(),
             provider: Arc::clone(&rule_provider),
             times: settings.relist,
         },
@@ -268,16 +223,12 @@ pub async fn run(
             .spawn(listener.run(service, shutdown.draining()));
     }
     let believed = Arc::clone(&trust);
-    let reviewer = Arc::new(Reviews {
-        tokens: KubeReviewer::new(clients.authentication),
-        accesses: KubeReviewer::new(clients.authorization),
-    });
+    let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
     let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
-    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
-    let tls = Arc::new(ArcSwap::new(config));
+    let tls = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
@@ -343,7 +294,7 @@ impl Background {
                 let check = health.register("client-authorities", Weight::Readiness, waiting);
                 let followed = Arc::clone(&trust);
                 self.until_draining(async move {
-                    trusted::follow(texts, overlay, followed, Some(check)).await;
+                    trusted::follow(texts, overlay, followed, check).await;
                     drop(sender);
                 });
             }
@@ -354,7 +305,13 @@ impl Background {
             Lookup::Required => Weight::Readiness,
             Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
         };
-        self.show_watches("authentication", weight, &registry);
+        let until_seen = (weight, State::Waiting as fn(String) -> State);
+        self.show_watches(
+            "authentication",
+            until_seen,
+            &registry,
+            WatchRegistry::unready,
+        );
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
         let check = self
             .telemetry
@@ -362,12 +319,7 @@ impl Background {
             .register("client-authorities", weight, waiting);
         let followed = authentication::follow(client.clone(), registry, sender);
         self.until_draining(followed);
-        self.until_draining(trusted::follow(
-            texts,
-            overlay,
-            Arc::clone(&trust),
-            Some(check),
-        ));
+        self.until_draining(trusted::follow(texts, overlay, Arc::clone(&trust), check));
         trust
     }
 
@@ -395,18 +347,15 @@ impl Background {
             remember: config.policy.max_window + REMEMBERED_BEYOND,
         };
         let watches = Watches::start(client, &registry, settings);
-        self.show_watches("cluster-objects", Weight::Readiness, &registry);
-        let all = registry.clone();
-        self.telemetry
-            .health
-            .ask("watches", Weight::Detail, move || {
-                let unwell = all.unwell().into_iter();
-                let words = unwell.map(|(watch, reason)| format!("{watch}: {reason}"));
-                match words.reduce(|one, other| format!("{one}; {other}")) {
-                    Some(words) => State::Failed(words),
-                    None => State::Ok,
-                }
-            });
+        let required = (Weight::Readiness, State::Waiting as fn(String) -> State);
+        self.show_watches(
+            "cluster-objects",
+            required,
+            &registry,
+            WatchRegistry::unready,
+        );
+        let detail = (Weight::Detail, State::Failed as fn(String) -> State);
+        self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let specs = metrics::built_in().into_iter();
         let mut specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
@@ -454,14 +403,19 @@ impl Background {
         (provider, objects)
     }
 
-    fn show_watches(&self, name: &'static str, weight: Weight, registry: &WatchRegistry) {
+    fn show_watches(
+        &self,
+        name: &'static str,
+        (weight, state): (Weight, fn(String) -> State),
+        registry: &WatchRegistry,
+        troubles: fn(&WatchRegistry) -> Vec<(Arc<str>, String)>,
+    ) {
         let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {
-            let unready = registry.unready();
-            match unready.first() {
-                Some((watch, reason)) => State::Waiting(format!("{watch}: {reason}")),
-                None => State::Ok,
-            }
+            let troubles = troubles(&registry).into_iter();
+            let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
+            let words = words.reduce(|one, other| format!("{one}; {other}"));
+            words.map_or(State::Ok, state)
         });
     }
 

@@ -68,7 +68,7 @@ pub(super) async fn follow(
     mut texts: watch::Receiver<Texts>,
     overlay: Overlay,
     trust: Arc<TrustStore>,
-    check: Option<Check>,
+    check: Check,
 ) {
     let mut loaded: Option<BTreeMap<String, String>> = None;
     loop {
@@ -76,7 +76,7 @@ pub(super) async fn follow(
         if current.is_some() || !overlay.is_empty() {
             let next = overlay.over(current.as_deref()).await;
             if loaded.as_ref() != Some(&next) {
-                load(&next, &trust, check.as_ref());
+                load(&next, &trust, &check);
                 loaded = Some(next);
             }
         }
@@ -91,14 +91,12 @@ pub(super) async fn follow(
     }
 }
 
-fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: Option<&Check>) {
+fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
     let problems = trust.load(texts);
     for problem in &problems {
         tracing::warn!("authorities of clients: {problem}");
     }
-    if let Some(check) = check {
-        check.set(state(trust.current().as_deref(), &problems));
-    }
+    check.set(state(trust.current().as_deref(), &problems));
 }
 
 /// Ready is who believes somebody, and a front proxy where one should be: what

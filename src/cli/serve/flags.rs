@@ -279,9 +279,11 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 mod tests {
     use clap::Parser;
 
+    use super::super::retired::take_out;
     use super::*;
 
     #[derive(Debug, Parser)]
+    #[command(args_override_self = true)]
     struct Command {
         #[command(flatten)]
         serve: ServeArgs,
@@ -289,7 +291,8 @@ mod tests {
 
     fn parse(flags: &[&str]) -> Result<ServeArgs, String> {
         let all = std::iter::once("x").chain(flags.iter().copied());
-        Command::try_parse_from(all)
+        let (left, _) = take_out(all.map(Into::into));
+        Command::try_parse_from(left)
             .map(|command| command.serve)
             .map_err(|error| error.to_string())
     }
@@ -310,8 +313,32 @@ mod tests {
         .unwrap();
         assert_eq!(args.listening.secure_port, 6443);
         assert_eq!(args.logging.v, 6);
-        let warnings = args.retired.warnings();
-        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert_eq!(args.rules.metrics_relist_interval.as_secs(), 60);
+        assert_eq!(args.rules.metrics_max_age, None);
+    }
+
+    /// Its chart passes a stray word, and pflag lets the last repeat win.
+    #[test]
+    fn words_without_a_flag_and_repeats_are_taken() {
+        let args = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
+        assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
+        assert_eq!(args.words, ["/adapter"]);
+        let args = parse(&["--disable-http2", "false", "--take-over=false"]).unwrap();
+        assert!(args.listening.disable_http2 && !args.listening.take_over);
+    }
+
+    #[test]
+    fn flags_about_authorities_are_taken() {
+        let args = parse(&[
+            "--client-ca-file=/ca.crt",
+            "--requestheader-allowed-names=a,b",
+            "--requestheader-username-headers=x-remote-user",
+            "--tls-min-version=VersionTLS10",
+            "--audit-log-path=-",
+        ])
+        .unwrap();
+        let names = args.trust.requestheader_allowed_names.unwrap();
+        assert_eq!(names, ["a", "b"]);
     }
 
     #[test]
