@@ -18,8 +18,9 @@ use serde_json::Value;
 /// As somebody called the release of prometheus-adapter.
 const RELEASE: &str = "prometheus-adapter";
 const NAMESPACE: &str = "monitoring";
-/// The names that the chart makes of it.
-const FULL: &str = "prometheus-adapter-gpu-metrics-apiserver";
+/// What the chart makes of it: the old names, but for the Deployment's.
+const FULL: &str = RELEASE;
+const DEPLOYMENT: &str = "prometheus-adapter-gpu-metrics-apiserver";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

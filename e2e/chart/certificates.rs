@@ -36,10 +36,7 @@ fn served_from_files(objects: &[Value]) {
 #[test]
 fn by_itself_the_server_keeps_its_certificates_in_an_empty_secret() {
     for (fixture, secret) in [
-        (
-            "default",
-            "prometheus-adapter-gpu-metrics-apiserver-certificates",
-        ),
+        ("default", "prometheus-adapter-certificates"),
         ("our-keys", "pairs"),
     ] {
         let objects = render(fixture);

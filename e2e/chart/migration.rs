@@ -158,27 +158,33 @@ impl Scene {
     }
 }
 
-/// With names as the chart makes them, and with one that both charts are given:
-/// then Services and the rest have the same names, and Deployments may not.
+/// With names as the charts make them, and with one that both are given.
 #[test]
 fn an_adapters_release_becomes_ours_and_the_adapters_again() {
     let [values, upgrade, _] = commands("Helm: there")[..] else {
         panic!("other commands than this test knows");
     };
-    for (fixture, full) in [("default", FULL), ("fullname-override", RELEASE)] {
+    for (fixture, full, deployment) in [
+        ("default", FULL, DEPLOYMENT),
+        (
+            "fullname-override",
+            "adapter",
+            "adapter-gpu-metrics-apiserver",
+        ),
+    ] {
         let scene = Scene::with_adapter(fixture);
-        assert_eq!(scene.names("deployment"), [RELEASE]);
+        assert_eq!(scene.names("deployment"), [full]);
         scene.line(values);
         let notes = scene.line(upgrade);
         for name in APISERVICES {
             assert!(notes.contains(&format!("apiservice/{name}")), "{notes}");
         }
         assert!(
-            notes.contains(&format!("logs deployment/{FULL} ")),
+            notes.contains(&format!("logs deployment/{deployment} ")),
             "{notes}"
         );
 
-        assert_eq!(scene.names("deployment"), [FULL]);
+        assert_eq!(scene.names("deployment"), [deployment]);
         assert_eq!(scene.names("service"), [full]);
         let old = "prometheus-adapter-system-auth-delegator";
         assert_eq!(scene.get("clusterrolebinding", old), None);
@@ -188,19 +194,19 @@ fn an_adapters_release_becomes_ours_and_the_adapters_again() {
             assert_eq!(spec["service"]["name"], full);
         }
 
-        let server = scene.serve(FULL);
+        let server = scene.serve(deployment);
         let before = eventually("what the server fills in", PATIENCE, || scene.filled());
         scene.line(&format!("{upgrade} --set logLevel=2"));
-        let deployment = scene.object("deployment", FULL);
-        assert_eq!(flag(&[deployment], "v").unwrap(), "2");
+        let object = scene.object("deployment", deployment);
+        assert_eq!(flag(&[object], "v").unwrap(), "2");
         assert_eq!(scene.filled().unwrap(), before, "an upgrade took something");
 
         if full == FULL {
             too_early(&scene);
         }
-        back(&scene, server);
+        back(&scene, server, full);
         scene.line(upgrade);
-        assert_eq!(scene.names("deployment"), [FULL]);
+        assert_eq!(scene.names("deployment"), [deployment]);
     }
 }
 
@@ -213,26 +219,26 @@ fn too_early(scene: &Scene) {
     let said = scene.try_line(rollback).unwrap_err();
     let words = "may not be true if caBundle is present";
     assert!(said.contains(words) && PAGE.contains(words), "{said}");
-    assert_eq!(scene.names("deployment"), [RELEASE, FULL]);
+    assert_eq!(scene.names("deployment"), [RELEASE, DEPLOYMENT]);
     let [_, upgrade, _] = commands("Helm: there")[..] else {
         panic!("other commands than this test knows");
     };
     scene.line(upgrade);
-    assert_eq!(scene.names("deployment"), [FULL]);
+    assert_eq!(scene.names("deployment"), [DEPLOYMENT]);
 }
 
-fn back(scene: &Scene, server: Program) {
+fn back(scene: &Scene, server: Program, full: &str) {
     let [delete, rollback] = commands("Helm: back")[..] else {
         panic!("other commands than this test knows");
     };
     scene.line(delete);
     scene.line(rollback);
     drop(server);
-    assert_eq!(scene.names("deployment"), [RELEASE]);
-    assert_eq!(scene.names("service"), [RELEASE]);
+    assert_eq!(scene.names("deployment"), [full]);
+    assert_eq!(scene.names("service"), [full]);
     for name in &APISERVICES[1..] {
         let spec = scene.registered(name);
-        assert_eq!(spec["service"]["name"], RELEASE);
+        assert_eq!(spec["service"]["name"], full);
         assert_eq!(spec["insecureSkipTLSVerify"], true);
         assert_eq!(spec["caBundle"], Value::Null);
     }

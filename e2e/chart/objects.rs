@@ -88,8 +88,12 @@ fn one_selector_is_everywhere_and_is_not_the_adapters() {
 #[test]
 fn no_deployment_has_the_name_of_the_adapters() {
     for (fixture, full, deployment) in [
-        ("default", FULL, FULL),
-        ("fullname-override", RELEASE, FULL),
+        ("default", FULL, DEPLOYMENT),
+        (
+            "fullname-override",
+            "adapter",
+            "adapter-gpu-metrics-apiserver",
+        ),
         (
             "names",
             "prometheus-adapter-metrics",
@@ -98,6 +102,7 @@ fn no_deployment_has_the_name_of_the_adapters() {
     ] {
         let objects = render(fixture);
         assert_eq!(names(&objects, "Service"), [full]);
+        assert_eq!(names(&objects, "ServiceAccount"), [full]);
         assert_eq!(names(&objects, "Deployment"), [deployment]);
     }
     // As long as names may be.

@@ -2,18 +2,23 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/*
+A release of prometheus-adapter keeps the names of its Service, its
+ServiceAccount and the rest: certificates and rights may go by them.
+*/}}
 {{- define "gpu-metrics.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- $theirs := .Values.nameOverride | default "prometheus-adapter" -}}
 {{- $full := .Values.fullnameOverride -}}
 {{- if not $full -}}
-{{- $full = contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- $full = or (contains $name .Release.Name) (contains $theirs .Release.Name) | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
 {{- end -}}
 {{- $full | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/*
 A Deployment's selector cannot be changed, and prometheus-adapter's is another
-one under the same name where fullnameOverride is set: ours is named otherwise.
+one under the same name: ours is named otherwise.
 */}}
 {{- define "gpu-metrics.deployment" -}}
 {{- $full := include "gpu-metrics.fullname" . -}}
@@ -117,9 +122,9 @@ cert-manager, secret (an existing one), arguments (files named there).
 
 {{/* prometheus-adapter's image and versions are never what is run. */}}
 {{- define "gpu-metrics.image" -}}
-{{- $repository := .Values.image.repository | toString -}}
-{{- $tag := .Values.image.tag | default "" | toString -}}
 {{- $ours := "gpu-metrics-apiserver" -}}
+{{- $repository := .Values.image.repository | default $ours -}}
+{{- $tag := .Values.image.tag | default "" | toString -}}
 {{- $public := "^(registry\\.k8s\\.io|k8s\\.gcr\\.io)/prometheus-adapter/|^(docker\\.io/)?directxman12/k8s-prometheus-adapter" -}}
 {{- if regexMatch $public $repository -}}
 {{- $repository = $ours -}}
@@ -152,10 +157,10 @@ cert-manager, secret (an existing one), arguments (files named there).
 {{- with .Values.prometheus.path }}{{ $address = printf "%s%s" $address . }}{{ end -}}
 {{- $own := list
   "--config=/etc/gpu-metrics-apiserver/config.yaml"
-  (printf "--secure-port=%v" .Values.listenPort)
-  (printf "--prometheus-url=%s" $address)
-  (printf "--metrics-relist-interval=%s" .Values.metricsRelistInterval)
-  (printf "--v=%v" .Values.logLevel) -}}
+  (printf "--secure-port=%v" (.Values.listenPort | default 6443))
+  (printf "--prometheus-url=%s" $address) -}}
+{{- with .Values.metricsRelistInterval }}{{ $own = append $own (printf "--metrics-relist-interval=%s" .) }}{{ end -}}
+{{- if not (kindIs "invalid" .Values.logLevel) }}{{ $own = append $own (printf "--v=%v" .Values.logLevel) }}{{ end -}}
 {{- $own = append $own (printf "--service=%s/%s" (include "gpu-metrics.namespace" .) (include "gpu-metrics.fullname" .)) -}}
 {{- $way := include "gpu-metrics.certificates" . -}}
 {{- if eq $way "self" -}}
