@@ -87,6 +87,16 @@ fn prometheus_takes_the_alerts() {
     assert_known(&rule.to_string());
 }
 
+#[test]
+fn an_apiservice_that_is_left_to_another_server_is_not_missed() {
+    let objects = try_render("keda", &["prometheusRule.enabled=true"]).unwrap();
+    let rules = &one(&objects, "PrometheusRule")["spec"]["groups"][0]["rules"];
+    let rules = rules.as_array().unwrap();
+    assert_eq!(rules.len(), 9);
+    let missed = |rule: &Value| rule["alert"] == "GpuMetricsNotRegistered";
+    assert!(!rules.iter().any(missed));
+}
+
 /// `alerts.promtool.yml` says of each alert when it fires and what it says.
 #[test]
 fn the_alerts_fire_when_they_should() {

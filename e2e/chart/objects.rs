@@ -139,23 +139,28 @@ fn the_namespace_is_that_of_the_override() {
 
 #[test]
 fn the_server_is_registered_for_what_it_is_to_serve() {
+    let role = format!("{FULL}:registration");
     let registered = |name| {
         let objects = render(name);
-        let registered: Vec<String> = names(&objects, "APIService")
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
-        let role = format!("{FULL}:registration");
-        let rules = of(&objects, "ClusterRole")
-            .into_iter()
-            .find(|it| it["metadata"]["name"] == role)
-            .map(|it| it["rules"][0]["resourceNames"].clone());
-        let mut may: Vec<String> = serde_json::from_value(rules.unwrap_or(json!([]))).unwrap();
-        let mut both = registered.clone();
-        may.sort();
-        both.sort();
-        assert_eq!(may, both, "{name}");
-        both
+        let mut made = names(&objects, "APIService");
+        let rules = &named(&objects, "ClusterRole", &role)["rules"];
+        let with = |verbs: Value| {
+            let mut rules = rules.as_array().unwrap().iter();
+            let rule = rules.find(|rule| rule["verbs"] == verbs);
+            let mut names: Vec<String> = rule.map_or(Vec::new(), |rule| {
+                serde_json::from_value(rule["resourceNames"].clone()).unwrap()
+            });
+            names.sort();
+            names
+        };
+        let own = with(json!(["get", "patch"]));
+        made.sort();
+        assert_eq!(own, made, "{name}");
+        // The rotation waits for each that cannot be read.
+        let mut seen = [own.clone(), with(json!(["get"]))].concat();
+        seen.retain(|name| APISERVICES.contains(&name.as_str()));
+        assert_eq!(seen.len(), APISERVICES.len(), "{name}");
+        own
     };
     let mut all = APISERVICES.map(str::to_owned).to_vec();
     all.sort();
