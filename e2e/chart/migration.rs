@@ -269,13 +269,42 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     );
     assert!(said.contains("custom.metrics.k8s.io"), "{said}");
     assert_eq!(scene.names("deployment"), [RELEASE]);
-    scene.line(beside);
+    let notes = scene.line(beside);
     assert_eq!(scene.names("deployment"), [OURS, RELEASE]);
     // The server may look whose they are, and leaves them alone.
     let server = scene.serve(OURS);
     server.await_stderr("belongs to Service monitoring/prometheus-adapter");
     assert!(!server.stderr().contains("orbidden"), "{}", server.stderr());
     assert_eq!(registered(), before);
+
+    // The forwarded port is the server's own here.
+    let lines = notes
+        .lines()
+        .filter_map(|line| line.strip_prefix("  kubectl "));
+    let lines: Vec<String> = lines.map(|line| format!("kubectl {line}")).collect();
+    let [forward, authority, ask, _] = &lines[..] else {
+        panic!("{notes}");
+    };
+    assert!(
+        forward.contains(&format!("service/{OURS} 6443:443")),
+        "{forward}"
+    );
+    scene.line(authority);
+    let port = server.find_in_stderr("its port", PATIENCE, port);
+    let ask = ask.replace("localhost:6443", &format!("localhost:{port}"));
+    // Verified and allowed; there is no Prometheus.
+    eventually("the server's own answer", PATIENCE, || {
+        let said = scene.try_line(&ask).unwrap_err();
+        let own = said.contains("queries to Prometheus have failed");
+        own.then_some(()).ok_or(said)
+    });
+}
+
+/// Where a server listens, as it says itself.
+fn port(said: &str) -> Option<u16> {
+    let line = said.lines().find(|line| line.contains("listening"))?;
+    let (_, rest) = line.split_once("address=0.0.0.0:")?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// One that kubectl made belongs to no release. Helm leaves
