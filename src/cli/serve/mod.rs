@@ -108,11 +108,11 @@ fn ignored(args: &ServeArgs) -> Vec<String> {
     sentences
 }
 
-/// klog's verbosity: up to 3 is what operators act on, 4 and 5 are debugging.
+/// klog's verbosity: up to 4, what prometheus-adapter's chart sets, is what operators act on.
 fn start_logging(logging: &Logging) {
     let level = match logging.v {
-        0..=3 => Level::INFO,
-        4 | 5 => Level::DEBUG,
+        0..=4 => Level::INFO,
+        5 => Level::DEBUG,
         6.. => Level::TRACE,
     };
     let lines = match logging.logging_format {
