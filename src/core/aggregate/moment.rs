@@ -4,9 +4,10 @@ use std::cell::OnceCell;
 
 use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
-use super::super::policy::{Activity, Condition, DeviceValue, Shared};
+use super::super::policy::{DeviceValue, Shared};
 use super::super::signal::SignalId;
 use super::super::time::Timestamp;
+use super::active::is_active;
 use super::{Ask, Evaluator, Lens, Seen};
 
 /// What shows a device.
@@ -22,7 +23,7 @@ pub(super) struct Shown<'a> {
 /// One instant of the grid.
 #[derive(Debug)]
 pub(super) struct Moment<'a> {
-    of: Evaluator<'a>,
+    pub(super) of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
     /// The fleet's largest reading, found when it is first asked for.
@@ -123,7 +124,7 @@ impl<'a> Moment<'a> {
     }
 
     /// The reading of a row's device, whoever holds it or held it.
-    fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+    pub(super) fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
         let rows = self.of.layout.device_rows(facts.device);
         if rows.len() == 1 {
             return self.row_reading(facts, value);
@@ -177,7 +178,7 @@ impl<'a> Moment<'a> {
     }
 
     /// A row's reading of a device value that counts for its group.
-    fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
+    pub(super) fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
         self.shown(facts, value).map(|shown| shown.reading)
     }
 
@@ -226,7 +227,7 @@ impl<'a> Moment<'a> {
     /// The signal that shows a device value of a row: profiling fields on MIG
     /// instances, and where the target reports no percents of whole GPUs. It is
     /// not switched for a gap.
-    fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
+    pub(super) fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
         let profiled = |place: usize| {
             let target = self.of.target(facts);
             facts.is_mig || target.is_some_and(|target| !target.percents[place])
@@ -283,30 +284,6 @@ impl<'a> Moment<'a> {
         let whole = in_use + free.value + reserved.map_or(0.0, |reading| reading.value);
         (whole > 0.0).then_some((used, whole))
     }
-
-    fn is_active(&self, value: DeviceValue, reading: Option<Reading>, facts: &RowFacts) -> bool {
-        let holds = |condition: &Condition| match condition {
-            Condition::Allocated => was_held(facts.standing),
-            Condition::Above(value, threshold) => self
-                .device_reading(facts, *value)
-                .is_some_and(|reading| reading.value > threshold * ratio_scale(*value)),
-        };
-        match &self.of.policy.activity {
-            Activity::OwnValueAboveZero => match value {
-                DeviceValue::MemoryUtilization
-                | DeviceValue::GpuUtilization
-                | DeviceValue::Signal(_) => reading.is_some_and(|reading| reading.value > 0.0),
-                // Bytes and watts say nothing about use.
-                DeviceValue::MemoryUsed
-                | DeviceValue::MemoryUsedPercent
-                | DeviceValue::PowerUsage => self
-                    .device_reading(facts, DeviceValue::MemoryUtilization)
-                    .is_some_and(|reading| reading.value > 0.0),
-            },
-            Activity::Any(conditions) => conditions.iter().any(holds),
-            Activity::All(conditions) => conditions.iter().all(holds),
-        }
-    }
 }
 
 /// What one row shows for a measure at the first of the moments.
@@ -319,10 +296,11 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
     let Some(now) = moments.first() else {
         return Seen::NOTHING;
     };
-    let Lens(shown_by) = Lens::of(&ask.measure);
-    let mut shown_by = shown_by.iter().flatten();
-    let found = shown_by.find_map(|value| Some((*value, now.best(rows, *value, ask)?)));
-    let Some((value, shown)) = found else {
+    let lens = Lens::of(&ask.measure);
+    let mut found = lens
+        .shown_by()
+        .filter_map(|value| Some((value, now.best(rows, value, ask)?)));
+    let Some((value, shown)) = found.next() else {
         return Seen::NOTHING;
     };
     let Shown {
@@ -339,43 +317,16 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
             .targets
             .get(facts.id.0 as usize)
             .map_or(0, |target| target.lasting_ms),
-        active: is_active(moments, rows, value, reading, facts),
+        active: match lens.of_active {
+            true => is_active(moments, rows, value, reading, facts),
+            false => Some(false),
+        },
         held: was_held(facts.standing) || now.is_held(rows, value, reading.at),
         of_predecessor: reading.at < facts.started,
     }
 }
 
 /// Whether a pod held the device when it was read, be it gone by now.
-fn was_held(standing: Standing) -> bool {
+pub(super) fn was_held(standing: Standing) -> bool {
     matches!(standing, Standing::Held | Standing::Gone)
-}
-
-/// Whether a device counts as in use at the first of the moments, or did at
-/// one of those before it that are held on to.
-fn is_active(
-    moments: &[Moment<'_>],
-    rows: &[RowId],
-    value: DeviceValue,
-    reading: Reading,
-    facts: &RowFacts,
-) -> bool {
-    let Some((now, earlier)) = moments.split_first() else {
-        return false;
-    };
-    now.is_active(value, Some(reading), facts)
-        || earlier.iter().any(|moment| {
-            let rows = rows.iter().filter_map(|row| moment.of.layout.fact(*row));
-            let reading = rows
-                .filter_map(|facts| moment.reading(facts, value))
-                .reduce(Reading::better);
-            moment.is_active(value, reading, facts)
-        })
-}
-
-/// Ratio signals are kept as percent; conditions state them as 0–1.
-fn ratio_scale(value: DeviceValue) -> f64 {
-    match value {
-        DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => 100.0,
-        _ => 1.0,
-    }
 }

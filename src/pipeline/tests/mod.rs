@@ -9,4 +9,5 @@ mod rows;
 mod scene;
 mod shared;
 mod silence;
+mod unknown;
 mod weather;
