@@ -88,6 +88,12 @@ impl Reference {
         cell.filter(|(_, at)| instant * self.view.step_ms - at < hold_ms)
     }
 
+    /// Whether a row had a reading of a field up to an instant, however old.
+    fn had(&self, row: &Row, field: Field, instant: i64) -> bool {
+        let cells = row.cells.get(&field);
+        cells.is_some_and(|cells| cells.range(..=instant).any(|(_, cell)| cell.is_some()))
+    }
+
     /// What a row says of its device, whoever holds it now.
     fn said(&self, id: usize, quantity: Quantity, instant: i64) -> Option<Answer> {
         let row = &self.rows[id];
@@ -116,9 +122,15 @@ impl Reference {
                 }
             };
             answer.used = value;
-            answer.whole = ask(Field::Used)?.0.max(value)
-                + ask(Field::Free)?.0
-                + ask(Field::Reserved).map_or(0.0, |reading| reading.0);
+            let rows = self.of_device[&row.device].iter();
+            let mut rows = rows.map(|id| &self.rows[*id]);
+            let reserved = ask(Field::Reserved).or_else(|| of_device(Field::Reserved));
+            let reserved = match reserved {
+                Some((reserved, _)) => reserved,
+                None if rows.any(|row| self.had(row, Field::Reserved, instant)) => return None,
+                None => 0.0,
+            };
+            answer.whole = ask(Field::Used)?.0.max(value) + ask(Field::Free)?.0 + reserved;
             if answer.whole <= 0.0 {
                 return None;
             }
@@ -197,7 +209,8 @@ impl Reference {
         if quantity != Quantity::UsedPercent {
             return Some(last);
         }
-        let whole = last.0 + newest(Field::Free)?.0;
+        let reserved = newest(Field::Reserved).map_or(0.0, |reading| reading.0);
+        let whole = last.0 + newest(Field::Free)?.0 + reserved;
         (whole > 0.0).then_some((100.0 * last.0 / whole, last.1))
     }
 

@@ -177,6 +177,12 @@ impl<'a> Moment<'a> {
         (!frozen).then_some(reading)
     }
 
+    /// Whether a row had a reading of a signal up to now, however old.
+    fn had(&self, signal: SignalId, facts: &RowFacts) -> bool {
+        let frame = self.of.frame;
+        frame.last_reading(signal, facts.id, self.instant).is_some()
+    }
+
     /// A row's reading of a device value that counts for its group.
     pub(super) fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
         self.shown(facts, value).map(|shown| shown.reading)
@@ -215,7 +221,8 @@ impl<'a> Moment<'a> {
         let Some(signal) = self.signal_of(facts, value) else {
             let used = frame.last_reading(SignalId::FB_USED, facts.id, until)?;
             let free = frame.last_reading(SignalId::FB_FREE, facts.id, until)?;
-            let whole = used.value + free.value;
+            let reserved = frame.last_reading(SignalId::FB_RESERVED, facts.id, until);
+            let whole = used.value + free.value + reserved.map_or(0.0, |known| known.value);
             return (whole > 0.0).then(|| Reading {
                 value: 100.0 * used.value / whole,
                 at: used.at,
@@ -264,14 +271,16 @@ impl<'a> Moment<'a> {
     }
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
-    /// does not report the reserved part is taken to have none. The whole is the
+    /// never reported the reserved part is taken to have none. The whole is the
     /// device's, also where what is used is one process' share.
     fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
         let used = self.signal(SignalId::FB_USED, facts)?;
-        let of_device = |signal| {
+        let lines = || {
             let rows = self.of.layout.device_rows(facts.device).iter();
-            let lines = rows.filter_map(|row| self.of.layout.fact(*row));
-            let readings = lines.filter_map(|line| self.signal(signal, line));
+            rows.filter_map(|row| self.of.layout.fact(*row))
+        };
+        let of_device = |signal| {
+            let readings = lines().filter_map(|line| self.signal(signal, line));
             readings.reduce(Reading::better)
         };
         let own = |signal| match facts.row.per_process {
@@ -280,8 +289,13 @@ impl<'a> Moment<'a> {
         };
         let free = own(SignalId::FB_FREE)?;
         let in_use = own(SignalId::FB_USED)?.value.max(used.value);
-        let reserved = own(SignalId::FB_RESERVED);
-        let whole = in_use + free.value + reserved.map_or(0.0, |reading| reading.value);
+        let reserved = match own(SignalId::FB_RESERVED).or_else(|| of_device(SignalId::FB_RESERVED))
+        {
+            Some(reserved) => reserved.value,
+            None if lines().any(|line| self.had(SignalId::FB_RESERVED, line)) => return None,
+            None => 0.0,
+        };
+        let whole = in_use + free.value + reserved;
         (whole > 0.0).then_some((used, whole))
     }
 }

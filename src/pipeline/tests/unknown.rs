@@ -102,3 +102,27 @@ fn who_is_active_is_unknown_without_the_utilisation_that_says_it() {
     }
     assert_eq!(scene.provider().of("pods n/p", "watts_of_active"), None);
 }
+
+#[test]
+fn memory_that_is_reserved_is_not_none_because_it_was_not_read() {
+    let signals = [
+        (SignalId::FB_USED, "400 400 400 400 400 400 400"),
+        (SignalId::FB_FREE, "400 400 400 400 400 400 400"),
+        (SignalId::FB_RESERVED, "200 200 200"),
+    ];
+    let percent = |count: usize| {
+        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+        for (signal, values) in &signals[..count] {
+            scene = scene.signal(*signal, &labels(0), values);
+        }
+        scene.provider().of("pods n/p", "gpu_memory_used_percent")
+    };
+    // Never reported: there is none.
+    close(percent(2), 50.0);
+    // Reported before: 40, where it is known, and never 50.
+    assert!(
+        percent(3).is_none_or(|percent| percent == 40.0),
+        "{:?}",
+        percent(3)
+    );
+}
