@@ -6,6 +6,7 @@ use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{DeviceValue, Shared};
 use super::super::signal::SignalId;
+use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::active::is_active;
 use super::{Ask, Evaluator, Lens, Seen};
@@ -26,16 +27,20 @@ pub(super) struct Moment<'a> {
     pub(super) of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
+    /// Whether it lies ahead of the horizon of any source that is heard.
+    is_ahead: bool,
     /// The fleet's largest reading, found when it is first asked for.
     largest: OnceCell<f64>,
 }
 
 impl<'a> Moment<'a> {
     pub(super) fn new(of: Evaluator<'a>, instant: i64) -> Self {
+        let time = instant_time(instant, of.frame.step_ms());
         Self {
             of,
             instant,
-            time: instant_time(instant, of.frame.step_ms()),
+            time,
+            is_ahead: time > of.frame.view().earliest,
             largest: OnceCell::new(),
         }
     }
@@ -167,12 +172,27 @@ impl<'a> Moment<'a> {
         u32::try_from(holders.len()).unwrap_or(u32::MAX)
     }
 
+    /// By how much the instant lies ahead of what a target can have reached: the
+    /// last one of a window may lie up to a step ahead, and there the age of a
+    /// reading is that at the horizon. Or else a target that answers would be
+    /// neither there nor missed wherever the step is longer than its F.
+    fn ahead_ms(&self, target: &TargetView) -> i64 {
+        if target.silent || !self.is_ahead {
+            return 0;
+        }
+        let frame = self.of.frame;
+        let source = frame.view().sources.get(usize::from(target.source));
+        let ahead_ms = source.map_or(0, |source| self.time.millis() - source.horizon.millis());
+        ahead_ms.clamp(0, frame.step_ms())
+    }
+
     /// A row's reading of one signal: the newest, no older than its target's F
     /// and usual distance.
     fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
         let target = self.of.target(facts)?;
         let frame = self.of.frame;
-        let reading = frame.reading(signal, facts.id, self.instant, target.hold_ms())?;
+        let hold_ms = target.hold_ms() + self.ahead_ms(target);
+        let reading = frame.reading(signal, facts.id, self.instant, hold_ms)?;
         let frozen = target.frozen_since.is_some_and(|since| reading.at > since);
         (!frozen).then_some(reading)
     }
