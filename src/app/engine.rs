@@ -234,6 +234,7 @@ impl Engine {
         let took = began.elapsed();
         let figures = measure::in_force(&snapshot, now, series);
         self.polls.published(took, &figures);
+        let snapshot = snapshot.with_skew(self.skew_ms);
         let findings = self.findings.say(&snapshot);
         self.oddities.set(match findings.is_empty() {
             true => State::Ok,

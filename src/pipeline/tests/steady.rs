@@ -170,3 +170,19 @@ fn a_sum_without_a_cluster_ends_before_it_falls_when_exporters_fall_silent() {
         assert!(absent > 0, "scraped every {scrape} s");
     }
 }
+
+#[test]
+fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
+    let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
+    for skew_secs in [-3600, -25, -14, 14, 3600] {
+        let mut scene = detected(None);
+        let snapshot = poll(&mut scene, &lines, 100.0).with_skew(skew_secs * 1000);
+        // A quarter of a minute after the poll, on our clock.
+        let ours = at(100.0 - skew_secs as f64);
+        let mut answers = Answers::new(snapshot);
+        answers.now = ours;
+        assert_eq!(answers.flagship("pods n/a0"), Some(40.0), "{skew_secs}");
+        answers.now = ours + Duration::from_secs(120);
+        assert_eq!(answers.flagship("pods n/a0"), None, "{skew_secs}");
+    }
+}
