@@ -146,7 +146,9 @@ impl Evaluator<'_> {
         let of_device = self.layout.device_rows(facts.device).iter();
         let heard = of_device.filter_map(|row| self.frame.heard(*row));
         let newest = heard.map(|heard| heard.newest.millis()).max();
-        !target.silent && newest.is_some_and(|newest| target.newest.millis() - newest > window_ms)
+        let replaced = facts.shares_place && self.is_replaced(facts, target.newest);
+        let left_out = |newest: i64| target.newest.millis() - newest > window_ms;
+        !target.silent && !replaced && newest.is_some_and(left_out)
     }
 
     /// The newest sample of a row that means something.

@@ -125,6 +125,9 @@ impl Evaluator<'_> {
         else {
             return Silent::NotExpected;
         };
+        if facts.shares_place && self.is_replaced(facts, now.time()) {
+            return Silent::NotExpected;
+        }
         let lens = Lens::of(&ask.measure);
         let last_until = |until| {
             lens.shown_by()
@@ -167,6 +170,23 @@ impl Evaluator<'_> {
         let heard = heard.is_some_and(|first| first.max(facts.started) <= instant);
         let grown = |since: Timestamp| since.millis() + span.grace_ms < instant.millis();
         heard || facts.running_since.is_some_and(grown)
+    }
+
+    /// Whether another device has taken the place of a row's behind the same
+    /// exporter up to an instant: it was first heard after this one was last.
+    pub(super) fn is_replaced(&self, facts: &RowFacts, instant: Timestamp) -> bool {
+        let heard = |device: u32| {
+            let rows = self.layout.device_rows(device).iter();
+            rows.filter_map(|row| self.frame.heard(*row))
+        };
+        let Some(newest) = heard(facts.device).map(|heard| heard.newest).max() else {
+            return false;
+        };
+        let mut rivals = self.layout.rivals_of(facts.device).iter();
+        rivals.any(|rival| {
+            let first = heard(*rival).map(|heard| heard.first).min();
+            first.is_some_and(|first| first > newest && first <= instant)
+        })
     }
 
     /// The target whose cadence is a row's.

@@ -213,6 +213,9 @@ impl<'a> Moment<'a> {
     /// it at once; while the pod lives that is a label that was lost.
     fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Shown<'a>> {
         let (reading, weight) = self.weighed(facts, value)?;
+        if facts.shares_place && self.of.is_replaced(facts, self.time) {
+            return None;
+        }
         let gone = facts.standing == Standing::Gone || reading.at < facts.started;
         let handed_over = gone && self.is_handed_over(facts, value, reading.at);
         (!handed_over).then_some(Shown {

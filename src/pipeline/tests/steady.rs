@@ -172,6 +172,47 @@ fn a_sum_without_a_cluster_ends_before_it_falls_when_exporters_fall_silent() {
 }
 
 #[test]
+fn a_new_uuid_in_the_place_of_another_ends_the_old_one() {
+    for cluster in [true, false] {
+        let mut lines = Vec::new();
+        for gpu in 0..6 {
+            let rhythm = (5.0, gpu as f64);
+            let old = pod(gpu, "a");
+            lines.push(line(&old, 70.0, rhythm, (-300.0, 60.0)));
+            let new = old.replace("UUID=a", "UUID=new");
+            lines.push(line(&new, 70.0, rhythm, (60.0, 300.0)));
+        }
+        let mut scene = detected(None);
+        if cluster {
+            scene = with_cluster(scene, &lines);
+        }
+        watch(&mut scene, &lines, 2.0, 200.0, |now, answers| {
+            close(answers.external("n", SUM), 420.0);
+            let held = answers.external("n", "cluster_gpu_held_count");
+            assert_eq!(held, Some(6.0), "at {now}");
+            assert_eq!(answers.flagship("pods n/a0"), Some(70.0), "at {now}");
+        });
+    }
+}
+
+/// Behind one name of an instance there may be many nodes.
+#[test]
+fn devices_of_two_nodes_have_no_place_in_common() {
+    let node = |name: &str, during| {
+        let labels = format!("UUID={name} gpu=0 Hostname={name} job=a namespace=n pod={name}");
+        line(&labels, 70.0, (5.0, 0.0), during)
+    };
+    let lines = vec![node("x", (-300.0, 60.0)), node("y", (62.0, 300.0))];
+    let mut sums = Vec::new();
+    watch(&mut detected(None), &lines, 2.0, 70.0, |now, answers| {
+        if now > 66.0 {
+            sums.extend(answers.external("n", "cluster_gpu_held_count"));
+        }
+    });
+    assert!(sums.iter().any(|held| *held > 1.0), "{sums:?}");
+}
+
+#[test]
 fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
     let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
     for skew_secs in [-3600, -25, -14, 14, 3600] {
