@@ -170,16 +170,9 @@ impl Evaluator<'_> {
     fn is_whole_source_behind(&self, group: &Group<'_>) -> bool {
         let of_row = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.source);
         let sources: BTreeSet<u16> = group.rows.iter().filter_map(of_row).collect();
-        let heard = |source: &u16| {
-            let mut targets = self.frame.view().targets.iter();
-            targets.any(|target| target.source == *source && !target.silent)
-        };
-        let alone = self
-            .frame
-            .view()
-            .targets
-            .iter()
-            .filter(|target| target.newest > Timestamp::MIN);
-        alone.count() > 1 && !sources.iter().any(heard)
+        let targets = || self.frame.view().targets.iter();
+        let is_heard = targets().any(|target| !target.silent && sources.contains(&target.source));
+        let known = targets().filter(|target| target.newest > Timestamp::MIN);
+        known.count() > 1 && !is_heard
     }
 }

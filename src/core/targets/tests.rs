@@ -176,3 +176,26 @@ fn readings_that_stand_still_while_a_gpu_is_busy_are_unknown() {
     fleet.read(&[620], 620);
     assert_eq!(frozen(&fleet, 620), None);
 }
+
+#[test]
+fn sources_are_told_apart_however_many_there_are_and_their_places_used_again() {
+    let mut targets = Targets::new(Overrides::default());
+    let external =
+        |number: u32| -> std::sync::Arc<str> { format!("dcgm{{cluster={number}}}").into() };
+    let instance = "node:9400".into();
+    let signal = SignalId::GPU_UTIL;
+    let ids: Vec<TargetId> = (0..20_000)
+        .map(|number| targets.register(0, &external(number), &instance))
+        .collect();
+    targets.report(ids[7], signal, at(0));
+    let reports =
+        |targets: &Targets, number| targets.reports(0, &external(number), &instance, signal, at(0));
+    assert!(reports(&targets, 7) && !reports(&targets, 8));
+    assert_eq!(targets.register(0, &external(7), &instance), ids[7]);
+    targets.release(ids[7]);
+    targets.release(ids[7]);
+    assert!(!reports(&targets, 7));
+    targets.register(0, &external(20_000), &instance);
+    let view = targets.view(at(0), POLL, at(0));
+    assert_eq!(view.sources.len(), 20_000);
+}
