@@ -213,6 +213,24 @@ fn devices_of_two_nodes_have_no_place_in_common() {
 }
 
 #[test]
+fn the_originals_number_stays_where_readings_count_shorter_than_its_grid_steps() {
+    for (scrape, window) in [(1.0, 10), (1.0, 4), (2.0, 20)] {
+        let lines: Vec<Line> = (0..4)
+            .map(|gpu| {
+                let rhythm = (scrape, scrape * gpu as f64 / 5.0);
+                let value = 10.0 * (gpu + 1) as f64;
+                line(&pod(gpu, "a"), value, rhythm, (-300.0, 300.0))
+            })
+            .collect();
+        let mut scene = detected(Some(window));
+        watch(&mut scene, &lines, 1.0, 60.0, |now, answers| {
+            let number = answers.external("n", "avg_GPU_utilization");
+            assert_eq!(number, Some(25.0), "{scrape} s, {window} s, at {now}");
+        });
+    }
+}
+
+#[test]
 fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
     let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
     for skew_secs in [-3600, -25, -14, 14, 3600] {
@@ -226,4 +244,16 @@ fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
         answers.now = ours + Duration::from_secs(120);
         assert_eq!(answers.flagship("pods n/a0"), None, "{skew_secs}");
     }
+}
+
+#[test]
+fn what_a_slow_round_read_is_served_until_the_next_one_ends() {
+    let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
+    let mut scene = detected(None);
+    let (every, took) = (Duration::from_secs(5), Duration::from_secs(40));
+    scene.pipeline.pace(every, took);
+    poll(&mut scene, &lines, 100.0);
+    let mut answers = Answers::new(scene.snapshot_at(at(100.0) + took));
+    answers.now = at(100.0) + took + every + took;
+    assert_eq!(answers.flagship("pods n/a0"), Some(40.0));
 }
