@@ -230,27 +230,32 @@ impl Engine {
         let inventory = (self.inventory)(now);
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
+        let snapshot = snapshot.with_skew(self.skew_ms);
         let series = self.pipeline.store().series_len();
         let took = began.elapsed();
         let figures = measure::in_force(&snapshot, now, series);
         self.polls.published(took, &figures);
         let snapshot = snapshot.with_skew(self.skew_ms);
         let findings = self.findings.say(&snapshot);
-        self.oddities.set(match findings.is_empty() {
+        self.oddities.show(match findings.is_empty() {
             true => State::Ok,
             false => State::Failed(findings.join("; ")),
         });
         let trouble = self.trouble();
-        self.provider.publish_despite(Arc::new(snapshot), trouble);
         if self.pipeline.is_ready(now) {
-            self.first_round.ok();
+            match trouble {
+                None => self.first_round.ok(),
+                // Nothing is waited for, but nothing is well.
+                Some(_) => self.first_round.show(State::Ok),
+            }
         }
+        self.provider.publish_despite(Arc::new(snapshot), trouble);
     }
 
-    /// How the source fails, for people without the log: no address, no text of
-    /// its own.
+    /// How the source fails, for people without the log: the newest reason,
+    /// without address and text.
     fn trouble(&self) -> Option<String> {
-        let (kind, since) = self.journal.open().min_by_key(|(_, since)| *since)?;
+        let (kind, since) = self.journal.trouble()?;
         let since = jiff::Timestamp::from_second(since.secs()).ok()?;
         Some(format!(
             "queries to Prometheus have failed since {since} ({}); the server's log says why",

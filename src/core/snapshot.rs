@@ -254,7 +254,8 @@ impl Snapshot {
         let evaluator = self.evaluator();
         let held = self.layout.facts().flatten();
         let held = held.filter(|facts| facts.standing == Standing::Held);
-        held.filter(|facts| evaluator.is_silent(facts)).collect()
+        held.filter(|facts| evaluator.is_silent(facts) && !evaluator.is_frozen(facts))
+            .collect()
     }
 
     /// The GPUs of live pods that their exporters have not reported for longer

@@ -107,6 +107,14 @@ impl Evaluator<'_> {
         self.target(facts).is_some_and(|target| target.silent)
     }
 
+    /// Whether the exporter of a row's device answers with readings that stand
+    /// still.
+    #[must_use]
+    pub fn is_frozen(&self, facts: &RowFacts) -> bool {
+        let target = self.target(facts);
+        target.is_some_and(|target| target.frozen_since.is_some())
+    }
+
     /// Whether the group's devices are not heard any more although their
     /// targets are.
     fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
