@@ -6,7 +6,6 @@
 
 mod round;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +16,14 @@ use super::findings::Findings;
 use super::{clock, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
-use crate::core::signal::{SignalId, SignalSpec};
+use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 use crate::pipeline::{Pipeline, Settings, Shown};
 use crate::provider::gpu::GpuProvider;
 use crate::source::Source;
 use crate::source::health::Journal;
 use crate::source::pace::Pace;
+use crate::source::retries::Retries;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, State, Weight};
 use crate::telemetry::metrics::Polls;
@@ -94,7 +94,7 @@ pub struct Engine {
     /// The clock that waits are measured by, which nobody sets.
     started: Instant,
     /// When signals that failed are asked for again.
-    retries: HashMap<SignalId, Pace>,
+    retries: Retries,
     /// The source's clock less ours, milliseconds.
     skew_ms: i64,
     rounds: u64,
@@ -146,7 +146,7 @@ impl Engine {
             batches: Vec::new(),
             said_empty: false,
             started: Instant::now(),
-            retries: HashMap::new(),
+            retries: Retries::default(),
             skew_ms: 0,
             rounds: 0,
         }
