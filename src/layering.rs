@@ -103,6 +103,7 @@ const PURE: &[&str] = &[
     "source/decode",
     "source/pace.rs",
     "source/health.rs",
+    "source/retries.rs",
 ];
 
 fn source() -> PathBuf {

@@ -6,7 +6,6 @@
 
 mod round;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +16,14 @@ use super::findings::Findings;
 use super::{clock, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
-use crate::core::signal::{SignalId, SignalSpec};
+use crate::core::signal::SignalSpec;
 use crate::core::time::Timestamp;
 use crate::pipeline::{Pipeline, Settings, Shown};
 use crate::provider::gpu::GpuProvider;
 use crate::source::Source;
 use crate::source::health::Journal;
 use crate::source::pace::Pace;
+use crate::source::retries::Retries;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, State, Weight};
 use crate::telemetry::metrics::Polls;
@@ -94,7 +94,7 @@ pub struct Engine {
     /// The clock that waits are measured by, which nobody sets.
     started: Instant,
     /// When signals that failed are asked for again.
-    retries: HashMap<SignalId, Pace>,
+    retries: Retries,
     /// The source's clock less ours, milliseconds.
     skew_ms: i64,
     rounds: u64,
@@ -146,7 +146,7 @@ impl Engine {
             batches: Vec::new(),
             said_empty: false,
             started: Instant::now(),
-            retries: HashMap::new(),
+            retries: Retries::default(),
             skew_ms: 0,
             rounds: 0,
         }
@@ -230,26 +230,32 @@ impl Engine {
         let inventory = (self.inventory)(now);
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
+        let snapshot = snapshot.with_skew(self.skew_ms);
         let series = self.pipeline.store().series_len();
         let took = began.elapsed();
         let figures = measure::in_force(&snapshot, now, series);
         self.polls.published(took, &figures);
+        let snapshot = snapshot.with_skew(self.skew_ms);
         let findings = self.findings.say(&snapshot);
-        self.oddities.set(match findings.is_empty() {
+        self.oddities.show(match findings.is_empty() {
             true => State::Ok,
             false => State::Failed(findings.join("; ")),
         });
         let trouble = self.trouble();
-        self.provider.publish_despite(Arc::new(snapshot), trouble);
         if self.pipeline.is_ready(now) {
-            self.first_round.ok();
+            match trouble {
+                None => self.first_round.ok(),
+                // Nothing is waited for, but nothing is well.
+                Some(_) => self.first_round.show(State::Ok),
+            }
         }
+        self.provider.publish_despite(Arc::new(snapshot), trouble);
     }
 
-    /// How the source fails, for people without the log: no address, no text of
-    /// its own.
+    /// How the source fails, for people without the log: the newest reason,
+    /// without address and text.
     fn trouble(&self) -> Option<String> {
-        let (kind, since) = self.journal.open().min_by_key(|(_, since)| *since)?;
+        let (kind, since) = self.journal.trouble()?;
         let since = jiff::Timestamp::from_second(since.secs()).ok()?;
         Some(format!(
             "queries to Prometheus have failed since {since} ({}); the server's log says why",

@@ -1,5 +1,5 @@
-//! What is odd about the data: said once in the log when it begins, and shown
-//! among the readiness details as long as it lasts.
+//! What is odd about the data: said in the log when it begins and when it is
+//! over, and shown among the readiness details as long as it lasts.
 
 use std::collections::BTreeSet;
 
@@ -10,33 +10,63 @@ use crate::core::snapshot::Snapshot;
 /// Names in a sentence; more are counted.
 const MOST_NAMES: usize = 5;
 
-/// What was said.
+/// What ends with each kind of finding, in the order of [`Findings::found`].
+const OVER: [&str; 5] = [
+    "the series are of one cluster again",
+    "no exporter answers with readings that stand still any more",
+    "all exporters of GPUs that pods hold are heard again",
+    "all GPUs that pods hold are reported again",
+    "a dcgm-exporter runs again on every node with pods that hold GPUs",
+];
+
+/// Which kinds of findings were said.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    said: BTreeSet<String>,
+    said: [bool; OVER.len()],
+}
+
+/// A line of the log.
+#[derive(Debug, PartialEq, Eq)]
+enum Line<'f> {
+    Began(&'f str),
+    Over(&'static str),
 }
 
 impl Findings {
-    /// Says what is new; everything that is odd now.
+    /// Says what has begun and what is over; everything that is odd now.
     pub(super) fn say(&mut self, snapshot: &Snapshot) -> Vec<String> {
-        let found = [
+        let found = Self::found(snapshot);
+        for line in self.lines(&found) {
+            match line {
+                Line::Began(finding) => tracing::warn!("{finding}"),
+                Line::Over(what) => tracing::info!("{what}"),
+            }
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    fn found(snapshot: &Snapshot) -> [Option<String>; OVER.len()] {
+        [
             several_clusters(snapshot),
             frozen(snapshot),
             silent(snapshot),
             lost(snapshot),
             without_exporter(snapshot.layout().inventory()),
-        ];
-        let found: Vec<String> = found.into_iter().flatten().collect();
-        for finding in &found {
-            if !self.said.contains(finding) {
-                tracing::warn!("{finding}");
+        ]
+    }
+
+    /// One line where a kind begins and one where it ends: names and numbers in
+    /// it may change with every poll.
+    fn lines<'f>(&mut self, found: &'f [Option<String>; OVER.len()]) -> Vec<Line<'f>> {
+        let kinds = found.iter().zip(&mut self.said).zip(OVER);
+        let lines = kinds.filter_map(|((finding, said), over)| {
+            let was_said = std::mem::replace(said, finding.is_some());
+            match finding {
+                Some(finding) => (!was_said).then_some(Line::Began(finding)),
+                None => was_said.then_some(Line::Over(over)),
             }
-        }
-        if found.is_empty() && !self.said.is_empty() {
-            tracing::info!("what was odd about the data is over");
-        }
-        self.said = found.iter().cloned().collect();
-        found
+        });
+        lines.collect()
     }
 }
 
@@ -131,4 +161,29 @@ fn listed<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
         text.push_str(&format!(" and {more} more"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_said_when_it_begins_and_when_it_is_over_not_when_its_words_change() {
+        let mut findings = Findings::default();
+        let silent = |who: &str| [None, None, Some(who.to_owned()), None, None];
+        assert_eq!(findings.lines(&silent("a")), [Line::Began("a")]);
+        assert_eq!(findings.lines(&silent("a, b")), []);
+        assert_eq!(findings.lines(&silent("b")), []);
+        let two = [
+            None,
+            Some("frozen".to_owned()),
+            Some("b".to_owned()),
+            None,
+            None,
+        ];
+        assert_eq!(findings.lines(&two), [Line::Began("frozen")]);
+        assert_eq!(findings.lines(&silent("b")), [Line::Over(OVER[1])]);
+        assert_eq!(findings.lines(&Default::default()), [Line::Over(OVER[2])]);
+        assert_eq!(findings.lines(&Default::default()), []);
+    }
 }

@@ -26,26 +26,34 @@ struct Tally {
 
 /// The clusters that rows name.
 #[derive(Clone, Debug, Default)]
-pub struct Clusters<'a>(BTreeMap<&'a str, Tally>);
+pub struct Clusters<'a> {
+    names: BTreeMap<&'a str, Tally>,
+    /// Those of which at least half of the rows that tell are ours: in another
+    /// cluster a few pods may have the names and nodes of ours.
+    ours: Vec<&'a str>,
+}
 
 impl<'a> Clusters<'a> {
     /// The clusters that these rows name.
     pub fn among(rows: impl IntoIterator<Item = (&'a str, Proof)>) -> Self {
-        let mut clusters = Self::default();
+        let mut names: BTreeMap<&str, Tally> = BTreeMap::new();
         for (cluster, proof) in rows {
-            let tally = clusters.0.entry(cluster).or_default();
+            let tally = names.entry(cluster).or_default();
             match proof {
                 Proof::Ours => tally.ours += 1,
                 Proof::Strange => tally.strange += 1,
                 Proof::None => {}
             }
         }
-        clusters
+        let proven = |tally: &Tally| tally.ours > 0 && tally.ours >= tally.strange;
+        let ours = names.iter().filter(|(_, tally)| proven(tally));
+        let ours = ours.map(|(name, _)| *name).collect();
+        Self { names, ours }
     }
 
     /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.0.keys().copied()
+        self.names.keys().copied()
     }
 
     /// Whether the store holds more than one cluster: names that contradict each
@@ -63,16 +71,10 @@ impl<'a> Clusters<'a> {
     /// nothing is foreign.
     #[must_use]
     pub fn is_foreign(&self, cluster: &str) -> bool {
-        let mut ours = self.ours().peekable();
-        ours.peek().is_some() && !ours.any(|ours| agree(ours, cluster) == Some(true))
-    }
-
-    /// The names of which at least half of the rows that tell are ours: in
-    /// another cluster a few pods may have the names and nodes of ours.
-    fn ours(&self) -> impl Iterator<Item = &'a str> {
-        let proven = |tally: &Tally| tally.ours > 0 && tally.ours >= tally.strange;
-        let names = self.0.iter().filter(move |(_, tally)| proven(tally));
-        names.map(|(name, _)| *name)
+        let agrees = |ours: &&str| agree(ours, cluster) == Some(true);
+        !self.ours.is_empty()
+            && self.ours.binary_search(&cluster).is_err()
+            && !self.ours.iter().any(agrees)
     }
 }
 

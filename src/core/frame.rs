@@ -35,6 +35,8 @@ pub struct Frame {
     pace: Pace,
     step_ms: i64,
     signals: Vec<Columns>,
+    /// Whether each signal was ever answered; what is not listed was.
+    answered: Vec<bool>,
     original: Original,
     view: Arc<View>,
     heard: Arc<[Heard]>,
@@ -56,10 +58,23 @@ impl Frame {
             pace,
             step_ms,
             signals,
+            answered: Vec::new(),
             original,
             view: Arc::new(view),
             heard: heard.into(),
         }
+    }
+
+    /// The same, told which signals were ever answered.
+    #[must_use]
+    pub fn answered(self, answered: Vec<bool>) -> Self {
+        Self { answered, ..self }
+    }
+
+    /// Whether a signal was ever answered: else a device without it may have it.
+    #[must_use]
+    pub fn is_answered(&self, signal: SignalId) -> bool {
+        self.answered.get(signal.index()).copied().unwrap_or(true)
     }
 
     /// When the frame was taken.

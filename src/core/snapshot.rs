@@ -26,6 +26,8 @@ pub struct Snapshot {
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
     window: Duration,
+    /// The source's clock less ours, milliseconds.
+    skew_ms: i64,
     /// The target whose cadence is each row's, by row number.
     targets: Vec<RowTarget>,
     kinds: Vec<KindValues>,
@@ -49,6 +51,7 @@ impl Snapshot {
             policy,
             metrics,
             window,
+            skew_ms: 0,
             targets,
             kinds: Vec::new(),
             cluster: Vec::new(),
@@ -232,13 +235,27 @@ impl Snapshot {
             .values(&groups, std::slice::from_ref(&ask), None)
     }
 
+    /// The same, read from a source whose clock is ahead of ours by so much.
+    #[must_use]
+    pub fn with_skew(self, skew_ms: i64) -> Self {
+        Self { skew_ms, ..self }
+    }
+
+    /// A time of ours as the source's clock has it, which is that of all times
+    /// here.
+    #[must_use]
+    pub fn at_source(&self, ours: Timestamp) -> Timestamp {
+        Timestamp::from_millis(ours.millis().saturating_add(self.skew_ms))
+    }
+
     /// The GPUs of live pods whose exporters have fallen silent.
     #[must_use]
     pub fn silent(&self) -> Vec<&RowFacts> {
         let evaluator = self.evaluator();
         let held = self.layout.facts().flatten();
         let held = held.filter(|facts| facts.standing == Standing::Held);
-        held.filter(|facts| evaluator.is_silent(facts)).collect()
+        held.filter(|facts| evaluator.is_silent(facts) && !evaluator.is_frozen(facts))
+            .collect()
     }
 
     /// The GPUs of live pods that their exporters have not reported for longer

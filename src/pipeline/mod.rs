@@ -283,8 +283,9 @@ impl Pipeline {
             ));
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
+        let frame = self.store.frame(now, self.pace);
         Snapshot::compute(
-            self.store.frame(now, self.pace),
+            frame.answered(self.reach.are_answered()),
             Arc::clone(&self.layout),
             Arc::clone(&self.policy),
             Arc::clone(&self.metrics),

@@ -20,6 +20,8 @@ struct Coverage {
     until: Option<Timestamp>,
     /// When it was last asked for of all devices.
     of_all: Option<Timestamp>,
+    /// Whether it was ever answered.
+    answered: bool,
     /// How often in a row the whole window was refused.
     refusals: u32,
 }
@@ -70,11 +72,18 @@ impl Reach {
         of_all.is_none_or(|of_all| now.millis() - of_all.millis() >= LOOK_AGAIN_MS)
     }
 
+    /// Whether each signal was ever answered: of one that was not, nobody knows
+    /// which devices have it.
+    pub(super) fn are_answered(&self) -> Vec<bool> {
+        self.coverage.iter().map(|of| of.answered).collect()
+    }
+
     pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp, of_all: bool) {
         if let Some(coverage) = self.coverage.get_mut(signal.index()) {
             *coverage = Coverage {
                 until: Some(now),
                 of_all: of_all.then_some(now).or(coverage.of_all),
+                answered: true,
                 refusals: 0,
             };
         }
@@ -90,7 +99,12 @@ impl Reach {
 
     /// The whole window is wanted again.
     pub(super) fn start_over(&mut self) {
-        self.coverage.fill(Coverage::default());
+        for coverage in &mut self.coverage {
+            *coverage = Coverage {
+                answered: coverage.answered,
+                ..Coverage::default()
+            };
+        }
     }
 
     /// After a round: the next one begins where the target furthest behind

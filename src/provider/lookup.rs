@@ -62,7 +62,7 @@ impl Current {
             metric,
             spec,
             narrowed: Narrowed::read(query.selector, &spec.measure, windows)?,
-            now: query.now,
+            now: snapshot.at_source(query.now),
             effort: query.effort,
             trouble: self.trouble.as_deref(),
         })

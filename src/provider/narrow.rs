@@ -45,8 +45,16 @@ impl Narrowed {
         let mut narrowed = Self::default();
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
-                WINDOW => narrowed.window = Some(read_window(requirement, &windows)?),
-                FORMULA => narrowed.formula = Some(read_formula(requirement, measure)?),
+                WINDOW => set_once(
+                    &mut narrowed.window,
+                    read_window(requirement, &windows)?,
+                    WINDOW,
+                )?,
+                FORMULA => set_once(
+                    &mut narrowed.formula,
+                    read_formula(requirement, measure)?,
+                    FORMULA,
+                )?,
                 _ => narrowed.labels.push(requirement.clone()),
             }
         }
@@ -176,6 +184,17 @@ fn spell<'f>(value: &str, stand_in: u8, form: &'f mut [u8; MAX_NAME]) -> Option<
     form.get(..length).filter(|_| differs)
 }
 
+/// Sets what a reserved key says; two that contradict each other are none.
+fn set_once<T: PartialEq>(setting: &mut Option<T>, value: T, key: &str) -> Result<(), Error> {
+    if setting.as_ref().is_some_and(|known| *known != value) {
+        return Err(Error::BadSelector {
+            reason: format!("the key {key} is given twice with different values: give it once"),
+        });
+    }
+    *setting = Some(value);
+    Ok(())
+}
+
 /// The one value of a reserved key.
 fn single(requirement: &Requirement) -> Option<&str> {
     match &requirement.operator {
@@ -234,6 +253,7 @@ fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::policy::{DeviceValue, Over, Reducer};
 
     fn admits(text: &str, value: Option<&str>) -> bool {
         let selector = Selector::parse(text).unwrap();
@@ -254,6 +274,29 @@ mod tests {
         assert!(admits("model!=NVIDIA-H100", h100));
         assert!(admits("model=caf-s", Some("cafés")));
         assert!(admits("model=a-b_c.d", Some("a-b_c.d")));
+    }
+
+    #[test]
+    fn a_reserved_key_that_contradicts_itself_is_refused() {
+        let read = |text: &str| {
+            let selector = Selector::parse(text).unwrap();
+            let measure = Measure::Devices {
+                value: DeviceValue::MemoryUtilization,
+                reducer: Reducer::Mean,
+                over: Over::Active,
+            };
+            let windows = Duration::from_secs(1)..=Duration::from_secs(300);
+            Narrowed::read(&selector, &measure, windows)
+        };
+        for text in [
+            "window=20s,window=60s",
+            "formula=plain,formula=active-instants",
+        ] {
+            let reason = read(text).unwrap_err().to_string();
+            assert!(reason.contains("twice with different values"), "{reason}");
+        }
+        let twice = read("window=1m,window=60s").unwrap();
+        assert_eq!(twice.window, Some(Duration::from_secs(60)));
     }
 
     #[test]

@@ -54,6 +54,8 @@ impl fmt::Display for Event {
 struct Trouble {
     kind: ErrorKind,
     since: Timestamp,
+    /// When a query failed for it last.
+    latest: Timestamp,
     failures: u64,
     /// The signals that have not succeeded since they met it.
     signals: BTreeSet<SignalId>,
@@ -75,12 +77,14 @@ impl Journal {
         }
         if let Some(trouble) = self.open.iter_mut().find(|t| t.kind == kind) {
             trouble.failures += 1;
+            trouble.latest = now;
             trouble.signals.insert(signal);
             return None;
         }
         self.open.push(Trouble {
             kind,
             since: now,
+            latest: now,
             failures: 1,
             signals: BTreeSet::from([signal]),
         });
@@ -109,11 +113,13 @@ impl Journal {
         healed
     }
 
-    /// The reasons that are open, with the time each began.
-    pub fn open(&self) -> impl Iterator<Item = (ErrorKind, Timestamp)> {
-        self.open
-            .iter()
-            .map(|trouble| (trouble.kind, trouble.since))
+    /// The reason that was met last, of those that are open, and since when any
+    /// of them is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<(ErrorKind, Timestamp)> {
+        let latest = self.open.iter().max_by_key(|trouble| trouble.latest)?;
+        let since = self.open.iter().map(|trouble| trouble.since).min()?;
+        Some((latest.kind, since))
     }
 
     /// Failed queries since start, by kind; every kind is listed.
@@ -172,12 +178,19 @@ mod tests {
         assert!(journal.failed(A, &status(503), at(0)).is_some());
         assert!(journal.failed(B, &status(503), at(0)).is_none());
         assert!(journal.succeeded(A, at(5)).is_empty());
-        assert_eq!(
-            journal.open().collect::<Vec<_>>(),
-            [(ErrorKind::ServerError, at(0))]
-        );
+        assert_eq!(journal.trouble(), Some((ErrorKind::ServerError, at(0))));
         assert_eq!(journal.succeeded(B, at(5)).len(), 1);
-        assert_eq!(journal.open().count(), 0);
+        assert_eq!(journal.trouble(), None);
+    }
+
+    #[test]
+    fn the_reason_that_is_named_is_the_one_met_last() {
+        let mut journal = Journal::default();
+        journal.failed(A, &status(503), at(0));
+        journal.failed(A, &status(403), at(5));
+        assert_eq!(journal.trouble(), Some((ErrorKind::Denied, at(0))));
+        journal.failed(A, &status(503), at(10));
+        assert_eq!(journal.trouble(), Some((ErrorKind::ServerError, at(0))));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod health;
 pub mod pace;
 pub mod prometheus;
 pub mod query;
+pub mod retries;
 
 use std::time::Duration;
 

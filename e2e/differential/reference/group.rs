@@ -107,7 +107,9 @@ impl Reference {
         let in_parts = is_split(metric) && devices.values().any(parts);
         let mixed = devices.values().flatten().any(|row| {
             let mixed = &self.rows[*row].mixed;
-            mixed.range(span.first..=span.last).next().is_some()
+            let mut instants = span.first..=span.last;
+            mixed.range(instants.clone()).next().is_some()
+                || instants.any(|instant| self.is_past_promql(*row, instant))
         });
         let defined = instants.iter().all(|instant| instant.defined);
         let missing = instants.iter().any(|instant| instant.missing > 0);

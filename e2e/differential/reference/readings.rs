@@ -82,10 +82,41 @@ impl Reference {
         self.view.fresh_ms + distance_ms
     }
 
+    /// By how much an instant lies ahead of the horizon of a row's source: there
+    /// readings are as old as at the horizon.
+    fn ahead_ms(&self, row: &Row, instant: i64) -> i64 {
+        let step_ms = self.view.step_ms;
+        let heard = row.heard.filter(|heard| !heard.silent);
+        let horizon = heard.map_or(i64::MAX, |heard| heard.horizon);
+        (instant * step_ms)
+            .saturating_sub(horizon)
+            .clamp(0, step_ms)
+    }
+
     fn field(&self, row: &Row, field: Field, instant: i64) -> Option<Reading> {
         let (_, cell) = row.cells.get(&field)?.range(..=instant).next_back()?;
-        let hold_ms = self.hold_ms(row);
+        let hold_ms = self.hold_ms(row) + self.ahead_ms(row, instant);
         cell.filter(|(_, at)| instant * self.view.step_ms - at < hold_ms)
+    }
+
+    /// Whether a row had a reading of a field up to an instant, however old.
+    fn had(&self, row: &Row, field: Field, instant: i64) -> bool {
+        let cells = row.cells.get(&field);
+        cells.is_some_and(|cells| cells.range(..=instant).any(|(_, cell)| cell.is_some()))
+    }
+
+    /// Whether PromQL says something else of a row at an instant: it goes by the
+    /// age at the instant, and takes what is reserved for nothing where it is
+    /// not known.
+    pub(super) fn is_past_promql(&self, id: usize, instant: i64) -> bool {
+        let row = &self.rows[id];
+        let hold_ms = self.hold_ms(row);
+        let is_old = |(_, at): Reading| instant * self.view.step_ms - at >= hold_ms;
+        let mut fields = row.cells.keys();
+        let held_longer = fields.any(|field| self.field(row, *field, instant).is_some_and(is_old));
+        let unknown = |field| self.field(row, field, instant).is_none();
+        let reserved_unknown = unknown(Field::Reserved) && !unknown(Field::Used);
+        held_longer || (reserved_unknown && self.had(row, Field::Reserved, instant))
     }
 
     /// What a row says of its device, whoever holds it now.
@@ -116,9 +147,15 @@ impl Reference {
                 }
             };
             answer.used = value;
-            answer.whole = ask(Field::Used)?.0.max(value)
-                + ask(Field::Free)?.0
-                + ask(Field::Reserved).map_or(0.0, |reading| reading.0);
+            let rows = self.of_device[&row.device].iter();
+            let mut rows = rows.map(|id| &self.rows[*id]);
+            let reserved = ask(Field::Reserved).or_else(|| of_device(Field::Reserved));
+            let reserved = match reserved {
+                Some((reserved, _)) => reserved,
+                None if rows.any(|row| self.had(row, Field::Reserved, instant)) => return None,
+                None => 0.0,
+            };
+            answer.whole = ask(Field::Used)?.0.max(value) + ask(Field::Free)?.0 + reserved;
             if answer.whole <= 0.0 {
                 return None;
             }
@@ -197,7 +234,8 @@ impl Reference {
         if quantity != Quantity::UsedPercent {
             return Some(last);
         }
-        let whole = last.0 + newest(Field::Free)?.0;
+        let reserved = newest(Field::Reserved).map_or(0.0, |reading| reading.0);
+        let whole = last.0 + newest(Field::Free)?.0 + reserved;
         (whole > 0.0).then_some((100.0 * last.0 / whole, last.1))
     }
 

@@ -8,7 +8,6 @@ use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
 use crate::pipeline::Shown;
 use crate::source::health::Event;
-use crate::source::pace::Pace;
 use crate::source::{Answered, Devices, Error, ErrorKind, Query};
 
 /// In a large fleet framebuffer fields, which hardly change, are asked for at
@@ -48,6 +47,7 @@ impl Engine {
                 }
             }
             if round == Round::Aborted {
+                self.retries.aborted();
                 return round;
             }
             if !self.settle(Shown::All, at) {
@@ -72,8 +72,7 @@ impl Engine {
     /// after a failure, profiling fields where devices need them, and in a large
     /// fleet framebuffer fields now and then.
     fn is_due(&self, spec: &SignalSpec, at: Timestamp) -> bool {
-        let retry = self.retries.get(&spec.id);
-        if retry.is_some_and(|retry| retry.due() > self.started.elapsed()) {
+        if self.retries.is_left_alone(spec.id, self.started.elapsed()) {
             return false;
         }
         let slow = self.is_large() && spec.unit == Unit::Mebibytes;
@@ -127,7 +126,7 @@ impl Engine {
                 self.polls
                     .answered(&spec.name, took, measure::secs(at), intake);
                 self.log_report(spec, &report);
-                self.retries.remove(&spec.id);
+                self.retries.answered(spec.id);
                 self.set_skew(fetched.clock_skew);
                 for event in self.journal.succeeded(spec.id, now) {
                     self.log(&event);
@@ -140,7 +139,8 @@ impl Engine {
                 }
                 // Where nobody answers, all signals are asked for again together.
                 if !is_of_source(&error) {
-                    self.leave_alone(spec.id);
+                    let (now, interval) = (self.started.elapsed(), self.interval());
+                    self.retries.failed(spec.id, interval, now, clock::jitter());
                 }
                 let kind = error.kind().label();
                 self.polls.ended(&spec.name, kind, took);
@@ -153,15 +153,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// One signal that fails backs off alone.
-    fn leave_alone(&mut self, signal: SignalId) {
-        let (now, interval) = (self.started.elapsed(), self.interval());
-        let retry = self.retries.entry(signal);
-        retry
-            .or_insert_with(|| Pace::new(interval, now, 0.0))
-            .failed(now, clock::jitter());
     }
 
     fn set_skew(&mut self, skew_ms: Option<i64>) {

@@ -107,6 +107,14 @@ impl Evaluator<'_> {
         self.target(facts).is_some_and(|target| target.silent)
     }
 
+    /// Whether the exporter of a row's device answers with readings that stand
+    /// still.
+    #[must_use]
+    pub fn is_frozen(&self, facts: &RowFacts) -> bool {
+        let target = self.target(facts);
+        target.is_some_and(|target| target.frozen_since.is_some())
+    }
+
     /// Whether the group's devices are not heard any more although their
     /// targets are.
     fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
@@ -146,7 +154,9 @@ impl Evaluator<'_> {
         let of_device = self.layout.device_rows(facts.device).iter();
         let heard = of_device.filter_map(|row| self.frame.heard(*row));
         let newest = heard.map(|heard| heard.newest.millis()).max();
-        !target.silent && newest.is_some_and(|newest| target.newest.millis() - newest > window_ms)
+        let replaced = facts.shares_place && self.is_replaced(facts, target.newest);
+        let left_out = |newest: i64| target.newest.millis() - newest > window_ms;
+        !target.silent && !replaced && newest.is_some_and(left_out)
     }
 
     /// The newest sample of a row that means something.
@@ -168,16 +178,9 @@ impl Evaluator<'_> {
     fn is_whole_source_behind(&self, group: &Group<'_>) -> bool {
         let of_row = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.source);
         let sources: BTreeSet<u16> = group.rows.iter().filter_map(of_row).collect();
-        let heard = |source: &u16| {
-            let mut targets = self.frame.view().targets.iter();
-            targets.any(|target| target.source == *source && !target.silent)
-        };
-        let alone = self
-            .frame
-            .view()
-            .targets
-            .iter()
-            .filter(|target| target.newest > Timestamp::MIN);
-        alone.count() > 1 && !sources.iter().any(heard)
+        let targets = || self.frame.view().targets.iter();
+        let is_heard = targets().any(|target| !target.silent && sources.contains(&target.source));
+        let known = targets().filter(|target| target.newest > Timestamp::MIN);
+        known.count() > 1 && !is_heard
     }
 }

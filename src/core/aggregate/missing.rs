@@ -50,6 +50,18 @@ impl Evaluator<'_> {
         }
     }
 
+    /// Notes a device that answers, but not for what decides whether it is
+    /// active: it is missing, whoever knows that it should be there.
+    pub(super) fn miss_activity(&self, seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
+        tallies.answers.missing += 1;
+        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
+            tally.missing_sum += match ask.measure {
+                Measure::Devices { .. } => seen.value,
+                _ => f64::from(seen.held),
+            };
+        }
+    }
+
     /// At the last instant of a window the newest reading of a device may lie
     /// after it, where the device is ahead of the horizon: the value is fresh as
     /// long as that.
@@ -61,7 +73,7 @@ impl Evaluator<'_> {
         ask: &Ask,
         fresh_until: &mut Timestamp,
     ) {
-        let Lens(shown_by) = Lens::of(&ask.measure);
+        let lens = Lens::of(&ask.measure);
         for row in rows {
             let heard = self.frame.heard(*row).map(|heard| heard.newest);
             // Most are no later than those before them.
@@ -71,8 +83,10 @@ impl Evaluator<'_> {
                 continue;
             };
             let until = self.frame.instant_from(heard);
-            let mut shown_by = shown_by.iter().flatten();
-            if let Some(newest) = shown_by.find_map(|value| now.last(facts, *value, until)) {
+            let newest = lens
+                .shown_by()
+                .find_map(|value| now.last(facts, value, until));
+            if let Some(newest) = newest {
                 *fresh_until = (*fresh_until).max(seen.fresh_until(newest.at));
             }
         }
@@ -111,15 +125,21 @@ impl Evaluator<'_> {
         else {
             return Silent::NotExpected;
         };
-        let Lens(shown_by) = Lens::of(&ask.measure);
-        let shown_by_lens = || shown_by.iter().flatten();
-        let last = shown_by_lens().find_map(|value| now.last(facts, *value, span.last));
+        if facts.shares_place && self.is_replaced(facts, now.time()) {
+            return Silent::NotExpected;
+        }
+        let lens = Lens::of(&ask.measure);
+        let last_until = |until| {
+            lens.shown_by()
+                .find_map(|value| now.last(facts, value, until))
+        };
+        let last = last_until(span.last);
         // A target that has just come back may have answered for the device
         // after the window's last instant.
         let until = self.frame.instant_from(target.newest).max(span.last);
         let newest = match until == span.last {
             true => last,
-            false => shown_by_lens().find_map(|value| now.last(facts, *value, until)),
+            false => last_until(until),
         };
         let since = match (newest, self.frame.heard(facts.id)) {
             (Some(newest), _) => newest.at,
@@ -150,6 +170,23 @@ impl Evaluator<'_> {
         let heard = heard.is_some_and(|first| first.max(facts.started) <= instant);
         let grown = |since: Timestamp| since.millis() + span.grace_ms < instant.millis();
         heard || facts.running_since.is_some_and(grown)
+    }
+
+    /// Whether another device has taken the place of a row's behind the same
+    /// exporter up to an instant: it was first heard after this one was last.
+    pub(super) fn is_replaced(&self, facts: &RowFacts, instant: Timestamp) -> bool {
+        let heard = |device: u32| {
+            let rows = self.layout.device_rows(device).iter();
+            rows.filter_map(|row| self.frame.heard(*row))
+        };
+        let Some(newest) = heard(facts.device).map(|heard| heard.newest).max() else {
+            return false;
+        };
+        let mut rivals = self.layout.rivals_of(facts.device).iter();
+        rivals.any(|rival| {
+            let first = heard(*rival).map(|heard| heard.first).min();
+            first.is_some_and(|first| first > newest && first <= instant)
+        })
     }
 
     /// The target whose cadence is a row's.

@@ -7,6 +7,7 @@
 //! them.
 
 mod absence;
+mod active;
 mod fold;
 mod missing;
 mod moment;
@@ -19,7 +20,7 @@ use super::grid::RowId;
 use super::layout::{Layout, Unseen};
 use super::metric::Value;
 use super::original;
-use super::policy::{DeviceValue, Formula, Measure, Policy, Reducer, Shared};
+use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
 use super::time::{Timestamp, millis};
 
 pub use absence::Absence;
@@ -263,7 +264,8 @@ struct Seen {
     /// Its weight in a mean; of a share in percent what it is a share of.
     weight: f64,
     lasting_ms: u32,
-    active: bool,
+    /// `None`: a reading that decides it is missing.
+    active: Option<bool>,
     held: bool,
     /// Whether the sample is from before its pod started: that of a pod which
     /// had the name before.
@@ -276,7 +278,7 @@ impl Seen {
         at: Timestamp::MIN,
         weight: 0.0,
         lasting_ms: 0,
-        active: false,
+        active: Some(false),
         held: false,
         of_predecessor: false,
     };
@@ -303,25 +305,40 @@ impl Sight {
     }
 }
 
-/// What shows a device for a measure: the first of these that has a reading.
-/// Measures with the same lens read the same rows.
+/// What shows a device for a measure: the first of these that has a reading;
+/// and whether it matters who is active. Measures with the same lens read the
+/// same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lens([Option<DeviceValue>; 3]);
+pub struct Lens {
+    shown_by: [Option<DeviceValue>; 3],
+    of_active: bool,
+}
 
 impl Lens {
     /// The lens of a measure.
     #[must_use]
     pub fn of(measure: &Measure) -> Self {
         let memory = Some(DeviceValue::MemoryUtilization);
-        Self(match measure {
-            Measure::Devices { value, .. } => [Some(*value), None, None],
-            Measure::HeldCount => [
-                memory,
-                Some(DeviceValue::GpuUtilization),
-                Some(DeviceValue::MemoryUsed),
-            ],
-            Measure::ActiveCount | Measure::IdleCount => [memory, None, None],
-            Measure::OriginalAverage => [None; 3],
-        })
+        let (shown_by, of_active) = match measure {
+            Measure::Devices { value, over, .. } => {
+                ([Some(*value), None, None], *over == Over::Active)
+            }
+            Measure::HeldCount => {
+                let others = [DeviceValue::GpuUtilization, DeviceValue::MemoryUsed];
+                ([memory, Some(others[0]), Some(others[1])], false)
+            }
+            Measure::ActiveCount | Measure::IdleCount => ([memory, None, None], true),
+            Measure::OriginalAverage => ([None; 3], false),
+        };
+        Self {
+            shown_by,
+            of_active,
+        }
+    }
+
+    /// What shows a device, the best first.
+    #[inline]
+    fn shown_by(self) -> impl Iterator<Item = DeviceValue> {
+        self.shown_by.into_iter().flatten()
     }
 }

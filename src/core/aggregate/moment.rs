@@ -4,9 +4,11 @@ use std::cell::OnceCell;
 
 use super::super::grid::{Reading, RowId, instant_time};
 use super::super::layout::{RowFacts, Standing};
-use super::super::policy::{Activity, Condition, DeviceValue, Shared};
+use super::super::policy::{DeviceValue, Shared};
 use super::super::signal::SignalId;
+use super::super::targets::TargetView;
 use super::super::time::Timestamp;
+use super::active::is_active;
 use super::{Ask, Evaluator, Lens, Seen};
 
 /// What shows a device.
@@ -22,19 +24,23 @@ pub(super) struct Shown<'a> {
 /// One instant of the grid.
 #[derive(Debug)]
 pub(super) struct Moment<'a> {
-    of: Evaluator<'a>,
+    pub(super) of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
+    /// Whether it lies ahead of the horizon of any source that is heard.
+    is_ahead: bool,
     /// The fleet's largest reading, found when it is first asked for.
     largest: OnceCell<f64>,
 }
 
 impl<'a> Moment<'a> {
     pub(super) fn new(of: Evaluator<'a>, instant: i64) -> Self {
+        let time = instant_time(instant, of.frame.step_ms());
         Self {
             of,
             instant,
-            time: instant_time(instant, of.frame.step_ms()),
+            time,
+            is_ahead: time > of.frame.view().earliest,
             largest: OnceCell::new(),
         }
     }
@@ -123,7 +129,7 @@ impl<'a> Moment<'a> {
     }
 
     /// The reading of a row's device, whoever holds it or held it.
-    fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+    pub(super) fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
         let rows = self.of.layout.device_rows(facts.device);
         if rows.len() == 1 {
             return self.row_reading(facts, value);
@@ -166,18 +172,39 @@ impl<'a> Moment<'a> {
         u32::try_from(holders.len()).unwrap_or(u32::MAX)
     }
 
+    /// By how much the instant lies ahead of what a target can have reached: the
+    /// last one of a window may lie up to a step ahead, and there the age of a
+    /// reading is that at the horizon. Or else a target that answers would be
+    /// neither there nor missed wherever the step is longer than its F.
+    fn ahead_ms(&self, target: &TargetView) -> i64 {
+        if target.silent || !self.is_ahead {
+            return 0;
+        }
+        let frame = self.of.frame;
+        let source = frame.view().sources.get(usize::from(target.source));
+        let ahead_ms = source.map_or(0, |source| self.time.millis() - source.horizon.millis());
+        ahead_ms.clamp(0, frame.step_ms())
+    }
+
     /// A row's reading of one signal: the newest, no older than its target's F
     /// and usual distance.
     fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
         let target = self.of.target(facts)?;
         let frame = self.of.frame;
-        let reading = frame.reading(signal, facts.id, self.instant, target.hold_ms())?;
+        let hold_ms = target.hold_ms() + self.ahead_ms(target);
+        let reading = frame.reading(signal, facts.id, self.instant, hold_ms)?;
         let frozen = target.frozen_since.is_some_and(|since| reading.at > since);
         (!frozen).then_some(reading)
     }
 
+    /// Whether a row had a reading of a signal up to now, however old.
+    fn had(&self, signal: SignalId, facts: &RowFacts) -> bool {
+        let frame = self.of.frame;
+        frame.last_reading(signal, facts.id, self.instant).is_some()
+    }
+
     /// A row's reading of a device value that counts for its group.
-    fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
+    pub(super) fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
         self.shown(facts, value).map(|shown| shown.reading)
     }
 
@@ -186,6 +213,9 @@ impl<'a> Moment<'a> {
     /// it at once; while the pod lives that is a label that was lost.
     fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Shown<'a>> {
         let (reading, weight) = self.weighed(facts, value)?;
+        if facts.shares_place && self.of.is_replaced(facts, self.time) {
+            return None;
+        }
         let gone = facts.standing == Standing::Gone || reading.at < facts.started;
         let handed_over = gone && self.is_handed_over(facts, value, reading.at);
         (!handed_over).then_some(Shown {
@@ -214,7 +244,8 @@ impl<'a> Moment<'a> {
         let Some(signal) = self.signal_of(facts, value) else {
             let used = frame.last_reading(SignalId::FB_USED, facts.id, until)?;
             let free = frame.last_reading(SignalId::FB_FREE, facts.id, until)?;
-            let whole = used.value + free.value;
+            let reserved = frame.last_reading(SignalId::FB_RESERVED, facts.id, until);
+            let whole = used.value + free.value + reserved.map_or(0.0, |known| known.value);
             return (whole > 0.0).then(|| Reading {
                 value: 100.0 * used.value / whole,
                 at: used.at,
@@ -226,7 +257,7 @@ impl<'a> Moment<'a> {
     /// The signal that shows a device value of a row: profiling fields on MIG
     /// instances, and where the target reports no percents of whole GPUs. It is
     /// not switched for a gap.
-    fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
+    pub(super) fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
         let profiled = |place: usize| {
             let target = self.of.target(facts);
             facts.is_mig || target.is_some_and(|target| !target.percents[place])
@@ -263,14 +294,16 @@ impl<'a> Moment<'a> {
     }
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
-    /// does not report the reserved part is taken to have none. The whole is the
+    /// never reported the reserved part is taken to have none. The whole is the
     /// device's, also where what is used is one process' share.
     fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
         let used = self.signal(SignalId::FB_USED, facts)?;
-        let of_device = |signal| {
+        let lines = || {
             let rows = self.of.layout.device_rows(facts.device).iter();
-            let lines = rows.filter_map(|row| self.of.layout.fact(*row));
-            let readings = lines.filter_map(|line| self.signal(signal, line));
+            rows.filter_map(|row| self.of.layout.fact(*row))
+        };
+        let of_device = |signal| {
+            let readings = lines().filter_map(|line| self.signal(signal, line));
             readings.reduce(Reading::better)
         };
         let own = |signal| match facts.row.per_process {
@@ -279,33 +312,14 @@ impl<'a> Moment<'a> {
         };
         let free = own(SignalId::FB_FREE)?;
         let in_use = own(SignalId::FB_USED)?.value.max(used.value);
-        let reserved = own(SignalId::FB_RESERVED);
-        let whole = in_use + free.value + reserved.map_or(0.0, |reading| reading.value);
-        (whole > 0.0).then_some((used, whole))
-    }
-
-    fn is_active(&self, value: DeviceValue, reading: Option<Reading>, facts: &RowFacts) -> bool {
-        let holds = |condition: &Condition| match condition {
-            Condition::Allocated => was_held(facts.standing),
-            Condition::Above(value, threshold) => self
-                .device_reading(facts, *value)
-                .is_some_and(|reading| reading.value > threshold * ratio_scale(*value)),
+        let reserved = match own(SignalId::FB_RESERVED).or_else(|| of_device(SignalId::FB_RESERVED))
+        {
+            Some(reserved) => reserved.value,
+            None if lines().any(|line| self.had(SignalId::FB_RESERVED, line)) => return None,
+            None => 0.0,
         };
-        match &self.of.policy.activity {
-            Activity::OwnValueAboveZero => match value {
-                DeviceValue::MemoryUtilization
-                | DeviceValue::GpuUtilization
-                | DeviceValue::Signal(_) => reading.is_some_and(|reading| reading.value > 0.0),
-                // Bytes and watts say nothing about use.
-                DeviceValue::MemoryUsed
-                | DeviceValue::MemoryUsedPercent
-                | DeviceValue::PowerUsage => self
-                    .device_reading(facts, DeviceValue::MemoryUtilization)
-                    .is_some_and(|reading| reading.value > 0.0),
-            },
-            Activity::Any(conditions) => conditions.iter().any(holds),
-            Activity::All(conditions) => conditions.iter().all(holds),
-        }
+        let whole = in_use + free.value + reserved;
+        (whole > 0.0).then_some((used, whole))
     }
 }
 
@@ -319,10 +333,11 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
     let Some(now) = moments.first() else {
         return Seen::NOTHING;
     };
-    let Lens(shown_by) = Lens::of(&ask.measure);
-    let mut shown_by = shown_by.iter().flatten();
-    let found = shown_by.find_map(|value| Some((*value, now.best(rows, *value, ask)?)));
-    let Some((value, shown)) = found else {
+    let lens = Lens::of(&ask.measure);
+    let mut found = lens
+        .shown_by()
+        .filter_map(|value| Some((value, now.best(rows, value, ask)?)));
+    let Some((value, shown)) = found.next() else {
         return Seen::NOTHING;
     };
     let Shown {
@@ -339,43 +354,16 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
             .targets
             .get(facts.id.0 as usize)
             .map_or(0, |target| target.lasting_ms),
-        active: is_active(moments, rows, value, reading, facts),
+        active: match lens.of_active {
+            true => is_active(moments, rows, value, reading, facts),
+            false => Some(false),
+        },
         held: was_held(facts.standing) || now.is_held(rows, value, reading.at),
         of_predecessor: reading.at < facts.started,
     }
 }
 
 /// Whether a pod held the device when it was read, be it gone by now.
-fn was_held(standing: Standing) -> bool {
+pub(super) fn was_held(standing: Standing) -> bool {
     matches!(standing, Standing::Held | Standing::Gone)
-}
-
-/// Whether a device counts as in use at the first of the moments, or did at
-/// one of those before it that are held on to.
-fn is_active(
-    moments: &[Moment<'_>],
-    rows: &[RowId],
-    value: DeviceValue,
-    reading: Reading,
-    facts: &RowFacts,
-) -> bool {
-    let Some((now, earlier)) = moments.split_first() else {
-        return false;
-    };
-    now.is_active(value, Some(reading), facts)
-        || earlier.iter().any(|moment| {
-            let rows = rows.iter().filter_map(|row| moment.of.layout.fact(*row));
-            let reading = rows
-                .filter_map(|facts| moment.reading(facts, value))
-                .reduce(Reading::better);
-            moment.is_active(value, reading, facts)
-        })
-}
-
-/// Ratio signals are kept as percent; conditions state them as 0–1.
-fn ratio_scale(value: DeviceValue) -> f64 {
-    match value {
-        DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => 100.0,
-        _ => 1.0,
-    }
 }

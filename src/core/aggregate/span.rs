@@ -4,10 +4,10 @@
 //! group's source that is furthest behind: a value is a function of the data,
 //! and a store that is a minute behind is served a minute late and steadily.
 
-use super::super::grid::RowId;
+use super::super::grid::{RowId, instant_from};
 use super::super::original;
 use super::super::policy::Policy;
-use super::super::targets::TargetView;
+use super::super::targets::{SourceView, TargetView};
 use super::super::time::{Timestamp, millis};
 use super::{Evaluator, Group};
 
@@ -35,6 +35,9 @@ pub struct Span {
     /// How long after its newest sample the original's number is served, whose
     /// grid may be coarser, milliseconds.
     pub original_lasting_ms: i64,
+    /// How far ahead of the horizon a reading of the original's number surely
+    /// reaches, whichever target it is of, milliseconds.
+    pub original_reach_ms: i64,
     /// How much longer a value is served because sources are late and polls
     /// take their time, milliseconds.
     pub extra_ms: i64,
@@ -46,34 +49,52 @@ pub struct Span {
 }
 
 /// What the targets of a group have in common.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Heard {
     cadence_ms: i64,
     distance_ms: i64,
     fresh_ms: i64,
+    lag_ms: i64,
     original_lasting_ms: i64,
-    /// The sources, and whether a target of each is heard.
-    sources: Vec<(u16, bool)>,
+    original_reach_ms: i64,
+    /// The horizon furthest behind, of all its sources and of those heard.
+    horizon: Option<Timestamp>,
+    heard_horizon: Option<Timestamp>,
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self {
+            cadence_ms: 0,
+            distance_ms: 0,
+            fresh_ms: 0,
+            lag_ms: 0,
+            original_lasting_ms: 0,
+            original_reach_ms: i64::MAX,
+            horizon: None,
+            heard_horizon: None,
+        }
+    }
 }
 
 impl Heard {
-    fn add(&mut self, target: &TargetView) {
+    fn add(&mut self, target: &TargetView, source: &SourceView) {
+        let earliest = |known: Option<Timestamp>| {
+            Some(known.map_or(source.horizon, |known| known.min(source.horizon)))
+        };
         self.cadence_ms = self.cadence_ms.max(target.timing.cadence_ms());
+        self.lag_ms = self.lag_ms.max(source.lag_ms);
+        self.horizon = earliest(self.horizon);
         // How late somebody was who has gone is known to nobody who came since.
         if !target.silent {
             self.distance_ms = self.distance_ms.max(target.distance_ms);
+            self.heard_horizon = earliest(self.heard_horizon);
+            let reach_ms = target.fresh_ms - target.timing.scrape_ms;
+            self.original_reach_ms = self.original_reach_ms.min(reach_ms);
         }
         self.fresh_ms = self.fresh_ms.max(target.fresh_ms);
         let lasting_ms = target.timing.lasting_ms(target.fresh_ms, original::STEP_MS);
         self.original_lasting_ms = self.original_lasting_ms.max(lasting_ms);
-        match self
-            .sources
-            .iter_mut()
-            .find(|(source, _)| *source == target.source)
-        {
-            Some((_, heard)) => *heard |= !target.silent,
-            None => self.sources.push((target.source, !target.silent)),
-        }
     }
 }
 
@@ -82,23 +103,10 @@ impl Evaluator<'_> {
     #[must_use]
     pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let heard = self.targets_of(group.rows);
-        let silent = !heard.sources.iter().any(|(_, heard)| *heard);
-        let counts = |(source, is_heard): &(u16, bool)| {
-            (*is_heard || silent).then_some(usize::from(*source))
-        };
-        let sources = &self.frame.view().sources;
-        let horizons = heard.sources.iter().filter_map(counts);
-        let horizon = horizons
-            .filter_map(|source| Some(sources.get(source)?.horizon))
-            .min()?;
+        let horizon = heard.heard_horizon.or(heard.horizon)?;
         if horizon == Timestamp::MIN {
             return None;
         }
-        let lags = heard
-            .sources
-            .iter()
-            .filter_map(|(source, _)| sources.get(usize::from(*source)));
-        let lag_ms = lags.map(|source| source.lag_ms).max().unwrap_or_default();
         let step_ms = self.frame.step_ms();
         let mut window_ms = window_ms(self.policy, asked_ms, heard.cadence_ms, step_ms);
         if heard.distance_ms > step_ms {
@@ -112,21 +120,25 @@ impl Evaluator<'_> {
             horizon,
             window_ms,
             original_lasting_ms: heard.original_lasting_ms,
-            extra_ms: lag_ms + pace.poll_ms + pace.round_ms,
-            grace_ms: heard.fresh_ms + lag_ms,
-            silent,
+            original_reach_ms: heard.original_reach_ms,
+            // What a round reads is served from its end until the next one's.
+            extra_ms: heard.lag_ms + pace.poll_ms + 2 * pace.round_ms,
+            grace_ms: heard.fresh_ms + heard.lag_ms,
+            silent: heard.heard_horizon.is_none(),
         })
     }
 
     fn targets_of(&self, rows: &[RowId]) -> Heard {
         let mut heard = Heard::default();
         let mut before = None;
+        let sources = &self.frame.view().sources;
         for row in rows {
             let id = self.targets.get(row.0 as usize).map(|target| target.id);
             if id != before
                 && let Some(target) = id.and_then(|id| self.frame.target(id))
+                && let Some(source) = sources.get(usize::from(target.source))
             {
-                heard.add(target);
+                heard.add(target, source);
                 before = id;
             }
         }
@@ -135,12 +147,17 @@ impl Evaluator<'_> {
 }
 
 impl Span {
-    /// The instants of the original exporter's grid in the same window.
+    /// The instants of the original exporter's grid in the same window, two at
+    /// least. It ends with an instant that readings of every target reach: their
+    /// F may be shorter than the grid's step.
     #[must_use]
     pub fn of_original(&self) -> std::ops::RangeInclusive<i64> {
         let step_ms = original::STEP_MS;
-        let last = super::super::grid::instant_from(self.horizon, step_ms);
-        last - ceil(self.window_ms, step_ms) + 1..=last
+        let next = instant_from(self.horizon, step_ms);
+        let ahead_ms = next * step_ms - self.horizon.millis();
+        let reached = ahead_ms == 0 || ahead_ms < self.original_reach_ms;
+        let last = next - i64::from(!reached);
+        last - ceil(self.window_ms, step_ms).max(2) + 1..=last
     }
 }
 

@@ -85,7 +85,7 @@ impl Counts {
     #[inline]
     fn includes(self, seen: &Seen) -> bool {
         self.held.is_none_or(|held| held == seen.held)
-            && self.active.is_none_or(|active| active == seen.active)
+            && self.active.is_none_or(|active| Some(active) == seen.active)
     }
 }
 
@@ -235,6 +235,10 @@ impl Evaluator<'_> {
             let of_another = seen.at < group.created || (group.one_pod && seen.of_predecessor);
             if seen.value.is_nan() || of_another {
                 missed.push(rows);
+                continue;
+            }
+            if seen.active.is_none() {
+                self.miss_activity(seen, asks, tallies);
                 continue;
             }
             tallies.answers.saw(seen);

@@ -10,6 +10,7 @@ mod evidence;
 mod exporters;
 mod gather;
 mod names;
+mod places;
 mod unseen;
 
 use std::collections::{BTreeMap, HashMap};
@@ -56,6 +57,8 @@ pub struct RowFacts {
     pub is_mig: bool,
     /// Whether the device is a GPU that has MIG instances.
     pub has_instances: bool,
+    /// Whether another device has had its place behind the same exporter.
+    pub shares_place: bool,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
     /// When the containers of the pod that holds it came to run; `None` where
@@ -164,6 +167,8 @@ pub struct Layout {
     devices: Vec<Vec<RowId>>,
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
     instances: HashMap<u32, Vec<u32>>,
+    /// Ranks of the devices that have had the place of a device, besides it.
+    rivals: HashMap<u32, Vec<u32>>,
     inventory: Arc<Inventory>,
 }
 
@@ -190,6 +195,7 @@ impl Layout {
                 standing,
                 is_mig: row.device.is_mig(),
                 has_instances: false,
+                shares_place: false,
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
                 running_since: pod.and_then(|pod| pod.running_since),
                 weight: match settings.mig_weight {
@@ -203,6 +209,7 @@ impl Layout {
         layout.tables = building.finish();
         layout.several_clusters = claims.several_clusters();
         layout.find_instances();
+        layout.find_rivals();
         layout.add_unseen(&inventory);
         layout.inventory = inventory;
         layout
@@ -331,6 +338,12 @@ impl Layout {
     #[must_use]
     pub fn instances_of(&self, device: u32) -> &[u32] {
         self.instances.get(&device).map_or(&[], Vec::as_slice)
+    }
+
+    /// Other devices that have had the place of a device.
+    #[must_use]
+    pub fn rivals_of(&self, device: u32) -> &[u32] {
+        self.rivals.get(&device).map_or(&[], Vec::as_slice)
     }
 
     /// The inventory the layout was made with.

@@ -253,7 +253,7 @@ impl Store {
             self.step_ms,
             self.signals.clone(),
             self.original(),
-            self.targets.view(now, pace.poll_ms, since),
+            self.targets.view(now, pace.poll_ms + pace.round_ms, since),
             self.heard.clone(),
         )
     }

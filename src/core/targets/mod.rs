@@ -17,7 +17,7 @@ mod movement;
 mod tests;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::batch::Sample;
@@ -78,6 +78,9 @@ struct Source {
 pub struct Targets {
     overrides: Overrides,
     sources: Vec<Source>,
+    source_ids: HashMap<(JobId, Arc<str>), u16>,
+    /// Sources without targets.
+    vacant: BTreeSet<u16>,
     targets: Vec<Option<Target>>,
     free: Vec<TargetId>,
     ids: HashMap<(u16, Arc<str>), TargetId>,
@@ -143,42 +146,52 @@ impl Targets {
         target.series -= 1;
         if target.series == 0 {
             let key = (target.source, Arc::clone(&target.instance));
-            self.sources[usize::from(key.0)].targets -= 1;
+            let source = &mut self.sources[usize::from(key.0)];
+            source.targets -= 1;
+            if source.targets == 0 {
+                self.vacant.insert(key.0);
+            }
             self.ids.remove(&key);
             self.targets[id.0 as usize] = None;
             self.free.push(id);
         }
     }
 
+    /// The source of a job with these external labels; the place of one without
+    /// targets is taken first.
     fn source(&mut self, job: JobId, external: &Arc<str>) -> u16 {
-        let known = |source: &Source| source.job == job && source.external == *external;
-        let fresh = Source {
-            job,
-            external: Arc::clone(external),
-            horizon: Timestamp::MIN,
-            lag: Usual::default(),
-            targets: 0,
-        };
-        let index = self.sources.iter().position(known).unwrap_or_else(|| {
-            let vacant = self.sources.iter().position(|source| source.targets == 0);
-            let full = self.sources.len() >= usize::from(u16::MAX);
-            match vacant {
-                Some(index) => {
-                    self.sources[index] = fresh;
-                    index
-                }
-                None if full => self.sources.len() - 1,
-                None => {
-                    self.sources.push(fresh);
-                    self.sources.len() - 1
-                }
-            }
-        });
+        let key = (job, Arc::clone(external));
+        let known = self.source_ids.get(&key).copied();
+        let index = known.unwrap_or_else(|| self.make_source(key));
+        self.vacant.remove(&index);
         let wanted = usize::from(job) + 1;
         if self.common.len() < wanted {
             self.common.resize(wanted, Common::default());
         }
-        u16::try_from(index).unwrap_or(u16::MAX)
+        index
+    }
+
+    fn make_source(&mut self, key: (JobId, Arc<str>)) -> u16 {
+        let source = Source {
+            job: key.0,
+            external: Arc::clone(&key.1),
+            horizon: Timestamp::MIN,
+            lag: Usual::default(),
+            targets: 0,
+        };
+        let index = if let Some(index) = self.vacant.pop_first() {
+            let before = std::mem::replace(&mut self.sources[usize::from(index)], source);
+            self.source_ids.remove(&(before.job, before.external));
+            index
+        } else if self.sources.len() < usize::from(u16::MAX) {
+            self.sources.push(source);
+            u16::try_from(self.sources.len() - 1).unwrap_or(u16::MAX)
+        } else {
+            // Too many: what is left shares one.
+            return u16::MAX - 1;
+        };
+        self.source_ids.insert(key, index);
+        index
     }
 
     /// The clock went back: times and habits are learned again.
@@ -247,15 +260,15 @@ impl Targets {
     pub fn reports(
         &self,
         job: JobId,
-        external: &str,
+        external: &Arc<str>,
         instance: &Arc<str>,
         signal: SignalId,
         since: Timestamp,
     ) -> bool {
-        let source = |source: &Source| source.job == job && &*source.external == external;
-        let target = self.sources.iter().position(source).and_then(|source| {
-            let key = (u16::try_from(source).ok()?, Arc::clone(instance));
-            self.target(*self.ids.get(&key)?)
+        let source = self.source_ids.get(&(job, Arc::clone(external)));
+        let target = source.and_then(|source| {
+            let id = self.ids.get(&(*source, Arc::clone(instance)))?;
+            self.target(*id)
         });
         target
             .zip(place_of(signal))

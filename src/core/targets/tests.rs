@@ -95,13 +95,14 @@ fn a_target_is_silent_once_it_is_f_and_its_usual_distance_behind() {
     }
     assert_eq!(fleet.view(80).targets[2].distance_ms, 20_000);
     assert_eq!(fleet.view(80).targets[2].hold_ms(), 65_000);
-    for now in (95..=125).step_by(15) {
+    for now in (95..=110).step_by(15) {
         fleet.read(&[now, now, 60], now);
     }
-    assert!(!fleet.view(125).targets[2].silent);
-    fleet.read(&[140, 140, 60], 140);
-    assert!(fleet.view(140).targets[2].silent);
-    assert!(!fleet.view(140).targets[0].silent);
+    assert!(!fleet.view(110).targets[2].silent);
+    // An instant at the horizon would hold its reading no more.
+    fleet.read(&[125, 125, 60], 125);
+    assert!(fleet.view(125).targets[2].silent);
+    assert!(!fleet.view(125).targets[0].silent);
 }
 
 #[test]
@@ -174,4 +175,27 @@ fn readings_that_stand_still_while_a_gpu_is_busy_are_unknown() {
         .moved(SignalId::FB_USED, at(620));
     fleet.read(&[620], 620);
     assert_eq!(frozen(&fleet, 620), None);
+}
+
+#[test]
+fn sources_are_told_apart_however_many_there_are_and_their_places_used_again() {
+    let mut targets = Targets::new(Overrides::default());
+    let external =
+        |number: u32| -> std::sync::Arc<str> { format!("dcgm{{cluster={number}}}").into() };
+    let instance = "node:9400".into();
+    let signal = SignalId::GPU_UTIL;
+    let ids: Vec<TargetId> = (0..20_000)
+        .map(|number| targets.register(0, &external(number), &instance))
+        .collect();
+    targets.report(ids[7], signal, at(0));
+    let reports =
+        |targets: &Targets, number| targets.reports(0, &external(number), &instance, signal, at(0));
+    assert!(reports(&targets, 7) && !reports(&targets, 8));
+    assert_eq!(targets.register(0, &external(7), &instance), ids[7]);
+    targets.release(ids[7]);
+    targets.release(ids[7]);
+    assert!(!reports(&targets, 7));
+    targets.register(0, &external(20_000), &instance);
+    let view = targets.view(at(0), POLL, at(0));
+    assert_eq!(view.sources.len(), 20_000);
 }

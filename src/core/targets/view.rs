@@ -46,16 +46,18 @@ pub struct SourceView {
 }
 
 /// All targets and sources at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct View {
     /// By number; those of forgotten ones are silent.
     pub targets: Vec<TargetView>,
     /// By number.
     pub sources: Vec<SourceView>,
+    /// The horizon furthest behind, of sources that are heard.
+    pub earliest: Timestamp,
 }
 
 impl Targets {
-    /// All of them as they stand at `now`, polled every `poll_ms`; what was
+    /// All of them as they stand at `now`, read every `poll_ms` at most; what was
     /// reported before `since` is long ago.
     #[must_use]
     pub fn view(&self, now: Timestamp, poll_ms: i64, since: Timestamp) -> View {
@@ -71,8 +73,14 @@ impl Targets {
             Some(target) => self.view_of(target, &sources, (now, poll_ms, since)),
             None => TargetView::FORGOTTEN,
         };
-        let targets = self.targets.iter().map(view).collect();
-        View { targets, sources }
+        let targets: Vec<TargetView> = self.targets.iter().map(view).collect();
+        let heard = targets.iter().filter(|target| !target.silent);
+        let horizons = heard.map(|target| sources[usize::from(target.source)].horizon);
+        View {
+            earliest: horizons.min().unwrap_or(Timestamp::MAX),
+            targets,
+            sources,
+        }
     }
 
     fn view_of(
@@ -86,7 +94,8 @@ impl Targets {
         let distance_ms = target.distance.ms();
         let newest = target.times.newest();
         let source = &sources[usize::from(target.source)];
-        let behind = source.horizon.millis() - newest.millis() > fresh_ms + distance_ms;
+        // From when on no instant up to the horizon holds its readings.
+        let behind = source.horizon.millis() - newest.millis() >= fresh_ms + distance_ms;
         // One ahead of its horizon is its own evidence that the source is heard.
         let heard = source.horizon.max(newest).millis();
         let frozen_since = target.movement.frozen_since(newest, timing);

@@ -9,4 +9,6 @@ mod rows;
 mod scene;
 mod shared;
 mod silence;
+mod steady;
+mod unknown;
 mod weather;

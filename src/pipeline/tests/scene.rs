@@ -11,7 +11,7 @@ use crate::core::inventory::{
 };
 use crate::core::labels::Labels;
 use crate::core::metric::Value;
-use crate::core::policy::{Formula, Policy};
+use crate::core::policy::{Formula, MetricSpec, Policy};
 use crate::core::selector::Selector;
 use crate::core::signal::SignalId;
 use crate::core::snapshot::Snapshot;
@@ -90,11 +90,16 @@ pub(super) fn samples(values: &str) -> Vec<Sample> {
 
 impl Scene {
     pub(super) fn new(policy: Policy) -> Self {
+        Self::of(policy, metrics::built_in())
+    }
+
+    /// A scene with these metrics.
+    pub(super) fn of(policy: Policy, metrics: Vec<MetricSpec>) -> Self {
         Self {
             pipeline: Pipeline::new(Settings {
                 policy,
                 signals: fields::built_in(),
-                metrics: metrics::built_in(),
+                metrics,
                 exporter: ExporterIdentity::default(),
             }),
             inventory: Arc::default(),

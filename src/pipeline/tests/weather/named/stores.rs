@@ -82,6 +82,10 @@ fn cadences() -> Vec<World> {
         workload,
         ..every(60.0, targets)
     };
+    let quarter = |targets| Fleet {
+        job: "slow",
+        ..every(4.0, targets)
+    };
     let half = Fleet {
         renew: 30.0,
         ..Fleet::default()
@@ -103,6 +107,12 @@ fn cadences() -> Vec<World> {
         World::new("2scr 3/27", vec![two(30.0, 3.0)], vec![]),
         World::new("mixed15/60", vec![fleet(5), slow("w", 3)], vec![]),
         World::new("mixed 15<60", vec![fleet(3), slow("v", 6)], vec![]),
+        World::new("mixed 15<60 w", vec![fleet(5), slow("w", 9)], vec![]),
+        World {
+            secs: 600.0,
+            restart: 300.0,
+            ..World::new("mixed 1<4", vec![every(1.0, 5), quarter(9)], vec![lag(0.2)])
+        },
         World::new(
             "mixed flip",
             vec![fleet(5), slow("v", 5)],

@@ -1,0 +1,102 @@
+//! Who is active: conditions on readings, where unknown is not "no".
+
+use super::super::grid::{Reading, RowId};
+use super::super::layout::RowFacts;
+use super::super::policy::{Activity, Condition, DeviceValue};
+use super::super::signal::SignalId;
+use super::moment::{Moment, was_held};
+
+impl Moment<'_> {
+    /// Whether a device is active by what is set, if that is known: of several
+    /// conditions one that decides is enough.
+    #[inline]
+    fn is_active(
+        &self,
+        value: DeviceValue,
+        reading: Option<Reading>,
+        facts: &RowFacts,
+    ) -> Option<bool> {
+        let holds = |condition: &Condition| match condition {
+            Condition::Allocated => Some(was_held(facts.standing)),
+            Condition::Above(value, threshold) => self.is_above(facts, *value, *threshold),
+        };
+        match &self.of.policy.activity {
+            Activity::OwnValueAboveZero => match value {
+                DeviceValue::MemoryUtilization
+                | DeviceValue::GpuUtilization
+                | DeviceValue::Signal(_) => Some(reading.is_some_and(|own| own.value > 0.0)),
+                // Bytes and watts say nothing about use.
+                DeviceValue::MemoryUsed
+                | DeviceValue::MemoryUsedPercent
+                | DeviceValue::PowerUsage => {
+                    self.is_above(facts, DeviceValue::MemoryUtilization, 0.0)
+                }
+            },
+            Activity::Any(conditions) => decide(conditions.iter().map(holds), true),
+            Activity::All(conditions) => decide(conditions.iter().map(holds), false),
+        }
+    }
+
+    /// Whether a device's value is above a threshold. Not known where it had one
+    /// and has none now, or where nobody was told who has one; one that never had
+    /// it is not above.
+    fn is_above(&self, facts: &RowFacts, value: DeviceValue, threshold: f64) -> Option<bool> {
+        if let Some(reading) = self.device_reading(facts, value) {
+            return Some(reading.value > threshold * ratio_scale(value));
+        }
+        let rows = self.of.layout.device_rows(facts.device).iter();
+        let mut lines = rows.filter_map(|row| self.of.layout.fact(*row));
+        let had = lines.any(|line| self.last(line, value, self.instant()).is_some());
+        let signal = self.signal_of(facts, value).unwrap_or(SignalId::FB_USED);
+        let never_had = !had && self.of.frame.is_answered(signal);
+        never_had.then_some(false)
+    }
+}
+
+/// One condition of this outcome decides; without one, an unknown leaves it open.
+fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bool> {
+    let mut open = false;
+    for holds in conditions {
+        match holds {
+            Some(holds) if holds == decisive => return Some(decisive),
+            Some(_) => {}
+            None => open = true,
+        }
+    }
+    (!open).then_some(!decisive)
+}
+
+/// Whether a device counts as in use at the first of the moments, or did at
+/// one of those before it that are held on to.
+#[inline]
+pub(super) fn is_active(
+    moments: &[Moment<'_>],
+    rows: &[RowId],
+    value: DeviceValue,
+    reading: Reading,
+    facts: &RowFacts,
+) -> Option<bool> {
+    let (now, earlier) = moments.split_first()?;
+    let active = now.is_active(value, Some(reading), facts);
+    let was_active = || {
+        earlier.iter().any(|moment| {
+            let rows = rows.iter().filter_map(|row| moment.of.layout.fact(*row));
+            let reading = rows
+                .filter_map(|facts| moment.reading(facts, value))
+                .reduce(Reading::better);
+            moment.is_active(value, reading, facts) == Some(true)
+        })
+    };
+    if active != Some(true) && was_active() {
+        return Some(true);
+    }
+    active
+}
+
+/// Ratio signals are kept as percent; conditions state them as 0–1.
+fn ratio_scale(value: DeviceValue) -> f64 {
+    match value {
+        DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => 100.0,
+        _ => 1.0,
+    }
+}

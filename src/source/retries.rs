@@ -1,0 +1,84 @@
+//! Signals that failed, and when each is asked for again. Pure, as `pace.rs`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::pace::Pace;
+use crate::core::signal::SignalId;
+
+/// Signals that are left alone for a while.
+#[derive(Clone, Debug, Default)]
+pub struct Retries {
+    paces: HashMap<SignalId, Pace>,
+    /// Whether nobody answered in the last round.
+    aborted: bool,
+}
+
+impl Retries {
+    /// Whether a signal is left alone at `now`.
+    #[must_use]
+    pub fn is_left_alone(&self, signal: SignalId, now: Duration) -> bool {
+        let pace = self.paces.get(&signal);
+        pace.is_some_and(|pace| pace.due() > now)
+    }
+
+    /// A signal failed: it alone is waited with. `random` is in 0..1.
+    pub fn failed(&mut self, signal: SignalId, interval: Duration, now: Duration, random: f64) {
+        let pace = self.paces.entry(signal);
+        pace.or_insert_with(|| Pace::new(interval, now, 0.0))
+            .failed(now, random);
+    }
+
+    /// A round ended early, because nobody answered.
+    pub fn aborted(&mut self) {
+        self.aborted = true;
+    }
+
+    /// A signal was answered. If it had failed, or nobody had answered, this
+    /// shows that the source is well again, and what failed beside it is not left
+    /// alone any longer.
+    pub fn answered(&mut self, signal: SignalId) {
+        let had_failed = self.paces.remove(&signal).is_some();
+        if std::mem::take(&mut self.aborted) || had_failed {
+            self.paces.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SignalId = SignalId::MEM_COPY_UTIL;
+    const B: SignalId = SignalId::GPU_UTIL;
+    const C: SignalId = SignalId::FB_USED;
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn both_fail(retries: &mut Retries) {
+        for _ in 0..5 {
+            retries.failed(A, 5 * SECOND, SECOND, 1.0);
+            retries.failed(B, 5 * SECOND, SECOND, 1.0);
+        }
+    }
+
+    #[test]
+    fn what_failed_is_asked_for_again_as_soon_as_something_else_that_failed_is_answered() {
+        let mut retries = Retries::default();
+        both_fail(&mut retries);
+        assert!(retries.is_left_alone(A, 10 * SECOND) && retries.is_left_alone(B, 10 * SECOND));
+        assert!(!retries.is_left_alone(B, 20 * SECOND));
+        retries.answered(A);
+        assert!(!retries.is_left_alone(B, 10 * SECOND));
+    }
+
+    #[test]
+    fn one_that_fails_alone_is_left_alone_while_others_are_answered_as_always() {
+        let mut retries = Retries::default();
+        both_fail(&mut retries);
+        retries.answered(C);
+        assert!(retries.is_left_alone(A, 10 * SECOND));
+        retries.aborted();
+        retries.answered(C);
+        assert!(!retries.is_left_alone(A, 10 * SECOND));
+    }
+}
