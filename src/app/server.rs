@@ -151,6 +151,9 @@ pub fn promql(config: &Config) -> Option<Result<Promql, source::Error>> {
     config.prometheus.clone().map(Promql::new)
 }
 
+/// The watches of a registry that something is wrong with, and what.
+type Troubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
+
 /// What runs beside the listener.
 struct Background {
     telemetry: Telemetry,
@@ -428,7 +431,7 @@ impl Background {
         name: &'static str,
         (weight, state): (Weight, fn(String) -> State),
         registry: &WatchRegistry,
-        troubles: fn(&WatchRegistry) -> Vec<(Arc<str>, String)>,
+        troubles: Troubles,
     ) {
         let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {

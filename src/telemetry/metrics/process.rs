@@ -14,9 +14,12 @@ use super::readings::Readings;
 /// programs on every architecture that this one is built for.
 const TICKS: f64 = 100.0;
 
+/// Reads one figure.
+type Figure = fn() -> Option<f64>;
+
 /// Shows the figures of this process.
 pub(super) fn show(readings: &Readings) {
-    let figures: [(&Spec, fn() -> Option<f64>); 6] = [
+    let figures: [(&Spec, Figure); 6] = [
         (&PROCESS_CPU, || cpu_seconds(&read("self/stat")?)),
         (&PROCESS_MEMORY, || {
             kilobytes(&read("self/status")?, "VmRSS:")
