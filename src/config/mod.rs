@@ -189,7 +189,10 @@ impl Config {
         let mut faults = self.rules.faults.clone();
         faults.extend(self.external_rules.faults.clone());
         match raw.resource_rules.as_ref().map(ResourceRules::resolve) {
-            Some(Ok(rules)) => self.resource_rules = Some(rules),
+            Some(Ok(rules)) => {
+                faults.extend(rules.unlabelled());
+                self.resource_rules = Some(rules);
+            }
             Some(Err(more)) => faults.extend(more),
             None => {}
         }
