@@ -213,9 +213,11 @@ impl Provider for Fixture {
                 });
             }
         }
-        found.then_some(crate::provider::Empty::Missing).ok_or_else(|| Error::NoValue {
-            reason: "it holds no GPU".to_owned(),
-        })
+        found
+            .then_some(crate::provider::Empty::Missing)
+            .ok_or_else(|| Error::NoValue {
+                reason: "it holds no GPU".to_owned(),
+            })
     }
 
     fn external(
@@ -244,8 +246,10 @@ impl Provider for Fixture {
                 });
             }
         }
-        found.then_some(crate::provider::Empty::Missing).ok_or_else(|| Error::NoValue {
-            reason: "no series matches the selector".to_owned(),
-        })
+        found
+            .then_some(crate::provider::Empty::Missing)
+            .ok_or_else(|| Error::NoValue {
+                reason: "no series matches the selector".to_owned(),
+            })
     }
 }
