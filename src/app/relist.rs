@@ -59,6 +59,9 @@ pub struct Relist {
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
+    /// Whether there are `resourceRules`, which need no search: the client for
+    /// Prometheus is kept up to date for them all the same.
+    pub answers_usage: bool,
     /// Whom to ask for series.
     pub prometheus: Arc<Promql>,
     /// Whom to ask for kinds.
@@ -79,10 +82,10 @@ struct Known {
 }
 
 impl Relist {
-    /// Whether there is anything to look for.
+    /// Whether there is nothing to do.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
-        self.rules.is_empty() && self.external_rules.is_empty()
+        self.rules.is_empty() && self.external_rules.is_empty() && !self.answers_usage
     }
 
     /// Goes round for ever.

@@ -18,6 +18,7 @@ use super::shutdown::{Shutdown, Times};
 use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
 use crate::api::{self, Api, router};
 use crate::certificates::files::{self, Files};
+use crate::certificates::managed::RESOURCE_APISERVICE;
 use crate::certificates::{self, Serving, managed};
 use crate::cluster::apiservice::ApiServices;
 use crate::cluster::authentication;
@@ -228,7 +229,12 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let serving = background.keep_certificate(settings.certificate, &clients.lister);
+    let resource_rules = settings.config.resource_rules.clone();
+    let mut certificate = settings.certificate;
+    if let (CertificateSource::Managed(managed, _), Some(_)) = (&mut certificate, &resource_rules) {
+        managed.register(RESOURCE_APISERVICE);
+    }
+    let serving = background.keep_certificate(certificate, &clients.lister);
     let trust = background.follow_trust(settings.lookup, &clients.authentication);
     let rules = settings.config.rules.usable.clone();
     let external_rules = settings.config.external_rules.usable.clone();
@@ -237,11 +243,14 @@ pub async fn run(
     let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
     let answers = Arc::new(answers);
     let asked = backing::Asked::new(Arc::clone(&answers));
-    let rule_provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
+    let answers_usage = resource_rules.is_some();
+    let rule_provider = RuleProvider::new(Box::new(objects), Box::new(asked));
+    let rule_provider = Arc::new(rule_provider.with_usages(resource_rules));
     background.relist(
         Relist {
             rules,
             external_rules,
+            answers_usage,
             prometheus,
             client: clients.lister.clone(),
             provider: Arc::clone(&rule_provider),
