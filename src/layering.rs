@@ -45,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "config",
             "core",
             "dcgm",
+            "file",
             "pipeline",
             "provider",
             "rules",

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use gpu_metrics_apiserver::certificates::managed::Settings;
 use gpu_metrics_apiserver::certificates::managed::content::Found;
-use gpu_metrics_apiserver::certificates::managed::decide::{Lifetimes, Step, Wanted, decide};
-use gpu_metrics_apiserver::certificates::managed::service_names;
+use gpu_metrics_apiserver::certificates::managed::decide::{Step, decide};
 use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
 use k8s_openapi::ByteString;
 use serde_json::{Map, json};
@@ -71,13 +71,8 @@ fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
         name: NAME.to_owned(),
     };
     let then = SystemTime::now() - 250 * DAY;
-    let wanted = Wanted {
-        names: service_names(&service),
-        lifetimes: Lifetimes {
-            leaf: 365 * DAY,
-            ..Lifetimes::default()
-        },
-    };
+    let mut wanted = Settings::new(service);
+    wanted.lifetimes.leaf = 365 * DAY;
     match decide(Found::Empty, None, &[], &wanted, then).unwrap() {
         Step::Write(content, _) => content.data(SystemTime::now()),
         Step::Keep(_) => panic!("nothing is there to keep"),

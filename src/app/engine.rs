@@ -231,8 +231,9 @@ impl Engine {
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
         let series = self.pipeline.store().series_len();
-        let in_force = measure::in_force(&snapshot, now, began.elapsed(), series);
-        self.polls.published(&in_force);
+        let took = began.elapsed();
+        let figures = measure::in_force(&snapshot, now, series);
+        self.polls.published(took, &figures);
         let findings = self.findings.say(&snapshot);
         self.oddities.set(match findings.is_empty() {
             true => State::Ok,

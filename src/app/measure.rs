@@ -1,14 +1,13 @@
 //! From what the pipeline reports to what the metrics show.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::core::layout::{Layout, Standing};
 use crate::core::policy::Measure;
 use crate::core::snapshot::Snapshot;
 use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
-use crate::telemetry::metrics::{InForce, Intake};
+use crate::telemetry::metrics::{Figure, Intake, catalog};
 
 /// Seconds since the epoch.
 pub(super) fn secs(at: Timestamp) -> f64 {
@@ -19,23 +18,26 @@ pub(super) fn secs(at: Timestamp) -> f64 {
 pub(super) fn intake(report: &Report) -> Intake {
     Intake {
         accepted: report.applied.accepted,
-        invalid: report.applied.invalid,
-        too_old: report.applied.too_old,
-        future: report.applied.future,
-        unidentified: report.unidentified,
-        refused: report.refused,
+        samples_dropped: [
+            ("invalid", report.applied.invalid),
+            ("too_old", report.applied.too_old),
+            ("future", report.applied.future),
+        ],
+        series_dropped: [
+            ("unidentified", report.unidentified),
+            ("too_many", report.refused),
+        ],
     }
 }
 
 /// What a snapshot puts in force.
-pub(super) fn in_force(
-    snapshot: &Snapshot,
-    at: Timestamp,
-    took: Duration,
-    series: usize,
-) -> InForce {
+pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Figure; 11] {
     let devices = devices(snapshot.layout());
-    let count = |standing| devices.values().filter(|of| **of == standing).count();
+    let number = |count: usize| Some(count as f64);
+    let count = |one: Standing, other: Standing| {
+        let devices = devices.values();
+        number(devices.filter(|of| **of == one || **of == other).count())
+    };
     let mean = |measure| {
         let metrics = snapshot.metrics();
         let index = metrics
@@ -51,20 +53,30 @@ pub(super) fn in_force(
         .filter(|target| target.frozen_since.is_some())
         .count();
     let silent = targets().filter(|target| target.silent).count() - frozen;
-    InForce {
-        heard: targets().count() - silent - frozen,
-        silent,
-        frozen,
-        clusters: snapshot.layout().several_clusters().len(),
-        at: secs(at),
-        took,
-        series,
-        held: count(Standing::Held),
-        unheld: count(Standing::Nobody) + count(Standing::Gone),
-        conflict: count(Standing::Conflict) + count(Standing::Foreign),
-        active: mean(Measure::ActiveCount),
-        idle: mean(Measure::IdleCount),
-    }
+    let heard = targets().count() - silent - frozen;
+    let clusters = snapshot.layout().several_clusters().len();
+    let conflict = count(Standing::Conflict, Standing::Foreign);
+    [
+        (&catalog::SNAPSHOT_TIME, &[], Some(secs(at))),
+        (&catalog::SERIES, &[], number(series)),
+        (&catalog::CLUSTERS, &[], number(clusters)),
+        (&catalog::TARGETS, &["heard"], number(heard)),
+        (&catalog::TARGETS, &["silent"], number(silent)),
+        (&catalog::TARGETS, &["frozen"], number(frozen)),
+        (
+            &catalog::DEVICES,
+            &["held"],
+            count(Standing::Held, Standing::Held),
+        ),
+        (
+            &catalog::DEVICES,
+            &["unheld"],
+            count(Standing::Nobody, Standing::Gone),
+        ),
+        (&catalog::DEVICES, &["conflict"], conflict),
+        (&catalog::DEVICES, &["active"], mean(Measure::ActiveCount)),
+        (&catalog::DEVICES, &["idle"], mean(Measure::IdleCount)),
+    ]
 }
 
 /// The standing of each device: one row of a shared device that a live pod

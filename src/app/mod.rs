@@ -12,6 +12,6 @@ pub mod server;
 pub mod shutdown;
 #[cfg(test)]
 mod tests;
-mod trusted;
+pub mod trusted;
 
 pub use engine::{Engine, EngineSettings};

@@ -8,7 +8,7 @@ use crate::certificates::Serving;
 use crate::cluster::health::{WatchHealth, WatchRegistry};
 use crate::security::counters::{Counters, ReviewCounts};
 use crate::security::denied::DeniedKind;
-use crate::telemetry::metrics::{Metrics, catalog};
+use crate::telemetry::metrics::{Metrics, Spec, catalog};
 
 /// Reviews, their caches, refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
@@ -18,16 +18,11 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
             Some(counters.refusals(kind) as f64)
         });
     }
-    type Pick = fn(&Counters) -> &ReviewCounts;
-    let kinds: [(&str, Pick); 2] = [
-        ("token", |counters| &counters.tokens),
-        ("access", |counters| &counters.accesses),
-    ];
-    for (kind, pick) in kinds {
+    for (kind, counts) in [("token", &counters.tokens), ("access", &counters.accesses)] {
         let read = |spec, word, of: fn(&ReviewCounts) -> &AtomicU64| {
-            let counters = Arc::clone(counters);
+            let counts = Arc::clone(counts);
             metrics.read(spec, &[kind, word], move || {
-                Some(of(pick(&counters)).load(Ordering::Relaxed) as f64)
+                Some(of(&counts).load(Ordering::Relaxed) as f64)
             });
         };
         read(&catalog::REVIEWS, "allowed", |reviews| &reviews.yes);
@@ -64,24 +59,22 @@ pub(super) fn of_certificate(metrics: &Metrics, serving: &Serving) {
 /// The watches that are always there; those of owners come and go and are
 /// counted among the objects of none.
 pub(super) fn of_watches(metrics: &Metrics, registry: &WatchRegistry, names: &[&'static str]) {
-    for &name in names {
-        let find = move |registry: &WatchRegistry| -> Option<WatchHealth> {
-            let watches = registry.watches();
-            watches.into_iter().find(|watch| &*watch.name == name)
-        };
-        let of = registry.clone();
-        metrics.read(&catalog::WATCH_TIME, &[name], move || {
-            let age = find(&of)?.age(Instant::now())?;
+    type Number = fn(&WatchHealth) -> Option<f64>;
+    let numbers: [(&Spec, Number); 3] = [
+        (&catalog::WATCH_TIME, |watch| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-            Some(now.saturating_sub(age).as_secs_f64())
-        });
-        let of = registry.clone();
-        metrics.read(&catalog::WATCH_BREAKS, &[name], move || {
-            Some(find(&of)?.failures as f64)
-        });
-        let of = registry.clone();
-        metrics.read(&catalog::INVENTORY, &[name], move || {
-            Some(find(&of)?.objects as f64)
-        });
+            Some(now.saturating_sub(watch.age(Instant::now())?).as_secs_f64())
+        }),
+        (&catalog::WATCH_BREAKS, |watch| Some(watch.failures as f64)),
+        (&catalog::INVENTORY, |watch| Some(watch.objects as f64)),
+    ];
+    for &name in names {
+        for (spec, number) in numbers {
+            let registry = registry.clone();
+            metrics.read(spec, &[name], move || {
+                let watches = registry.watches();
+                number(watches.iter().find(|watch| &*watch.name == name)?)
+            });
+        }
     }
 }

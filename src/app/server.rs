@@ -8,13 +8,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::relist::{self, Relist};
 use super::shutdown::{Shutdown, Times};
+use super::trusted::Overlay;
 use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
 use crate::api::{self, Api, router};
 use crate::certificates::files::{self, Files};
@@ -36,9 +36,9 @@ use crate::pipeline;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::RuleProvider;
+use crate::security::Security;
 use crate::security::settings::Settings as SecuritySettings;
 use crate::security::trust::TrustStore;
-use crate::security::{Security, reviewer};
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
 use crate::serve::tls::{self, ClientAuth, TlsError};
@@ -112,6 +112,8 @@ pub struct ServerSettings {
     pub ways: Ways,
     /// The authentication ConfigMap.
     pub lookup: Lookup,
+    /// What flags say in its place.
+    pub overlay: Overlay,
     /// Times and sizes of the security layers.
     pub security: SecuritySettings,
     /// How long stopping takes.
@@ -147,58 +149,6 @@ pub fn promql(config: &Config) -> Option<Result<Promql, source::Error>> {
     config.prometheus.clone().map(Promql::new)
 }
 
-/// Three clients; one where the ways are the same.
-struct Clients {
-    lister: Client,
-    authentication: Client,
-    authorization: Client,
-}
-
-impl Clients {
-    async fn connect(ways: &Ways) -> Result<Self, ClientError> {
-        let lister = Client::connect(&ways.lister).await?;
-        let other = |way: Access| {
-            let lister = lister.clone();
-            async move {
-                if way == ways.lister {
-                    Ok(lister)
-                } else {
-                    Client::connect(&way).await
-                }
-            }
-        };
-        Ok(Self {
-            authentication: other(ways.authentication.clone()).await?,
-            authorization: other(ways.authorization.clone()).await?,
-            lister,
-        })
-    }
-}
-
-/// Reviews go their own ways.
-struct Reviews {
-    tokens: KubeReviewer,
-    accesses: KubeReviewer,
-}
-
-impl reviewer::Reviewer for Reviews {
-    fn token<'a>(
-        &'a self,
-        token: &'a reviewer::Token,
-        audiences: &'a [String],
-    ) -> reviewer::Pending<'a, Result<reviewer::TokenVerdict, reviewer::ReviewError>> {
-        self.tokens.token(token, audiences)
-    }
-
-    fn access<'a>(
-        &'a self,
-        who: &'a crate::security::identity::Identity,
-        what: &'a reviewer::Access,
-    ) -> reviewer::Pending<'a, Result<reviewer::AccessVerdict, reviewer::ReviewError>> {
-        self.accesses.access(who, what)
-    }
-}
-
 /// What runs beside the listener.
 struct Background {
     telemetry: Telemetry,
@@ -221,7 +171,15 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let clients = Clients::connect(&settings.ways).await?;
+    let ways = settings.ways;
+    let lister = Client::connect(&ways.lister).await?;
+    // One client where the ways are the same.
+    let other = async |way: &Access| match *way == ways.lister {
+        true => Ok(lister.clone()),
+        false => Client::connect(way).await,
+    };
+    let authentication = other(&ways.authentication).await?;
+    let authorization = other(&ways.authorization).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
@@ -229,16 +187,13 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
+    let certificate = registering(settings.certificate, &settings.config);
+    let serving = background.keep_certificate(certificate, &lister);
+    let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
     let resource_rules = settings.config.resource_rules.clone();
-    let mut certificate = settings.certificate;
-    if let (CertificateSource::Managed(managed, _), Some(_)) = (&mut certificate, &resource_rules) {
-        managed.register(RESOURCE_APISERVICE);
-    }
-    let serving = background.keep_certificate(certificate, &clients.lister);
-    let trust = background.follow_trust(settings.lookup, &clients.authentication);
     let rules = settings.config.rules.usable.clone();
     let external_rules = settings.config.external_rules.usable.clone();
-    let (gpus, objects) = background.poll(settings.config, settings.source, &clients.lister);
+    let (gpus, objects) = background.poll(settings.config, settings.source, &lister);
     let prometheus = Arc::new(settings.promql);
     let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
     let answers = Arc::new(answers);
@@ -252,7 +207,7 @@ pub async fn run(
             external_rules,
             answers_usage,
             prometheus,
-            client: clients.lister.clone(),
+            client: lister.clone(),
             provider: Arc::clone(&rule_provider),
             times: settings.relist,
         },
@@ -274,16 +229,12 @@ pub async fn run(
             .spawn(listener.run(service, shutdown.draining()));
     }
     let believed = Arc::clone(&trust);
-    let reviewer = Arc::new(Reviews {
-        tokens: KubeReviewer::new(clients.authentication),
-        accesses: KubeReviewer::new(clients.authorization),
-    });
+    let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
     let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
-    let config = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
-    let tls = Arc::new(ArcSwap::new(config));
+    let tls = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
@@ -298,6 +249,15 @@ pub async fn run(
     let ended = async { while tasks.join_next().await.is_some() {} };
     shutdown.run(settings.times, ended, hurry).await;
     Ok(())
+}
+
+/// With `resourceRules` there is one more APIService to look after.
+fn registering(mut source: CertificateSource, config: &Config) -> CertificateSource {
+    if let (CertificateSource::Managed(managed, _), Some(_)) = (&mut source, &config.resource_rules)
+    {
+        managed.register(RESOURCE_APISERVICE);
+    }
+    source
 }
 
 impl Background {
@@ -334,9 +294,25 @@ impl Background {
         serving
     }
 
-    fn follow_trust(&mut self, lookup: Lookup, client: &Client) -> Arc<TrustStore> {
+    fn follow_trust(
+        &mut self,
+        lookup: Lookup,
+        overlay: Overlay,
+        client: &Client,
+    ) -> Arc<TrustStore> {
         let trust = Arc::new(TrustStore::new(false));
-        if lookup == Lookup::Skipped {
+        let (sender, texts) = watch::channel(None);
+        let waiting = State::Waiting("authorities of clients".to_owned());
+        if lookup == Lookup::Skipped || overlay.is_complete() {
+            if !overlay.files.is_empty() {
+                let health = &self.telemetry.health;
+                let check = health.register("client-authorities", Weight::Readiness, waiting);
+                let followed = Arc::clone(&trust);
+                self.until_draining(async move {
+                    trusted::follow(texts, overlay, followed, check).await;
+                    drop(sender);
+                });
+            }
             return trust;
         }
         let registry = WatchRegistry::default();
@@ -344,17 +320,21 @@ impl Background {
             Lookup::Required => Weight::Readiness,
             Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
         };
-        self.show_watches("authentication", weight, &registry);
+        let until_seen = (weight, State::Waiting as fn(String) -> State);
+        self.show_watches(
+            "authentication",
+            until_seen,
+            &registry,
+            WatchRegistry::unready,
+        );
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
-        let waiting = State::Waiting("authorities of clients".to_owned());
         let check = self
             .telemetry
             .health
             .register("client-authorities", weight, waiting);
-        let (sender, texts) = watch::channel(None);
         let followed = authentication::follow(client.clone(), registry, sender);
         self.until_draining(followed);
-        self.until_draining(trusted::follow(texts, Arc::clone(&trust), Some(check)));
+        self.until_draining(trusted::follow(texts, overlay, Arc::clone(&trust), check));
         trust
     }
 
@@ -382,18 +362,15 @@ impl Background {
             remember: config.policy.max_window + REMEMBERED_BEYOND,
         };
         let watches = Watches::start(client, &registry, settings);
-        self.show_watches("cluster-objects", Weight::Readiness, &registry);
-        let all = registry.clone();
-        self.telemetry
-            .health
-            .ask("watches", Weight::Detail, move || {
-                let unwell = all.unwell().into_iter();
-                let words = unwell.map(|(watch, reason)| format!("{watch}: {reason}"));
-                match words.reduce(|one, other| format!("{one}; {other}")) {
-                    Some(words) => State::Failed(words),
-                    None => State::Ok,
-                }
-            });
+        let required = (Weight::Readiness, State::Waiting as fn(String) -> State);
+        self.show_watches(
+            "cluster-objects",
+            required,
+            &registry,
+            WatchRegistry::unready,
+        );
+        let detail = (Weight::Detail, State::Failed as fn(String) -> State);
+        self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let specs = metrics::built_in().into_iter();
         let mut specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
@@ -441,14 +418,19 @@ impl Background {
         (provider, objects)
     }
 
-    fn show_watches(&self, name: &'static str, weight: Weight, registry: &WatchRegistry) {
+    fn show_watches(
+        &self,
+        name: &'static str,
+        (weight, state): (Weight, fn(String) -> State),
+        registry: &WatchRegistry,
+        troubles: fn(&WatchRegistry) -> Vec<(Arc<str>, String)>,
+    ) {
         let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {
-            let unready = registry.unready();
-            match unready.first() {
-                Some((watch, reason)) => State::Waiting(format!("{watch}: {reason}")),
-                None => State::Ok,
-            }
+            let troubles = troubles(&registry).into_iter();
+            let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
+            let words = words.reduce(|one, other| format!("{one}; {other}"));
+            words.map_or(State::Ok, state)
         });
     }
 

@@ -13,11 +13,9 @@ use tokio::sync::watch;
 
 use crate::telemetry::health::{Check, Health, State, Weight};
 
-/// Where the server stands.
+/// How far stopping has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Ready, as far as this goes.
-    Serving,
     /// Not ready, and serving as before.
     NotReady,
     /// Open connections are told to end; new ones are served.
@@ -56,7 +54,6 @@ pub enum Outcome {
 /// The state machine.
 #[derive(Debug)]
 pub struct Shutdown {
-    phase: watch::Sender<Phase>,
     leaving: watch::Sender<bool>,
     draining: watch::Sender<bool>,
     check: Check,
@@ -67,17 +64,10 @@ impl Shutdown {
     #[must_use]
     pub fn new(health: &Health) -> Self {
         Self {
-            phase: watch::Sender::new(Phase::Serving),
             leaving: watch::Sender::new(false),
             draining: watch::Sender::new(false),
             check: health.register("shutdown", Weight::Readiness, State::Ok),
         }
-    }
-
-    /// The phase, as it changes.
-    #[must_use]
-    pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.phase.subscribe()
     }
 
     /// Turns true when connections that are open then shall end
@@ -139,7 +129,6 @@ impl Shutdown {
         if phase >= Phase::Draining {
             self.draining.send_replace(true);
         }
-        self.phase.send_replace(phase);
     }
 }
 
@@ -156,14 +145,11 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// When each phase was entered, after the signal.
-    async fn record(mut phases: watch::Receiver<Phase>) -> Vec<(Phase, Duration)> {
+    /// When it turned true, after now.
+    async fn turned(mut signal: watch::Receiver<bool>) -> Duration {
         let began = Instant::now();
-        let mut seen = Vec::new();
-        while phases.changed().await.is_ok() {
-            seen.push((*phases.borrow_and_update(), began.elapsed()));
-        }
-        seen
+        signal.wait_for(|signal| *signal).await.unwrap();
+        began.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
@@ -171,8 +157,9 @@ mod tests {
         let health = Health::new();
         let shutdown = Shutdown::new(&health);
         assert!(health.is_ok(Probe::Ready));
-        let seen = tokio::spawn(record(shutdown.phase()));
-        let (mut leaving, mut draining) = (shutdown.leaving(), shutdown.draining());
+        let leaving = tokio::spawn(turned(shutdown.leaving()));
+        let drains = tokio::spawn(turned(shutdown.draining()));
+        let mut draining = shutdown.draining();
         // A listener that needs three seconds for its last request.
         let drained = async move {
             let _ = draining.wait_for(|draining| *draining).await;
@@ -183,14 +170,14 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!health.is_ok(Probe::Ready), "at once");
         assert!(health.is_ok(Probe::Live), "nobody shall restart it");
-        assert!(!*leaving.borrow_and_update());
         assert_eq!(stopping.await.unwrap(), Outcome::Drained);
         assert_eq!(began.elapsed(), seconds(8));
-        let phases = [Phase::NotReady, Phase::Leaving, Phase::Draining];
-        let (entered, at): (Vec<_>, Vec<_>) = seen.await.unwrap().into_iter().unzip();
-        assert_eq!(entered, phases);
-        assert_eq!(at[2] - at[0], seconds(5));
-        assert!(at[1] > at[0] && at[1] < at[2], "told early in the delay");
+        let (left, drained) = (leaving.await.unwrap(), drains.await.unwrap());
+        assert_eq!(drained, seconds(5));
+        assert!(
+            left > Duration::ZERO && left < drained,
+            "told early in the delay"
+        );
     }
 
     #[tokio::test(start_paused = true)]

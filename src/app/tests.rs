@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -34,7 +33,6 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let metrics = crate::dcgm::metrics::built_in();
     let provider = Arc::new(GpuProvider::new(&metrics));
     let api = Api::new(provider, || Timestamp::from_secs(0), telemetry.clone());
-    let config = Arc::new(ArcSwap::new(config));
     let listener = Listener::new(tcp, config, Limits::default(), api::refusal)
         .leaving(shutdown.leaving())
         .run(

@@ -1,34 +1,102 @@
 //! Keeps what is believed of clients in step with the cluster.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::cluster::authentication::Texts;
-use crate::security::trust::{Trust, TrustError, TrustStore};
+use crate::file;
+use crate::security::trust::{self, Trust, TrustError, TrustStore};
 use crate::telemetry::health::{Check, State};
 
-/// Loads each state of the ConfigMap; ends with its sender.
+/// How often files are looked at again.
+const FILES_EVERY: Duration = Duration::from_secs(10);
+
+/// What flags say in place of the ConfigMap, key by key.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay {
+    /// Texts as they stand.
+    pub texts: Vec<(&'static str, String)>,
+    /// Files with the text.
+    pub files: Vec<(&'static str, PathBuf)>,
+}
+
+impl Overlay {
+    /// Whether nothing of the ConfigMap is needed, as upstream.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let has = |key| self.files.iter().any(|(known, _)| *known == key);
+        has(trust::CLIENT_CA) && has(trust::PROXY_CA)
+    }
+
+    /// Whether it says anything.
+    const fn is_empty(&self) -> bool {
+        self.texts.is_empty() && self.files.is_empty()
+    }
+
+    /// Puts itself over the ConfigMap's texts.
+    async fn over(&self, under: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+        let mut texts = under.cloned().unwrap_or_default();
+        for (key, text) in &self.texts {
+            texts.insert((*key).to_owned(), text.clone());
+        }
+        for (key, path) in &self.files {
+            let from = path.clone();
+            let read = file::aside(move || file::read(&from)).await;
+            match read.and_then(|read| read) {
+                Ok(bytes) => {
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    texts.insert((*key).to_owned(), text);
+                }
+                Err(reason) => {
+                    tracing::warn!("{}: {reason}: nobody is believed by it", path.display());
+                    // The ConfigMap's authority would widen what was narrowed.
+                    texts.remove(*key);
+                }
+            }
+        }
+        texts
+    }
+}
+
+/// Loads each state of the ConfigMap with `overlay` over it; ends with the
+/// ConfigMap's sender, if anything of it is needed.
 pub(super) async fn follow(
     mut texts: watch::Receiver<Texts>,
+    overlay: Overlay,
     trust: Arc<TrustStore>,
-    check: Option<Check>,
+    check: Check,
 ) {
+    let mut loaded: Option<BTreeMap<String, String>> = None;
     loop {
         let current = texts.borrow_and_update().clone();
-        if let Some(texts) = current {
-            let problems = trust.load(&texts);
-            for problem in &problems {
-                tracing::warn!("ConfigMap extension-apiserver-authentication: {problem}");
-            }
-            if let Some(check) = &check {
-                check.set(state(trust.current().as_deref(), &problems));
+        if current.is_some() || !overlay.is_empty() {
+            let next = overlay.over(current.as_deref()).await;
+            if loaded.as_ref() != Some(&next) {
+                load(&next, &trust, &check);
+                loaded = Some(next);
             }
         }
-        if texts.changed().await.is_err() {
-            return;
+        tokio::select! {
+            changed = texts.changed(), if !overlay.is_complete() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            () = tokio::time::sleep(FILES_EVERY), if !overlay.files.is_empty() => {}
         }
     }
+}
+
+fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
+    let problems = trust.load(texts);
+    for problem in &problems {
+        tracing::warn!("authorities of clients: {problem}");
+    }
+    check.set(state(trust.current().as_deref(), &problems));
 }
 
 /// Ready is who believes somebody, and a front proxy where one should be: what

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
 use super::Publisher;
-use super::pair::{Origin, Pair};
+use super::pair::Pair;
 use crate::file;
 
 /// How often the files are read by default.
@@ -99,15 +99,10 @@ impl Files {
 
     fn pair(&self, texts: &Texts, now: SystemTime) -> Result<Pair, String> {
         let (chain, key) = texts.as_ref().map_err(String::clone)?;
-        let origin = Origin {
-            certificate: self.certificate.display().to_string(),
-            key: self.key.display().to_string(),
-        };
-        let pair = Pair::read(chain, key, &origin).and_then(|pair| {
-            pair.check(now)?;
-            Ok(pair)
-        });
-        pair.map_err(|error| error.to_string())
+        let place = |path: &Path| path.display().to_string();
+        let pair = Pair::read((chain, &place(&self.certificate)), (key, &place(&self.key)))?;
+        pair.check(now)?;
+        Ok(pair)
     }
 }
 

@@ -15,58 +15,6 @@ use rustls::sign::CertifiedKey;
 use super::authority::Anchor;
 use crate::x509::{self, Certificate, Validity, moment};
 
-/// Where the two texts of a pair come from, for messages: paths, or keys of a
-/// Secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The certificate chain.
-    pub certificate: String,
-    /// The private key.
-    pub key: String,
-}
-
-/// Why a pair cannot be served: where, what is wrong, what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PairError {
-    /// The chain's text is not one: where, why.
-    #[error(
-        "{0}: no certificate chain: {1}: write the serving certificate as PEM, then those that \
-         lead to its authority"
-    )]
-    Certificate(String, String),
-    /// The key's text is not one: where, why.
-    #[error(
-        "{0}: no private key: {1}: write the key of the serving certificate as PEM, not encrypted"
-    )]
-    Key(String, String),
-    /// They are of two pairs.
-    #[error(
-        "{key}: this is not the key of the certificate in {certificate}: replace both by one pair",
-        key = .0.key, certificate = .0.certificate
-    )]
-    Mismatch(Origin),
-    /// Its time is over: where, its last moment.
-    #[error("{0}: the certificate expired at {1}: replace it by a new one")]
-    Expired(String, String),
-    /// Its time has not come: where, its first moment.
-    #[error(
-        "{0}: the certificate is not valid before {1}: check the clocks of this machine and of \
-         its maker"
-    )]
-    NotYet(String, String),
-    /// kube-apiserver looks at alternative names only.
-    #[error(
-        "{0}: the certificate has no subjectAltName with a DNS name: make one for \
-         SERVICE.NAMESPACE.svc"
-    )]
-    NoName(String),
-    /// Clients refuse it for servers.
-    #[error(
-        "{0}: the certificate is not for servers: make one with the extended key usage serverAuth"
-    )]
-    NotServer(String),
-}
-
 /// A serving certificate with its key. Fits, has a name, is for servers.
 #[derive(Clone)]
 pub struct Pair {
@@ -86,31 +34,54 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// Reads a pair. Whether its time has come is [`Pair::check`]'s to say.
+    /// Reads a pair, each text with where it comes from: a path, or a key of a
+    /// Secret. Whether its time has come is [`Pair::check`]'s to say.
     ///
     /// # Errors
     /// When a text cannot be read, the two do not fit, or clients would refuse
-    /// the certificate at any time.
-    pub fn read(chain: &[u8], key: &[u8], origin: &Origin) -> Result<Self, PairError> {
-        let place = || origin.certificate.clone();
-        let unreadable = |reason: String| PairError::Certificate(place(), reason);
-        let no_key = |reason: String| PairError::Key(origin.key.clone(), reason);
+    /// the certificate at any time: where, what is wrong, what to do.
+    pub fn read(
+        (chain, place): (&[u8], &str),
+        (key, place_of_key): (&[u8], &str),
+    ) -> Result<Self, String> {
+        let unreadable = |reason: String| {
+            format!(
+                "{place}: no certificate chain: {reason}: write the serving certificate as PEM, \
+                 then those that lead to its authority"
+            )
+        };
+        let no_key = |reason: String| {
+            format!(
+                "{place_of_key}: no private key: {reason}: write the key of the serving \
+                 certificate as PEM, not encrypted"
+            )
+        };
         let chain = x509::from_pem(chain).map_err(|error| unreadable(error.to_string()))?;
         let leaf = chain
             .first()
             .ok_or_else(|| unreadable("no PEM block of a certificate".to_owned()))?;
         let leaf = Certificate::read(leaf).map_err(unreadable)?;
         let (names, validity) = (leaf.dns_names().map_err(unreadable)?, leaf.validity());
+        // kube-apiserver looks at alternative names only.
         if names.is_empty() {
-            return Err(PairError::NoName(place()));
+            return Err(format!(
+                "{place}: the certificate has no subjectAltName with a DNS name: make one for \
+                 SERVICE.NAMESPACE.svc"
+            ));
         }
         if !leaf.is_for_servers().map_err(unreadable)? {
-            return Err(PairError::NotServer(place()));
+            return Err(format!(
+                "{place}: the certificate is not for servers: make one with the extended key \
+                 usage serverAuth"
+            ));
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| no_key(error.to_string()))?;
         let certified = CertifiedKey::from_der(chain, key, &default_provider());
         let certified = certified.map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => PairError::Mismatch(origin.clone()),
+            rustls::Error::InconsistentKeys(_) => format!(
+                "{place_of_key}: this is not the key of the certificate in {place}: replace both \
+                 by one pair"
+            ),
             rustls::Error::InvalidCertificate(reason) => unreadable(reason.to_string()),
             other => no_key(other.to_string()),
         })?;
@@ -118,25 +89,29 @@ impl Pair {
             certified: Arc::new(certified),
             names: names.into(),
             validity,
-            place: origin.certificate.as_str().into(),
+            place: place.into(),
         })
     }
 
     /// Whether the pair may be served at a moment.
     ///
     /// # Errors
-    /// When its time is over or has not come.
-    pub fn check(&self, now: SystemTime) -> Result<(), PairError> {
-        let Validity {
-            not_before,
-            not_after,
-        } = self.validity;
-        let place = || self.place.to_string();
-        if now > not_after {
-            return Err(PairError::Expired(place(), moment(not_after)));
+    /// When its time is over or has not come; which, and what to do.
+    pub fn check(&self, now: SystemTime) -> Result<(), String> {
+        let (place, first) = (&self.place, self.validity.not_before);
+        let last = self.validity.not_after;
+        if now > last {
+            let last = moment(last);
+            return Err(format!(
+                "{place}: the certificate expired at {last}: replace it by a new one"
+            ));
         }
-        if now < not_before {
-            return Err(PairError::NotYet(place(), moment(not_before)));
+        if now < first {
+            let first = moment(first);
+            return Err(format!(
+                "{place}: the certificate is not valid before {first}: check the clocks of this \
+                 machine and of its maker"
+            ));
         }
         Ok(())
     }
@@ -198,13 +173,6 @@ mod tests {
     use super::*;
     use crate::certificates::authority::{Authority, Issued};
 
-    fn origin() -> Origin {
-        Origin {
-            certificate: "/tls/tls.crt".to_owned(),
-            key: "/tls/tls.key".to_owned(),
-        }
-    }
-
     fn validity(now: SystemTime) -> Validity {
         Validity {
             not_before: now - Duration::from_secs(60),
@@ -223,8 +191,9 @@ mod tests {
             .unwrap()
     }
 
-    fn read(chain: &str, key: &str) -> Result<Pair, PairError> {
-        Pair::read(chain.as_bytes(), key.as_bytes(), &origin())
+    fn read(chain: &str, key: &str) -> Result<Pair, String> {
+        let (chain, key) = (chain.as_bytes(), key.as_bytes());
+        Pair::read((chain, "/tls/tls.crt"), (key, "/tls/tls.key"))
     }
 
     #[test]
@@ -242,7 +211,7 @@ mod tests {
     fn the_key_of_another_certificate_is_refused_with_both_places() {
         let error = read(&issued().certificate_pem, &issued().key_pem).unwrap_err();
         assert_eq!(
-            error.to_string(),
+            error,
             "/tls/tls.key: this is not the key of the certificate in /tls/tls.crt: replace both by \
              one pair"
         );
@@ -254,9 +223,9 @@ mod tests {
         let pair = read(&issued.certificate_pem, &issued.key_pem).unwrap();
         let late = pair.check(now() + Duration::from_secs(61)).unwrap_err();
         let text = "/tls/tls.crt: the certificate expired at 2027-01-15T08:01:00Z: replace it by a new one";
-        assert_eq!(late.to_string(), text);
+        assert_eq!(late, text);
         let early = pair.check(now() - Duration::from_secs(61)).unwrap_err();
-        assert!(matches!(early, PairError::NotYet(..)), "{early}");
+        assert!(early.contains("is not valid before"), "{early}");
     }
 
     #[test]
@@ -266,14 +235,14 @@ mod tests {
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for chain in ["", "garbage", half, broken, &issued.key_pem] {
             let error = read(chain, &issued.key_pem).unwrap_err();
-            assert!(matches!(error, PairError::Certificate(..)), "{error}");
-            assert!(error.to_string().starts_with("/tls/tls.crt: "), "{error}");
+            assert!(error.contains("no certificate chain"), "{error}");
+            assert!(error.starts_with("/tls/tls.crt: "), "{error}");
         }
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         for key in ["", "garbage", broken, &issued.certificate_pem] {
             let error = read(&issued.certificate_pem, key).unwrap_err();
-            assert!(matches!(error, PairError::Key(..)), "{error}");
-            assert!(error.to_string().starts_with("/tls/tls.key: "), "{error}");
+            assert!(error.contains("no private key"), "{error}");
+            assert!(error.starts_with("/tls/tls.key: "), "{error}");
         }
     }
 
@@ -282,12 +251,12 @@ mod tests {
         let authority = Authority::new("test", validity(now())).unwrap();
         let nameless = authority.serving(&[], &[], validity(now())).unwrap();
         let error = read(&nameless.certificate_pem, &nameless.key_pem).unwrap_err();
-        assert!(matches!(error, PairError::NoName(..)), "{error}");
+        assert!(error.contains("no subjectAltName"), "{error}");
         let mut params = rcgen::CertificateParams::new(["a.b.svc".to_owned()]).unwrap();
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         let key = rcgen::KeyPair::generate().unwrap();
         let client = params.self_signed(&key).unwrap();
         let error = read(&client.pem(), &key.serialize_pem()).unwrap_err();
-        assert!(matches!(error, PairError::NotServer(..)), "{error}");
+        assert!(error.contains("is not for servers"), "{error}");
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::certificates::pair::{Origin, Pair};
+    use crate::certificates::pair::Pair;
 
     #[derive(Parser)]
     struct Line {
@@ -260,11 +260,8 @@ mod tests {
 
     fn pair(dir: &Path) -> Pair {
         let read = |name: &str| fs::read(dir.join(name)).unwrap();
-        let origin = Origin {
-            certificate: "tls.crt".to_owned(),
-            key: "tls.key".to_owned(),
-        };
-        let pair = Pair::read(&read("tls.crt"), &read("tls.key"), &origin).unwrap();
+        let (chain, key) = (read("tls.crt"), read("tls.key"));
+        let pair = Pair::read((&chain, "tls.crt"), (&key, "tls.key")).unwrap();
         pair.check(SystemTime::now()).unwrap();
         pair
     }

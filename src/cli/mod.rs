@@ -17,7 +17,9 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "gpu-metrics-apiserver",
     version,
-    args_conflicts_with_subcommands = true
+    args_conflicts_with_subcommands = true,
+    // As pflag: the last one wins.
+    args_override_self = true
 )]
 struct Cli {
     #[command(subcommand)]
@@ -76,7 +78,8 @@ impl Failure {
 /// Parses the arguments and runs the command; the process' exit code.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let (words, without_effect) = serve::retired::take_out(std::env::args_os());
+    let cli = Cli::parse_from(words);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -91,7 +94,7 @@ pub fn run() -> ExitCode {
         .command
         .unwrap_or_else(|| Command::Serve(Box::new(cli.serve)));
     let outcome = match command {
-        Command::Serve(args) => runtime.block_on(serve::run(*args)),
+        Command::Serve(args) => runtime.block_on(serve::run(*args, without_effect)),
         Command::Demo(args) => runtime.block_on(demo::run(args)),
         Command::Certs(args) => certs::run(&args, std::time::SystemTime::now()),
     };

@@ -33,10 +33,6 @@ const ABSENT: &str = "waiting for the ConfigMap kube-system/extension-apiserver-
 /// The ConfigMap's texts, key by key as they stand there; `None`: not seen yet.
 pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 
-/// How long to rest when the collection is not served, as by a server that is
-/// only just starting.
-const NOT_SERVED: Duration = Duration::from_secs(5);
-
 /// The longest wait between two tries while kube-apiserver is away. Its restart
 /// is how authorities are replaced in many clusters: until the new ones are
 /// read, nobody who comes through it is believed.
@@ -53,11 +49,8 @@ pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sende
         wait_most: WAIT_MOST,
     };
     let reporter = registry.enter(NAME, Need::Required);
-    let mut watcher = Watcher::new(client, target, Latest { texts }, reporter);
-    loop {
-        watcher.run().await;
-        tokio::time::sleep(NOT_SERVED).await;
-    }
+    let watcher = Watcher::new(client, target, Latest { texts }, reporter);
+    watcher.run_on().await;
 }
 
 struct Latest {

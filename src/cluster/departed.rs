@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::objects::{Kept, KeptObject, KeptService, OwnerRef};
+use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
 use super::table::{Key, Table};
 
@@ -43,31 +43,9 @@ pub(super) struct Departed {
     owners: VecDeque<GoneOwner>,
 }
 
-/// What is remembered of an object when it goes.
-pub(super) trait Depart {
-    /// It is about to be removed.
-    fn depart(&self, key: &Key, departed: &mut Departed, at: Instant);
-}
-
-impl Depart for KeptPod {
-    fn depart(&self, key: &Key, departed: &mut Departed, at: Instant) {
-        departed.pod(key, self, at);
-    }
-}
-
-impl Depart for KeptObject {
-    fn depart(&self, _: &Key, departed: &mut Departed, at: Instant) {
-        departed.owner(self, at);
-    }
-}
-
-impl Depart for KeptService {
-    fn depart(&self, _: &Key, _: &mut Departed, _: Instant) {}
-}
-
 impl Departed {
     /// A pod went. One that was never bound to a node held nothing.
-    fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
+    pub(super) fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
         if pod.node.is_none() {
             return;
         }
@@ -81,7 +59,7 @@ impl Departed {
     }
 
     /// An owner went.
-    fn owner(&mut self, object: &KeptObject, at: Instant) {
+    pub(super) fn owner(&mut self, object: &KeptObject, at: Instant) {
         if let Some(controller) = object.controller.clone() {
             let uid = object.uid();
             let gone = GoneOwner {

@@ -10,25 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::CallError;
-
-/// Where a watch is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchState {
-    /// Never complete so far; what it waits for.
-    Waiting {
-        /// In words, with the remedy if there is one.
-        reason: String,
-    },
-    /// Complete and followed.
-    Synced,
-    /// Was complete; what is known then is kept while the watch is mended.
-    Broken {
-        /// Since when.
-        since: Instant,
-        /// In words, with the remedy if there is one.
-        reason: String,
-    },
-}
+use super::store::Refused;
 
 /// Whether the server is ready without a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +28,11 @@ pub struct WatchHealth {
     pub name: Arc<str>,
     /// Whether the server waits for it.
     pub need: Need,
-    /// Where it is.
-    pub state: WatchState,
+    /// Whether it was ever complete. What is known stays while it is mended.
+    pub complete: bool,
+    /// Why it is not followed now, with the remedy if there is one; `None`: it
+    /// is.
+    pub trouble: Option<String>,
     /// When the server last said something on it: an object, a bookmark, a
     /// list, an accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
@@ -93,32 +78,21 @@ impl WatchRegistry {
     /// and leaves the server ready.
     #[must_use]
     pub fn unready(&self) -> Vec<(Arc<str>, String)> {
-        let inner = self.lock();
-        let required = inner
-            .watches
-            .values()
-            .filter(|watch| watch.need == Need::Required);
-        required
-            .filter_map(|watch| match &watch.state {
-                WatchState::Waiting { reason } => Some((Arc::clone(&watch.name), reason.clone())),
-                WatchState::Synced | WatchState::Broken { .. } => None,
-            })
-            .collect()
+        self.troubles(|watch| watch.need == Need::Required && !watch.complete)
     }
 
     /// Every watch that is not followed at the moment, and why; values are
     /// served all the same.
     #[must_use]
     pub fn unwell(&self) -> Vec<(Arc<str>, String)> {
+        self.troubles(|_| true)
+    }
+
+    fn troubles(&self, wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
         let inner = self.lock();
-        let watches = inner.watches.values();
+        let watches = inner.watches.values().filter(|watch| wanted(watch));
         watches
-            .filter_map(|watch| match &watch.state {
-                WatchState::Waiting { reason } | WatchState::Broken { reason, .. } => {
-                    Some((Arc::clone(&watch.name), reason.clone()))
-                }
-                WatchState::Synced => None,
-            })
+            .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble.clone()?)))
             .collect()
     }
 
@@ -128,9 +102,8 @@ impl WatchRegistry {
         let health = WatchHealth {
             name: Arc::clone(&name),
             need,
-            state: WatchState::Waiting {
-                reason: "waiting for kube-apiserver".to_owned(),
-            },
+            complete: false,
+            trouble: Some("waiting for kube-apiserver".to_owned()),
             last_contact: None,
             objects: 0,
             lists: 0,
@@ -219,7 +192,7 @@ impl Reporter {
 
     /// All is well (again).
     pub(super) fn well(&mut self) {
-        self.change(|watch| watch.state = WatchState::Synced);
+        self.change(|watch| (watch.complete, watch.trouble) = (true, None));
         if let Some(lasted) = self.registry.outage_ends() {
             tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
         }
@@ -258,16 +231,7 @@ impl Reporter {
 
     fn trouble(&mut self, trouble: Trouble, reason: &dyn fmt::Display) {
         let reason = reason.to_string();
-        let why = reason.clone();
-        self.change(|watch| match &mut watch.state {
-            WatchState::Waiting { reason } | WatchState::Broken { reason, .. } => *reason = why,
-            WatchState::Synced => {
-                watch.state = WatchState::Broken {
-                    since: Instant::now(),
-                    reason: why,
-                };
-            }
-        });
+        self.change(|watch| watch.trouble = Some(reason.clone()));
         let known = self.told.trouble.as_ref().map(|(_, known)| *known);
         if known == Some(trouble) {
             return;
@@ -283,24 +247,17 @@ impl Reporter {
         }
     }
 
-    /// An object could not be read: said once a watch.
-    pub(super) fn garbage(&mut self, error: &dyn fmt::Display) {
+    /// An object was left out: said once a watch and reason.
+    pub(super) fn left_out(&mut self, why: &Refused) {
         self.change(|watch| watch.left_out += 1);
-        if !std::mem::replace(&mut self.told.garbage, true) {
+        let told = match why {
+            Refused::Garbage(_) => &mut self.told.garbage,
+            Refused::Full(_) => &mut self.told.full,
+        };
+        if !std::mem::replace(told, true) {
             tracing::warn!(
                 watch = &*self.name,
-                "an object cannot be read and is left out (later ones are only counted): {error}"
-            );
-        }
-    }
-
-    /// An object was left out because there are too many: said once a watch.
-    pub(super) fn full(&mut self, limit: usize) {
-        self.change(|watch| watch.left_out += 1);
-        if !std::mem::replace(&mut self.told.full, true) {
-            tracing::error!(
-                watch = &*self.name,
-                "more than {limit} objects: the others are left out"
+                "an object is left out (later ones are only counted): {why}"
             );
         }
     }
@@ -312,12 +269,6 @@ mod tests {
 
     fn away() -> CallError {
         CallError::Unreachable("https://a".into(), "refused".into())
-    }
-
-    fn state(registry: &WatchRegistry, name: &str) -> WatchState {
-        let watches = registry.watches();
-        let watch = watches.iter().find(|watch| &*watch.name == name).unwrap();
-        watch.state.clone()
     }
 
     #[test]
@@ -338,15 +289,10 @@ mod tests {
             registry.unready().is_empty(),
             "what is known is kept, and served"
         );
-        assert!(matches!(
-            state(&registry, "pods"),
-            WatchState::Broken { .. }
-        ));
         let unwell = || registry.unwell().into_iter().map(|(watch, _)| watch);
         let both: Vec<_> = unwell().collect();
         assert_eq!(both, ["jobs.batch".into(), "pods".into()]);
         pods.well();
-        assert_eq!(state(&registry, "pods"), WatchState::Synced);
         assert_eq!(unwell().collect::<Vec<_>>(), ["jobs.batch".into()]);
     }
 

@@ -23,10 +23,6 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 /// How long the first snapshot waits for the owners of what was listed.
 const OWNERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a core collection rests that is not served, as a server that is
-/// only just starting may say.
-const NOT_SERVED: Duration = Duration::from_secs(5);
-
 /// The pods that are worth watching; those that have finished are in no answer
 /// and, after a batch of jobs, more than all others.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -105,13 +101,7 @@ fn watch<S: Store>(
         wait_most: WAIT_MOST,
     };
     let reporter = registry.enter(resource, Need::Required);
-    let mut watcher = Watcher::new(client.clone(), target, store, reporter);
-    async move {
-        loop {
-            watcher.run().await;
-            tokio::time::sleep(NOT_SERVED).await;
-        }
-    }
+    Watcher::new(client.clone(), target, store, reporter).run_on()
 }
 
 async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) {

@@ -1,12 +1,15 @@
 //! What is kept of namespaces, nodes, owners and services.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::departed::Departed;
 use super::pool::{KindName, Pool};
 use super::settings::WatchSettings;
+use super::table::Key;
 use super::wire::{Meta, Object, Pairs};
 use crate::core::labels::Labels;
 use crate::core::time::Timestamp;
@@ -27,6 +30,9 @@ pub(super) trait Kept: PartialEq + Sized {
 
     /// Tells it from another one of the same name.
     fn uid(&self) -> u64;
+
+    /// It is about to be removed: what of it is to be remembered.
+    fn depart(&self, _: &Key, _: &mut Departed, _: Instant) {}
 }
 
 /// A reference to a controller.
@@ -78,6 +84,10 @@ impl Kept for KeptObject {
 
     fn uid(&self) -> u64 {
         self.uid
+    }
+
+    fn depart(&self, _: &Key, departed: &mut Departed, at: Instant) {
+        departed.owner(self, at);
     }
 }
 

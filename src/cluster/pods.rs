@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::departed::Departed;
 use super::objects::{Kept, OwnerRef};
 use super::pool::Pool;
 use super::settings::WatchSettings;
+use super::table::Key;
 use super::wire::{Object, timestamp};
 use crate::core::inventory::PodPhase;
 use crate::core::labels::Labels;
@@ -262,5 +265,9 @@ impl Kept for KeptPod {
 
     fn uid(&self) -> u64 {
         self.uid
+    }
+
+    fn depart(&self, key: &Key, departed: &mut Departed, at: Instant) {
+        departed.pod(key, self, at);
     }
 }

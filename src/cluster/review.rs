@@ -1,7 +1,6 @@
 //! TokenReview and SubjectAccessReview, put to kube-apiserver.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::api::authentication::v1::{
@@ -22,13 +21,10 @@ use crate::security::identity::Identity;
 use crate::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
 };
+use crate::telemetry::line_limit::LineLimit;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-
-/// How long a review may take, all attempts together
-/// (`apiserver/pkg/server/options/authentication.go`).
-const WITHIN: Duration = Duration::from_secs(10);
 
 /// Attempts, and the first pause; each pause is half as long again
 /// (`apiserver/pkg/util/webhook/webhook.go`, `DefaultRetryBackoffWithInitialDelay`).
@@ -45,72 +41,66 @@ const REMEDY: &str = "bind the ClusterRole system:auth-delegator to the server's
                       (apiGroups: [\"authentication.k8s.io\"], resources: [\"tokenreviews\"], verbs: [\"create\"]; \
                       apiGroups: [\"authorization.k8s.io\"], resources: [\"subjectaccessreviews\"], verbs: [\"create\"])";
 
-/// Asks the real kube-apiserver. Caches, single flight and limits are its
-/// caller's.
+/// Asks the real kube-apiserver. Caches, single flight and limits, also of
+/// time, are its caller's.
 #[derive(Debug)]
 pub struct KubeReviewer {
-    client: Client,
-    said: Mutex<Option<Instant>>,
+    tokens: Client,
+    accesses: Client,
+    lines: LineLimit<()>,
 }
 
 impl KubeReviewer {
-    /// A reviewer over a client.
+    /// A reviewer over a client for tokens and one for access.
     #[must_use]
-    pub const fn new(client: Client) -> Self {
+    pub fn new(tokens: Client, accesses: Client) -> Self {
         Self {
-            client,
-            said: Mutex::new(None),
+            tokens,
+            accesses,
+            lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
+                tracing::error!(left_out, "more reviews failed within a minute");
+            }),
         }
     }
 
     /// Creates a review; its status.
     async fn create<R: Serialize + DeserializeOwned, S>(
         &self,
+        client: &Client,
         path: &str,
         review: &R,
         status: fn(R) -> Option<S>,
     ) -> Result<S, ReviewError> {
         let body = serde_json::to_vec(review)
             .map_err(|error| ReviewError(format!("a review that cannot be written: {error}")))?;
-        let asked = tokio::time::timeout(WITHIN, self.attempts(path, &body.into())).await;
-        let outcome = asked.unwrap_or_else(|_| {
-            Err(CallError::Timeout {
-                address: self.client.address().to_owned(),
-                after: WITHIN,
-            })
-        });
-        let decoded = outcome.and_then(|answer| {
-            // The answer may hold the token: nothing of an error's text is told.
-            let created = decode(&answer).and_then(status);
-            created.ok_or_else(|| self.client.garbled(path.to_owned()))
-        });
+        let decoded = attempts(client, path, &body.into())
+            .await
+            .and_then(|answer| {
+                // The answer may hold the token: nothing of an error's text is told.
+                let created = decode(&answer).and_then(status);
+                created.ok_or_else(|| client.garbled(path))
+            });
         decoded.map_err(|error| {
-            let error = with_remedy(error);
-            self.say(&error);
+            let error = error.with_remedy(REMEDY);
+            if self.lines.admit(()) {
+                tracing::error!("a review failed, and nobody is let in by one: {error}");
+            }
             ReviewError(error.to_string())
         })
     }
+}
 
-    async fn attempts(&self, path: &str, body: &Bytes) -> Result<Bytes, CallError> {
-        let mut pause = PAUSE;
-        let mut attempt = 1;
-        loop {
-            match self.client.post(path, body.clone(), ANSWER_BYTES).await {
-                Err(error) if error.is_passing() && attempt < ATTEMPTS => {
-                    tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
-                    pause = pause.mul_f64(1.5);
-                    attempt += 1;
-                }
-                outcome => return outcome,
+async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, CallError> {
+    let mut pause = PAUSE;
+    let mut attempt = 1;
+    loop {
+        match client.post(path, body.clone(), ANSWER_BYTES).await {
+            Err(error) if error.is_passing() && attempt < ATTEMPTS => {
+                tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
+                pause = pause.mul_f64(1.5);
+                attempt += 1;
             }
-        }
-    }
-
-    fn say(&self, error: &CallError) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
-            *said = Some(Instant::now());
-            tracing::error!("a review failed, and nobody is let in by one: {error}");
+            outcome => return outcome,
         }
     }
 }
@@ -124,16 +114,6 @@ fn decode<R: DeserializeOwned>(answer: &[u8]) -> Option<R> {
         }
     }
     serde_json::from_value(answer).ok()
-}
-
-fn with_remedy(error: CallError) -> CallError {
-    match error {
-        CallError::Forbidden { text, .. } => CallError::Forbidden {
-            text,
-            remedy: REMEDY.to_owned(),
-        },
-        other => other,
-    }
 }
 
 fn judge_token(status: TokenReviewStatus, audiences: &[String]) -> TokenVerdict {
@@ -242,7 +222,7 @@ impl Reviewer for KubeReviewer {
     ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
             let review = token_review(token, audiences);
-            let status = self.create(TOKEN_REVIEWS, &review, |created| created.status);
+            let status = self.create(&self.tokens, TOKEN_REVIEWS, &review, |it| it.status);
             Ok(judge_token(status.await?, audiences))
         })
     }
@@ -254,7 +234,7 @@ impl Reviewer for KubeReviewer {
     ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
         Box::pin(async move {
             let review = access_review(who, what);
-            let status = self.create(ACCESS_REVIEWS, &review, |created| created.status);
+            let status = self.create(&self.accesses, ACCESS_REVIEWS, &review, |it| it.status);
             Ok(judge_access(status.await?))
         })
     }

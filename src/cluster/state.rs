@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use super::departed::{Depart, Departed};
+use super::departed::Departed;
 use super::error::Garbage;
 use super::kinds::Kinds;
 use super::objects::{Kept, KeptObject, KeptService};
@@ -73,7 +73,7 @@ pub(super) struct Writer<V> {
     find: Box<Find<V>>,
 }
 
-impl<V: Kept + Depart> Writer<V> {
+impl<V: Kept> Writer<V> {
     pub(super) fn new(
         shared: Arc<Shared>,
         find: impl Fn(&mut Tables) -> Option<&mut Table<V>> + Send + 'static,
@@ -146,7 +146,7 @@ fn key(pool: &mut Pool, (namespace, name): &Name) -> Key {
     (pool.text(namespace), name.as_str().into())
 }
 
-impl<V: Kept + Depart> Store for Writer<V> {
+impl<V: Kept> Store for Writer<V> {
     fn begin(&mut self) {
         self.with(|table, _| table.begin());
     }

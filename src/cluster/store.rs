@@ -67,16 +67,12 @@ pub(super) trait Store: Send {
 }
 
 /// Why an object is not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     /// It cannot be read.
-    Garbage(Garbage),
+    #[error("it cannot be read: {0}")]
+    Garbage(#[from] Garbage),
     /// There are as many as this already.
+    #[error("there are {0} already")]
     Full(usize),
-}
-
-impl From<Garbage> for Refused {
-    fn from(garbage: Garbage) -> Self {
-        Self::Garbage(garbage)
-    }
 }

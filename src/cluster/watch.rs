@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::error::CallError;
 use super::health::Reporter;
-use super::store::{Refused, Store, Target};
+use super::store::{Store, Target};
 
 /// Objects a page, at first.
 const PAGE: u32 = 250;
@@ -60,6 +60,9 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Waiting times after failures.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
+
+/// How long a collection rests that is not served.
+const NOT_SERVED: Duration = Duration::from_secs(5);
 
 /// After so many failures in a row a watch is not resumed but listed anew:
 /// a server whose storage was set back never accepts the old version.
@@ -130,6 +133,15 @@ impl<S: Store> Watcher<S> {
             version: None,
             page: PAGE,
             failures: 0,
+        }
+    }
+
+    /// Watches for ever; a collection that is not served, as by a server that
+    /// is only just starting, is asked for again after a rest.
+    pub(super) async fn run_on(mut self) {
+        loop {
+            self.run().await;
+            tokio::time::sleep(NOT_SERVED).await;
         }
     }
 
@@ -223,10 +235,8 @@ impl<S: Store> Watcher<S> {
     }
 
     fn put(&mut self, object: &RawValue) {
-        match self.store.put(object) {
-            Ok(()) => {}
-            Err(Refused::Garbage(garbage)) => self.reporter.garbage(&garbage),
-            Err(Refused::Full(limit)) => self.reporter.full(limit),
+        if let Err(why) = self.store.put(object) {
+            self.reporter.left_out(&why);
         }
     }
 

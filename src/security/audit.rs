@@ -4,7 +4,6 @@
 //! Nothing that proves an identity is in it: no token, no header, no query.
 //! What a stranger wrote is escaped and cut.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use http::StatusCode;
@@ -13,7 +12,7 @@ use super::authorize::is_open;
 use super::denied::Denied;
 use super::reviewer::Access;
 use super::settings::Settings;
-use crate::telemetry::line_limit::LineLimit;
+use crate::telemetry::line_limit::{LineLimit, SECOND};
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;
@@ -67,7 +66,7 @@ pub struct Audit {
 impl Audit {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            limit: LineLimit::new(settings.audit_lines, write_left_out),
+            limit: LineLimit::new(settings.audit_lines, SECOND, write_left_out),
         }
     }
 
@@ -86,48 +85,14 @@ impl Audit {
         if !self.limit.admit((fault, verdict)) {
             return;
         }
-        let line = Line {
-            code: outcome.code.as_u16(),
-            verdict,
-            user: shown(outcome.user.unwrap_or("-")),
-            method: shown(outcome.method),
-            path: shown(outcome.path),
-            detail: shown(outcome.denied.map_or("", Denied::detail)),
-            audit_id: outcome.audit_id,
-            address: outcome.address,
-        };
-        line.write(fault);
-    }
-}
-
-struct Line<'l> {
-    code: u16,
-    verdict: &'static str,
-    user: String,
-    method: String,
-    path: String,
-    detail: String,
-    audit_id: Option<&'l str>,
-    address: Option<SocketAddr>,
-}
-
-impl Line<'_> {
-    fn write(&self, fault: Fault) {
-        let Self {
-            code,
-            verdict,
-            user,
-            method,
-            path,
-            detail,
-            ..
-        } = self;
-        let audit_id = self.audit_id.unwrap_or("-");
-        let mut from = String::new();
-        if let Some(address) = self.address {
-            // Writing to a string cannot fail.
-            let _ = write!(from, "{address}");
-        }
+        let code = outcome.code.as_u16();
+        let user = shown(outcome.user.unwrap_or("-"));
+        let (method, path) = (shown(outcome.method), shown(outcome.path));
+        let detail = shown(outcome.denied.map_or("", Denied::detail));
+        let from = outcome
+            .address
+            .map_or_else(String::new, |it| it.to_string());
+        let audit_id = outcome.audit_id.unwrap_or("-");
         match fault {
             Fault::Ours => tracing::error!(
                 code, verdict, %user, %method, %path, %detail, %from, audit_id, "request failed"

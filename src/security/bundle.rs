@@ -14,25 +14,6 @@ use crate::x509::{self, Certificate, Validity};
 pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
-/// Why a text is no bundle.
-#[derive(Debug, thiserror::Error)]
-pub enum BundleError {
-    /// The text is no PEM.
-    #[error("the PEM text is broken: {0}")]
-    Pem(rustls::pki_types::pem::Error),
-    /// The text holds no certificate.
-    #[error("it holds no certificate")]
-    Empty,
-    /// A certificate in it cannot be used.
-    #[error("certificate {number} cannot be used: {reason}")]
-    Certificate {
-        /// Which one, counted from 1.
-        number: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
 /// Authorities that vouch for clients.
 #[derive(Clone, Debug)]
 pub struct Bundle {
@@ -51,16 +32,15 @@ impl Bundle {
     ///
     /// # Errors
     /// When there is none, or one is broken: half a bundle is none.
-    pub fn parse(pem: &str) -> Result<Self, BundleError> {
-        let certificates = x509::from_pem(pem.as_bytes()).map_err(BundleError::Pem)?;
+    pub fn parse(pem: &str) -> Result<Self, String> {
+        let certificates = x509::from_pem(pem.as_bytes())
+            .map_err(|error| format!("the PEM text is broken: {error}"))?;
         if certificates.is_empty() {
-            return Err(BundleError::Empty);
+            return Err("it holds no certificate".to_owned());
         }
-        let anchors = certificates.into_iter().enumerate().map(|(index, der)| {
-            Anchor::read(der).map_err(|reason| BundleError::Certificate {
-                number: index + 1,
-                reason,
-            })
+        let anchors = certificates.into_iter().zip(1..).map(|(der, number)| {
+            let read = Anchor::read(der);
+            read.map_err(|reason| format!("certificate {number} cannot be used: {reason}"))
         });
         Ok(Self {
             anchors: anchors.collect::<Result<_, _>>()?,
@@ -97,16 +77,6 @@ impl Bundle {
             .verify_client_cert(leaf, rest, x509::unix_time(now))
             .map(drop)
             .map_err(|error| error.to_string())
-    }
-
-    /// The next moment at which an authority begins or ends to be valid.
-    #[must_use]
-    pub fn horizon(&self, now: SystemTime) -> Option<SystemTime> {
-        let next = self
-            .anchors
-            .iter()
-            .filter_map(|anchor| anchor.validity.next_change(now));
-        next.min()
     }
 
     /// Whether one key stands in both bundles, in whatever certificate.

@@ -1,6 +1,7 @@
 //! What is counted: plain numbers that telemetry reads. None of them has a
 //! label that a client could invent.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::denied::DeniedKind;
@@ -24,9 +25,9 @@ pub struct ReviewCounts {
 #[derive(Debug, Default)]
 pub struct Counters {
     /// TokenReviews.
-    pub tokens: ReviewCounts,
+    pub tokens: Arc<ReviewCounts>,
     /// SubjectAccessReviews.
-    pub accesses: ReviewCounts,
+    pub accesses: Arc<ReviewCounts>,
     refused: [AtomicU64; DeniedKind::ALL.len()],
 }
 

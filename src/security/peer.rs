@@ -22,9 +22,9 @@ use super::subject;
 use super::trust::{FrontProxy, Trust};
 use crate::x509::Certificate;
 
-/// An answer about a certificate is not believed for longer: the clock may be
-/// set.
-const ORIGIN_LIFE: Duration = Duration::from_secs(60);
+/// What a certificate is worth is worked out again after so long: it may have
+/// begun or ended to be valid.
+const ORIGIN_LIFE: Duration = Duration::from_secs(1);
 
 /// Asks for a certificate, demands none, and trusts none; but who shows one
 /// must hold its key. kube-apiserver sends its certificate only when asked, and
@@ -117,12 +117,11 @@ struct State {
     hang_up: Notify,
 }
 
-/// An origin, and when it holds.
+/// An origin, and of which trust and time.
 #[derive(Debug)]
 struct Known {
     generation: Option<u64>,
-    from: SystemTime,
-    until: SystemTime,
+    at: SystemTime,
     origin: Arc<Origin>,
 }
 
@@ -138,8 +137,7 @@ impl Peer {
     }
 
     /// What the certificate is worth now, to one who believes `trust`. Worked
-    /// out once per connection and trust, and again when a certificate begins
-    /// or ends to be valid.
+    /// out once a second per connection and trust.
     #[must_use]
     pub fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
         let generation = trust.map(|trust| trust.generation);
@@ -150,16 +148,16 @@ impl Peer {
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref()
             && known.generation == generation
-            && known.from <= now
-            && now < known.until
+            && now
+                .duration_since(known.at)
+                .is_ok_and(|age| age < ORIGIN_LIFE)
         {
             return known.origin.clone();
         }
         let origin = Arc::new(classify(&self.certificates, trust, now));
         *known = Some(Known {
             generation,
-            from: now,
-            until: horizon(&self.certificates, trust, now),
+            at: now,
             origin: origin.clone(),
         });
         origin
@@ -229,22 +227,4 @@ fn front_proxy(
     } else {
         Err(format!("{name:?} is not among the allowed names"))
     }
-}
-
-/// Until when a classification holds.
-fn horizon(
-    chain: &[CertificateDer<'static>],
-    trust: Option<&Trust>,
-    now: SystemTime,
-) -> SystemTime {
-    let own = chain.iter().filter_map(|certificate| {
-        let read = Certificate::read(certificate).ok()?;
-        read.validity().next_change(now)
-    });
-    let bundles = trust.into_iter().flat_map(|trust| {
-        let proxy = trust.proxy.as_ref().map(|proxy| &proxy.authorities);
-        trust.clients.iter().chain(proxy)
-    });
-    let changes = own.chain(bundles.filter_map(|bundle| bundle.horizon(now)));
-    changes.fold(now + ORIGIN_LIFE, SystemTime::min)
 }

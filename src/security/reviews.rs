@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use self::cache::{Lifetimes, ReviewCache};
 use self::permits::Permits;
-use super::counters::Counters;
+use super::counters::{Counters, ReviewCounts};
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
 use super::settings::Settings;
@@ -82,8 +82,8 @@ impl Reviews {
             reviewer,
             audiences: settings.audiences.as_slice().into(),
             digest_key: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok(),
-            tokens: token_cache(settings, counters.clone()),
-            accesses: access_cache(settings, counters.clone()),
+            tokens: token_cache(settings, counters.tokens.clone()),
+            accesses: access_cache(settings, counters.accesses.clone()),
             token_permits: Permits::new(settings.token_reviews, least),
             proxied_permits: Permits::new(settings.proxied_access_reviews, Duration::ZERO),
             direct_permits: Permits::new(settings.direct_access_reviews, least),
@@ -136,7 +136,7 @@ impl Reviews {
 
 fn token_cache(
     settings: &Settings,
-    counters: Arc<Counters>,
+    counts: Arc<ReviewCounts>,
 ) -> ReviewCache<TokenDigest, TokenVerdict> {
     let lifetimes = Lifetimes {
         allowed: settings.token_life,
@@ -147,18 +147,12 @@ fn token_cache(
         TokenVerdict::Authenticated(identity) => identity.size().max(TOKEN_BYTES),
         TokenVerdict::Refused(reason) => reason.len().max(TOKEN_BYTES),
     };
-    ReviewCache::new(
-        lifetimes,
-        bytes,
-        settings.token_budget,
-        counters,
-        |counters| &counters.tokens,
-    )
+    ReviewCache::new(lifetimes, bytes, settings.token_budget, counts)
 }
 
 fn access_cache(
     settings: &Settings,
-    counters: Arc<Counters>,
+    counts: Arc<ReviewCounts>,
 ) -> ReviewCache<Question, AccessVerdict> {
     let lifetimes = Lifetimes {
         allowed: settings.allowed_life,
@@ -168,11 +162,5 @@ fn access_cache(
     let bytes = |question: &Question, _: &AccessVerdict| {
         (question.who.size() + question.what.size()).max(ACCESS_BYTES)
     };
-    ReviewCache::new(
-        lifetimes,
-        bytes,
-        settings.access_budget,
-        counters,
-        |counters| &counters.accesses,
-    )
+    ReviewCache::new(lifetimes, bytes, settings.access_budget, counts)
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use http::HeaderName;
 
-use super::bundle::{Bundle, BundleError};
+use super::bundle::Bundle;
 
 /// Whose certificates name users.
 pub const CLIENT_CA: &str = "client-ca-file";
@@ -38,29 +38,13 @@ pub enum TrustError {
         /// The key.
         key: &'static str,
     },
-    /// A bundle cannot be used.
-    #[error("{key}: {source}; write PEM certificates; what was known before stays in force")]
-    Bundle {
+    /// A value cannot be used.
+    #[error("{key}: {what}; what was known before stays in force")]
+    Unusable {
         /// The key.
         key: &'static str,
-        /// What is wrong.
-        source: BundleError,
-    },
-    /// A list is no list.
-    #[error("{key}: not a JSON list of strings ({source}); what was known before stays in force")]
-    List {
-        /// The key.
-        key: &'static str,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// An entry of a list is no header name.
-    #[error("{key}: {name:?} is no header name; what was known before stays in force")]
-    Header {
-        /// The key.
-        key: &'static str,
-        /// The entry.
-        name: String,
+        /// What is wrong with it.
+        what: String,
     },
     /// Every client could call itself a front proxy.
     #[error(
@@ -78,9 +62,7 @@ impl TrustError {
     pub fn is_of_front_proxy(&self) -> bool {
         match self {
             Self::Missing { .. } => false,
-            Self::Bundle { key, .. } | Self::List { key, .. } | Self::Header { key, .. } => {
-                *key != CLIENT_CA
-            }
+            Self::Unusable { key, .. } => *key != CLIENT_CA,
             Self::Overlap => true,
         }
     }
@@ -191,13 +173,11 @@ fn bundle(
         problems.push(TrustError::Missing { key });
         return None;
     };
-    match Bundle::parse(pem) {
-        Ok(bundle) => Some(bundle),
-        Err(source) => {
-            problems.push(TrustError::Bundle { key, source });
-            None
-        }
-    }
+    let bundle = Bundle::parse(pem).map_err(|what| {
+        let what = format!("{what}; write PEM certificates");
+        TrustError::Unusable { key, what }
+    });
+    keep(bundle, None, problems)
 }
 
 /// The front proxy's keys. Where the authority is missing, all that was known
@@ -214,29 +194,16 @@ fn proxy(
     };
     let prefixes = headers(data, EXTRA_PREFIXES)
         .map(|names| names.iter().map(|name| name.as_str().to_owned()).collect());
-    let known = |field: fn(&FrontProxy) -> &Vec<HeaderName>| last.map(field);
-    let user_headers = keep(
-        headers(data, USER_HEADERS),
-        known(|p| &p.user_headers),
-        problems,
-    );
-    let uid_headers = keep(
-        headers(data, UID_HEADERS),
-        known(|p| &p.uid_headers),
-        problems,
-    );
-    let group_headers = keep(
-        headers(data, GROUP_HEADERS),
-        known(|p| &p.group_headers),
-        problems,
-    );
-    let known = |field: fn(&FrontProxy) -> &Vec<String>| last.map(field);
-    let allowed_names = keep(
-        list(data, ALLOWED_NAMES),
-        known(|p| &p.allowed_names),
-        problems,
-    );
-    let extra_prefixes = keep(prefixes, known(|p| &p.extra_prefixes), problems);
+    let mut names = |key, known: fn(&FrontProxy) -> &Vec<HeaderName>| {
+        keep(headers(data, key), last.map(known), problems)
+    };
+    let user_headers = names(USER_HEADERS, |last| &last.user_headers);
+    let uid_headers = names(UID_HEADERS, |last| &last.uid_headers);
+    let group_headers = names(GROUP_HEADERS, |last| &last.group_headers);
+    let mut texts =
+        |read, known: fn(&FrontProxy) -> &Vec<String>| keep(read, last.map(known), problems);
+    let allowed_names = texts(list(data, ALLOWED_NAMES), |last| &last.allowed_names);
+    let extra_prefixes = texts(prefixes, |last| &last.extra_prefixes);
     Some(FrontProxy {
         authorities,
         allowed_names: allowed_names?,
@@ -262,7 +229,10 @@ fn list(data: &BTreeMap<String, String>, key: &'static str) -> Result<Vec<String
     let Some(text) = data.get(key).filter(|text| !text.is_empty()) else {
         return Ok(Vec::new());
     };
-    serde_json::from_str(text).map_err(|source| TrustError::List { key, source })
+    serde_json::from_str(text).map_err(|error| {
+        let what = format!("not a JSON list of strings ({error})");
+        TrustError::Unusable { key, what }
+    })
 }
 
 /// Header names; [`HeaderName`] makes them lower case, so that they compare
@@ -273,7 +243,10 @@ fn headers(
 ) -> Result<Vec<HeaderName>, TrustError> {
     let parse = |name: String| {
         let parsed = HeaderName::from_bytes(name.trim().as_bytes());
-        parsed.map_err(|_| TrustError::Header { key, name })
+        parsed.map_err(|_| {
+            let what = format!("{name:?} is no header name");
+            TrustError::Unusable { key, what }
+        })
     };
     list(data, key)?.into_iter().map(parse).collect()
 }

@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -87,7 +86,7 @@ pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 /// Accepts connections.
 pub struct Listener {
     tcp: TcpListener,
-    tls: Option<Arc<ArcSwap<ServerConfig>>>,
+    tls: Option<TlsAcceptor>,
     limits: Limits,
     refuse: Refuse,
     is_front_proxy: IsFrontProxy,
@@ -105,17 +104,11 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens on `tcp` with the configuration that `tls` holds at the time of
-    /// each handshake.
+    /// Listens on `tcp` and speaks TLS.
     #[must_use]
-    pub fn new(
-        tcp: TcpListener,
-        tls: Arc<ArcSwap<ServerConfig>>,
-        limits: Limits,
-        refuse: Refuse,
-    ) -> Self {
+    pub fn new(tcp: TcpListener, tls: Arc<ServerConfig>, limits: Limits, refuse: Refuse) -> Self {
         Self {
-            tls: Some(tls),
+            tls: Some(tls.into()),
             ..Self::without_tls(tcp, limits, refuse)
         }
     }
@@ -187,9 +180,7 @@ impl Listener {
                 shared: Arc::clone(&shared),
                 stop: self.end_of_connections(&stop),
             };
-            let tls = self.tls.as_ref();
-            let tls = tls.map(|config| TlsAcceptor::from(config.load_full()));
-            tokio::spawn(connection.run(stream, tls));
+            tokio::spawn(connection.run(stream, self.tls.clone()));
         }
         drop(self.tcp);
         // Every connection has the same limit; the second is for scheduling.

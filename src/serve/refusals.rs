@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 use http::StatusCode;
 
-use crate::telemetry::line_limit::LineLimit;
+use crate::telemetry::line_limit::{LineLimit, SECOND};
 
 /// Lines in a second.
 const MOST_LINES: u64 = 50;
@@ -25,7 +25,7 @@ pub(super) struct Refusals(LineLimit<()>);
 
 impl Default for Refusals {
     fn default() -> Self {
-        Self(LineLimit::new(MOST_LINES, |(), left_out| {
+        Self(LineLimit::new(MOST_LINES, SECOND, |(), left_out| {
             tracing::info!(left_out, "more requests refused, each as those before");
         }))
     }

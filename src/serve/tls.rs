@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ResolvesServerCert, WantsServerCert, WebPkiClientVerifier};
-use rustls::{ConfigBuilder, RootCertStore, ServerConfig};
+use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use super::offer::{Offer, Oldest};
 use crate::security::peer::AskForCertificate;
@@ -13,12 +15,6 @@ use crate::security::peer::AskForCertificate;
 /// Why there is no server configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The text holds no certificate.
-    #[error("no certificate in the PEM text")]
-    NoCertificate,
-    /// The text is no PEM, or lacks a private key.
-    #[error("cannot read the PEM text: {0}")]
-    Pem(#[from] rustls::pki_types::pem::Error),
     /// Key and certificate do not fit, or neither is usable.
     #[error("cannot use the certificate and key: {0}")]
     Unusable(#[from] rustls::Error),
@@ -47,10 +43,9 @@ pub fn server_config(
     key: PrivateKeyDer<'static>,
     clients: &ClientAuth,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let offer = Offer::default();
-    let mut config = builder(clients, &offer)?.with_single_cert(chain, key)?;
-    config.alpn_protocols = protocols(offer.http2);
-    Ok(Arc::new(config))
+    let certified = CertifiedKey::from_der(chain, key, &default_provider())?;
+    let resolver = Arc::new(SingleCertAndKey::from(certified));
+    resolving(resolver, clients, &Offer::default())
 }
 
 /// What is offered, with a certificate that is asked for at each handshake.
@@ -62,55 +57,27 @@ pub fn resolving(
     clients: &ClientAuth,
     offer: &Offer,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut config = builder(clients, offer)?.with_cert_resolver(resolver);
-    config.alpn_protocols = protocols(offer.http2);
-    Ok(Arc::new(config))
-}
-
-fn protocols(http2: bool) -> Vec<Vec<u8>> {
-    let all: [&[u8]; 2] = [b"h2", b"http/1.1"];
-    let from = usize::from(!http2);
-    all[from..].iter().map(|name| name.to_vec()).collect()
-}
-
-fn builder(
-    clients: &ClientAuth,
-    offer: &Offer,
-) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
-    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    let mut provider = default_provider();
     provider.cipher_suites.clone_from(&offer.suites);
     let provider = Arc::new(provider);
-    let versions: &[&rustls::SupportedProtocolVersion] = match offer.oldest {
-        Oldest::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
-        Oldest::Tls13 => &[&rustls::version::TLS13],
+    let versions: &[&SupportedProtocolVersion] = match offer.oldest {
+        Oldest::Tls12 => &[&TLS13, &TLS12],
+        Oldest::Tls13 => &[&TLS13],
     };
     let builder =
         ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions)?;
-    Ok(match clients {
+    let builder = match clients {
         ClientAuth::None => builder.with_no_client_auth(),
         ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),
         ClientAuth::Required(roots) => builder.with_client_cert_verifier(
             WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?,
         ),
-    })
-}
-
-/// Reads a certificate chain, leaf first.
-///
-/// # Errors
-/// When the text is no PEM or holds no certificate.
-pub fn chain_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>()?;
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate);
-    }
-    Ok(chain)
-}
-
-/// Reads a private key: PKCS #8, PKCS #1 or SEC 1.
-///
-/// # Errors
-/// When the text is no PEM or holds no private key.
-pub fn key_from_pem(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-    Ok(PrivateKeyDer::from_pem_slice(pem)?)
+    };
+    let mut config = builder.with_cert_resolver(resolver);
+    let protocols: &[&[u8]] = match offer.http2 {
+        true => &[b"h2", b"http/1.1"],
+        false => &[b"http/1.1"],
+    };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(Arc::new(config))
 }

@@ -22,12 +22,6 @@ pub enum State {
     Failed(String),
 }
 
-impl State {
-    const fn is_ok(&self) -> bool {
-        matches!(self, Self::Ok)
-    }
-}
-
 /// What a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -78,35 +72,16 @@ pub struct Health {
     checks: Arc<Mutex<Vec<Entry>>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Entry {
     name: &'static str,
     weight: Weight,
-    source: Source,
+    judge: Arc<dyn Fn() -> State + Send + Sync>,
 }
 
-type Judge = Arc<dyn Fn() -> State + Send + Sync>;
-
-#[derive(Clone)]
-enum Source {
-    /// Told by a [`Check`].
-    Told(Arc<Mutex<State>>),
-    /// Found out when asked.
-    Asked(Judge),
-}
-
-impl fmt::Debug for Source {
+impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state().fmt(f)
-    }
-}
-
-impl Source {
-    fn state(&self) -> State {
-        match self {
-            Self::Told(state) => lock(state).clone(),
-            Self::Asked(judge) => judge(),
-        }
+        f.write_str(self.name)
     }
 }
 
@@ -139,19 +114,28 @@ impl Health {
     #[must_use]
     pub fn register(&self, name: &'static str, weight: Weight, state: State) -> Check {
         let state = Arc::new(Mutex::new(state));
-        self.insert(name, weight, Source::Told(Arc::clone(&state)));
-        Check { name, state }
+        let check = Check { name, state };
+        let told = check.clone();
+        self.ask(name, weight, move || lock(&told.state).clone());
+        check
     }
 
     /// Registers a check that is found out when somebody asks. `judge` must be
-    /// quick and must not block.
+    /// quick and must not block. A name is registered once, as above.
     pub fn ask(
         &self,
         name: &'static str,
         weight: Weight,
         judge: impl Fn() -> State + Send + Sync + 'static,
     ) {
-        self.insert(name, weight, Source::Asked(Arc::new(judge)));
+        let judge = Arc::new(judge);
+        let mut checks = lock(&self.checks);
+        checks.retain(|entry| entry.name != name);
+        checks.push(Entry {
+            name,
+            weight,
+            judge,
+        });
     }
 
     /// Registers a heartbeat of a task: life fails when the task promised to
@@ -171,16 +155,6 @@ impl Health {
         heartbeat
     }
 
-    fn insert(&self, name: &'static str, weight: Weight, source: Source) {
-        let mut checks = lock(&self.checks);
-        checks.retain(|entry| entry.name != name);
-        checks.push(Entry {
-            name,
-            weight,
-            source,
-        });
-    }
-
     /// What the checks of a probe say, in the order they were registered.
     #[must_use]
     pub fn examine(&self, probe: Probe) -> Vec<Finding> {
@@ -192,15 +166,9 @@ impl Health {
             .map(|entry| Finding {
                 name: entry.name,
                 counts: entry.weight != Weight::Detail,
-                state: entry.source.state(),
+                state: (entry.judge)(),
             })
             .collect()
-    }
-
-    /// Whether every check that counts for a probe is well.
-    #[must_use]
-    pub fn is_ok(&self, probe: Probe) -> bool {
-        self.examine(probe).iter().all(Finding::passes)
     }
 }
 
@@ -215,14 +183,6 @@ pub struct Finding {
     pub state: State,
 }
 
-impl Finding {
-    /// Whether the probe may pass as far as this check goes.
-    #[must_use]
-    pub const fn passes(&self) -> bool {
-        !self.counts || self.state.is_ok()
-    }
-}
-
 /// The handle of a check. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Check {
@@ -234,11 +194,6 @@ impl Check {
     /// Says that all is well.
     pub fn ok(&self) {
         self.set(State::Ok);
-    }
-
-    /// Says what is waited for.
-    pub fn waiting(&self, what: impl Into<String>) {
-        self.set(State::Waiting(what.into()));
     }
 
     /// Says what is wrong.
@@ -263,12 +218,6 @@ impl Check {
             State::Failed(why) => tracing::warn!(check, "failed: {why}"),
         }
     }
-
-    /// What it says now.
-    #[must_use]
-    pub fn state(&self) -> State {
-        lock(&self.state).clone()
-    }
 }
 
 /// The handle of a task's heartbeat.
@@ -292,6 +241,15 @@ impl Heartbeat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Health {
+        /// Whether every check that counts for a probe is well.
+        pub(crate) fn is_ok(&self, probe: Probe) -> bool {
+            let findings = self.examine(probe);
+            let well = |finding: &Finding| !finding.counts || finding.state == State::Ok;
+            findings.iter().all(well)
+        }
+    }
 
     #[test]
     fn readiness_waits_for_every_check_that_counts() {

@@ -1,33 +1,36 @@
 //! A limit for log lines that clients can cause.
 //!
 //! A line costs a client little, so of each kind only so many are written in a
-//! second. How many were left out is said when the second is over.
+//! period, mostly a second. How many were left out is said when it is over.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
+/// The usual period.
+pub const SECOND: Duration = Duration::from_secs(1);
 
 /// Writes one line that says how many of a kind were left out.
 pub type WriteLeftOut<K> = fn(K, u64);
 
-/// Admits at most so many lines a second of each kind. Kinds are a closed set:
+/// Admits at most so many lines a period of each kind. Kinds are a closed set:
 /// none is made from what a client sends. Clones are the same limit.
 #[derive(Clone, Debug)]
 pub struct LineLimit<K> {
-    per_second: u64,
+    most: u64,
+    period: Duration,
     write_left_out: WriteLeftOut<K>,
-    /// The lines of each kind in the second that began with its first line.
+    /// The lines of each kind in the period that began with its first line.
     lines: Arc<Mutex<BTreeMap<K, u64>>>,
 }
 
 impl<K: Copy + Ord + Send + 'static> LineLimit<K> {
-    /// At most `per_second` lines of each kind.
+    /// At most so many lines of each kind in a period.
     #[must_use]
-    pub fn new(per_second: u64, write_left_out: WriteLeftOut<K>) -> Self {
+    pub fn new(most: u64, period: Duration, write_left_out: WriteLeftOut<K>) -> Self {
         Self {
-            per_second,
+            most,
+            period,
             write_left_out,
             lines: Arc::default(),
         }
@@ -42,16 +45,16 @@ impl<K: Copy + Ord + Send + 'static> LineLimit<K> {
         if *count == 1 {
             let limit = self.clone();
             tokio::spawn(async move {
-                tokio::time::sleep(SECOND).await;
-                limit.end_second(kind);
+                tokio::time::sleep(limit.period).await;
+                limit.end(kind);
             });
         }
-        *count <= self.per_second
+        *count <= self.most
     }
 
-    fn end_second(&self, kind: K) {
+    fn end(&self, kind: K) {
         let count = self.lines().remove(&kind).unwrap_or(0);
-        let left_out = count.saturating_sub(self.per_second);
+        let left_out = count.saturating_sub(self.most);
         if left_out > 0 {
             (self.write_left_out)(kind, left_out);
         }
@@ -74,7 +77,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_writes_few_lines_a_second_and_says_how_many_were_left_out() {
         let (log, _guard) = logging(tracing::Level::INFO);
-        let limit = LineLimit::new(50, write_left_out);
+        let limit = LineLimit::new(50, SECOND, write_left_out);
         let written = |kind, count| (0..count).filter(|_| limit.admit(kind)).count();
         assert_eq!(written("refused", 1000), 50);
         assert_eq!(written("failed", 20), 20);

@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -56,7 +55,6 @@ impl TestServer {
             tls::server_config(vec![issued.certificate.clone()], issued.key(), clients).unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let config = Arc::new(ArcSwap::new(config));
         let listener = Listener::new(tcp, config, limits, crate::api::refusal)
             .front_proxies(|peer| !peer.certificates.is_empty());
         let (stop, stopped) = watch::channel(false);

@@ -28,14 +28,6 @@ impl Validity {
         self.not_before <= now && now <= self.not_after
     }
 
-    /// The next moment at which [`Self::holds`] may give another answer.
-    #[must_use]
-    pub fn next_change(&self, now: SystemTime) -> Option<SystemTime> {
-        [self.not_before, self.not_after]
-            .into_iter()
-            .find(|at| *at > now)
-    }
-
     /// Whether two thirds of it are over: the time to renew.
     #[must_use]
     pub fn is_old(&self, now: SystemTime) -> bool {

@@ -143,7 +143,7 @@ impl Engine {
                     self.leave_alone(spec.id);
                 }
                 let kind = error.kind().label();
-                self.polls.failed(&spec.name, kind, took);
+                self.polls.ended(&spec.name, kind, took);
                 if let Some(event) = self.journal.failed(spec.id, &error, now) {
                     self.log(&event);
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
-use crate::certificates::pair::{Origin, Pair};
+use crate::certificates::pair::Pair;
 use crate::x509;
 
 /// All authorities to trust, the one that signs first.
@@ -88,11 +88,7 @@ impl std::fmt::Debug for Texts {
 
 impl Leaf {
     fn read(chain: Vec<u8>, key: Vec<u8>) -> Result<Self, String> {
-        let origin = Origin {
-            certificate: CERTIFICATE.to_owned(),
-            key: KEY.to_owned(),
-        };
-        let pair = Pair::read(&chain, &key, &origin).map_err(|error| error.to_string())?;
+        let pair = Pair::read((&chain, CERTIFICATE), (&key, KEY))?;
         Ok(Self {
             pair,
             texts: Texts(chain, key),

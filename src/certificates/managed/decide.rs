@@ -11,21 +11,12 @@ use std::time::SystemTime;
 
 use super::content::{Authorities, Content, Found, Leaf, anchors};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
-pub use super::settings::Lifetimes;
+use super::settings::{Settings, service_names};
 use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
 use crate::x509::moment;
 
 /// More names than one change of the Service's name needs.
 const MOST_NAMES: usize = 16;
-
-/// What should be.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// The DNS names to serve.
-    pub names: Vec<String>,
-    /// How long certificates live.
-    pub lifetimes: Lifetimes,
-}
 
 /// What to do with the Secret.
 #[derive(Debug)]
@@ -78,7 +69,7 @@ pub fn decide(
     found: Found,
     memory: Option<&Content>,
     bundles: &[Vec<u8>],
-    wanted: &Wanted,
+    wanted: &Settings,
     now: SystemTime,
 ) -> Result<Step, CertError> {
     let known = memory.filter(|known| !is_over(&known.authorities.current, now));
@@ -110,7 +101,7 @@ pub fn decide(
     wanted.begin(before, now, reason)
 }
 
-impl Wanted {
+impl Settings {
     /// All is there: is it still fresh?
     fn tend(
         &self,
@@ -137,7 +128,8 @@ impl Wanted {
             return self.begin(Some(&authorities), now, Reason::expired());
         }
         let pair = &leaf.pair;
-        if self.names.iter().any(|name| !pair.names().contains(name)) {
+        let names = service_names(&self.service);
+        if names.iter().any(|name| !pair.names().contains(name)) {
             let others = pair.names().to_vec();
             let reason = Reason::usual("the serving certificate got our Service's names");
             return self.issue(authorities, &others, now, reason);
@@ -187,9 +179,10 @@ impl Wanted {
         now: SystemTime,
         reason: Reason,
     ) -> Result<Step, CertError> {
-        let mut names = self.names.clone();
-        let others = others.iter().filter(|name| !self.names.contains(name));
-        names.extend(others.take(MOST_NAMES).cloned());
+        let mut names = service_names(&self.service);
+        let others = others.iter().filter(|name| !names.contains(name));
+        let others: Vec<String> = others.take(MOST_NAMES).cloned().collect();
+        names.extend(others);
         let by = &authorities.current;
         let leaf = Leaf::make(by, &names, self.leaf_validity(now, by.anchor()))?;
         Ok(Step::Write(Content { authorities, leaf }, reason))

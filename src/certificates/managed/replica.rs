@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use super::content::{self, Content, Found};
-use super::decide::{Step, Wanted, decide, trusted_everywhere};
+use super::decide::{Step, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
-use super::settings::{Settings, service_names};
+use super::settings::Settings;
 use super::store::{Entry, Registry, SecretStore, Trouble, WriteError};
 use crate::certificates::{Publisher, Registration};
 
@@ -15,7 +15,6 @@ const TRIES: usize = 5;
 /// One server of several.
 pub(super) struct Replica<S, R> {
     settings: Settings,
-    wanted: Wanted,
     secret: S,
     registry: R,
     pub(super) publisher: Publisher,
@@ -34,10 +33,6 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             registrations: names
                 .map(|name| (name.clone(), Registration::Waiting))
                 .collect(),
-            wanted: Wanted {
-                names: service_names(&settings.service),
-                lifetimes: settings.lifetimes,
-            },
             settings,
             secret,
             registry,
@@ -105,7 +100,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         for _ in 0..TRIES {
             let stored = self.secret.read().await?;
             let found = content::read(&stored.data);
-            let step = decide(found, self.memory.as_ref(), bundles, &self.wanted, now);
+            let step = decide(found, self.memory.as_ref(), bundles, &self.settings, now);
             let (content, reason) = match step.map_err(|error| own(error.to_string()))? {
                 Step::Keep(content) => {
                     self.memory = Some(content);

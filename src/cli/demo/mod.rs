@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -96,12 +95,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         drain: DRAIN,
         ..Limits::default()
     };
-    let listener = Listener::new(
-        tcp,
-        Arc::new(ArcSwap::new(identity.tls()?)),
-        limits,
-        api::refusal,
-    );
+    let listener = Listener::new(tcp, identity.tls()?, limits, api::refusal);
     let serving = tokio::spawn(listener.run(server, stopped.clone()));
     let showing = tokio::spawn(show::run(
         Arc::clone(&provider),

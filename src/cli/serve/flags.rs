@@ -31,6 +31,12 @@ pub(super) enum LogFormat {
 /// The oldest version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum MinVersion {
+    /// Not spoken here: 1.2 is the oldest.
+    #[value(name = "VersionTLS10", hide = true)]
+    Tls10,
+    /// Not spoken here: 1.2 is the oldest.
+    #[value(name = "VersionTLS11", hide = true)]
+    Tls11,
     #[default]
     #[value(name = "VersionTLS12")]
     Tls12,
@@ -52,7 +58,11 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(super) logging: Logging,
     #[command(flatten)]
-    pub(super) retired: Retired,
+    pub(super) trust: TrustFlags,
+    /// Words without a flag have no effect, as with prometheus-adapter, whose
+    /// chart passes one.
+    #[arg(hide = true)]
+    pub(super) words: Vec<String>,
 }
 
 /// Where to listen, and with which certificate.
@@ -90,10 +100,10 @@ pub(super) struct Listening {
     #[arg(long, default_value = "gpu-metrics-apiserver")]
     pub(super) service: String,
     /// Take over APIServices that name another server
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) take_over: bool,
     /// Serve HTTP/1.1 only
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) disable_http2: bool,
     /// Requests for values answered at a time to those who come through
     /// kube-apiserver, and a quarter as many to direct clients; more get 429
@@ -125,10 +135,10 @@ pub(super) struct Cluster {
     pub(super) authorization_kubeconfig: Option<PathBuf>,
     /// Do not read kube-system/extension-apiserver-authentication: believe
     /// nobody but token holders
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) authentication_skip_lookup: bool,
     /// Become ready although that ConfigMap cannot be read
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) authentication_tolerate_lookup_failure: bool,
     /// How long a TokenReview's answer is kept
     #[arg(long, default_value = "10s", value_parser = duration)]
@@ -164,8 +174,12 @@ pub(super) struct PrometheusFlags {
     #[arg(long)]
     pub(super) prometheus_token_file: Option<PathBuf>,
     /// Use the pod's service account for Prometheus
-    #[arg(long, conflicts_with = "prometheus_token_file")]
+    #[arg(long, conflicts_with = "prometheus_token_file", conflicts_with = "prometheus_auth_config",
+          num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) prometheus_auth_incluster: bool,
+    /// A kubeconfig whose credentials and authority are for Prometheus
+    #[arg(long)]
+    pub(super) prometheus_auth_config: Option<PathBuf>,
     /// Header sent with each query, NAME=VALUE; may be repeated
     #[arg(long, value_parser = header)]
     pub(super) prometheus_header: Vec<(HeaderName, HeaderValue)>,
@@ -202,82 +216,33 @@ pub(super) struct Logging {
     pub(super) logging_format: LogFormat,
 }
 
-/// Flags of prometheus-adapter without effect here.
+/// Authorities of clients in files, in place of those of the ConfigMap.
 #[derive(Debug, Args)]
-pub(super) struct Retired {
-    #[arg(long, hide = true, value_name = "DURATION")]
-    discovery_interval: Option<String>,
-    #[arg(long, hide = true, value_name = "N")]
-    client_qps: Option<String>,
-    #[arg(long, hide = true, value_name = "N")]
-    client_burst: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    profiling: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    logtostderr: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    alsologtostderr: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    add_dir_header: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    one_output: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    skip_headers: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    skip_log_headers: Option<String>,
-    #[arg(long, hide = true)]
-    log_backtrace_at: Option<String>,
-    #[arg(long, hide = true)]
-    log_dir: Option<String>,
-    #[arg(long, hide = true)]
-    log_file: Option<String>,
-    #[arg(long, hide = true)]
-    log_file_max_size: Option<String>,
-    #[arg(long, hide = true)]
-    log_flush_frequency: Option<String>,
-    #[arg(long, hide = true)]
-    stderrthreshold: Option<String>,
-    #[arg(long, hide = true)]
-    vmodule: Option<String>,
-}
-
-impl Retired {
-    /// A sentence for each that was given.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let klog = "klog's flags are gone: see --v and --logging-format";
-        let client = "requests to kube-apiserver are few and not throttled";
-        let all: [(&str, &Option<String>, &str); 17] = [
-            (
-                "discovery-interval",
-                &self.discovery_interval,
-                "kinds are looked up when they are first met",
-            ),
-            ("client-qps", &self.client_qps, client),
-            ("client-burst", &self.client_burst, client),
-            (
-                "profiling",
-                &self.profiling,
-                "there is no profiling endpoint",
-            ),
-            ("logtostderr", &self.logtostderr, klog),
-            ("alsologtostderr", &self.alsologtostderr, klog),
-            ("add-dir-header", &self.add_dir_header, klog),
-            ("one-output", &self.one_output, klog),
-            ("skip-headers", &self.skip_headers, klog),
-            ("skip-log-headers", &self.skip_log_headers, klog),
-            ("log-backtrace-at", &self.log_backtrace_at, klog),
-            ("log-dir", &self.log_dir, klog),
-            ("log-file", &self.log_file, klog),
-            ("log-file-max-size", &self.log_file_max_size, klog),
-            ("log-flush-frequency", &self.log_flush_frequency, klog),
-            ("stderrthreshold", &self.stderrthreshold, klog),
-            ("vmodule", &self.vmodule, klog),
-        ];
-        all.into_iter()
-            .filter(|(_, value, _)| value.is_some())
-            .map(|(name, _, why)| format!("--{name} has no effect: {why}"))
-            .collect()
-    }
+#[command(next_help_heading = "Kubernetes")]
+pub(super) struct TrustFlags {
+    /// Authority of client certificates, in place of the ConfigMap's; read
+    /// again as it changes
+    #[arg(long)]
+    pub(super) client_ca_file: Option<PathBuf>,
+    /// Authority of front proxies, in place of the ConfigMap's; read again as
+    /// it changes
+    #[arg(long)]
+    pub(super) requestheader_client_ca_file: Option<PathBuf>,
+    /// Names that a front proxy's certificate may have, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub(super) requestheader_allowed_names: Option<Vec<String>>,
+    /// Headers with the user's name
+    #[arg(long, value_delimiter = ',')]
+    pub(super) requestheader_username_headers: Option<Vec<String>>,
+    /// Headers with the user's UID
+    #[arg(long, value_delimiter = ',')]
+    pub(super) requestheader_uid_headers: Option<Vec<String>>,
+    /// Headers with the user's groups
+    #[arg(long, value_delimiter = ',')]
+    pub(super) requestheader_group_headers: Option<Vec<String>>,
+    /// Beginnings of headers with more about the user
+    #[arg(long, value_delimiter = ',')]
+    pub(super) requestheader_extra_headers_prefix: Option<Vec<String>>,
 }
 
 /// A duration as Prometheus and Go write it: `10s`, `1m30s`.
@@ -314,9 +279,11 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 mod tests {
     use clap::Parser;
 
+    use super::super::retired::take_out;
     use super::*;
 
     #[derive(Debug, Parser)]
+    #[command(args_override_self = true)]
     struct Command {
         #[command(flatten)]
         serve: ServeArgs,
@@ -324,7 +291,8 @@ mod tests {
 
     fn parse(flags: &[&str]) -> Result<ServeArgs, String> {
         let all = std::iter::once("x").chain(flags.iter().copied());
-        Command::try_parse_from(all)
+        let (left, _) = take_out(all.map(Into::into));
+        Command::try_parse_from(left)
             .map(|command| command.serve)
             .map_err(|error| error.to_string())
     }
@@ -345,8 +313,32 @@ mod tests {
         .unwrap();
         assert_eq!(args.listening.secure_port, 6443);
         assert_eq!(args.logging.v, 6);
-        let warnings = args.retired.warnings();
-        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert_eq!(args.rules.metrics_relist_interval.as_secs(), 60);
+        assert_eq!(args.rules.metrics_max_age, None);
+    }
+
+    /// Its chart passes a stray word, and pflag lets the last repeat win.
+    #[test]
+    fn words_without_a_flag_and_repeats_are_taken() {
+        let args = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
+        assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
+        assert_eq!(args.words, ["/adapter"]);
+        let args = parse(&["--disable-http2", "false", "--take-over=false"]).unwrap();
+        assert!(args.listening.disable_http2 && !args.listening.take_over);
+    }
+
+    #[test]
+    fn flags_about_authorities_are_taken() {
+        let args = parse(&[
+            "--client-ca-file=/ca.crt",
+            "--requestheader-allowed-names=a,b",
+            "--requestheader-username-headers=x-remote-user",
+            "--tls-min-version=VersionTLS10",
+            "--audit-log-path=-",
+        ])
+        .unwrap();
+        let names = args.trust.requestheader_allowed_names.unwrap();
+        assert_eq!(names, ["a", "b"]);
     }
 
     #[test]

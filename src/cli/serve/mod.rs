@@ -1,6 +1,7 @@
 //! `serve`: the server of a cluster. No command means this one.
 
 mod flags;
+pub(super) mod retired;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,18 +14,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 
 pub(crate) use flags::ServeArgs;
-use flags::{Cluster, Listening, LogFormat, Logging, MinVersion, PrometheusFlags, RuleFlags};
+use flags::{
+    Cluster, Listening, LogFormat, Logging, MinVersion, PrometheusFlags, RuleFlags, TrustFlags,
+};
 
 use super::{Failure, certs};
 use crate::app::relist;
 use crate::app::server::{self, CertificateSource, Lookup, ServerSettings, Ways};
 use crate::app::shutdown::Times;
+use crate::app::trusted::Overlay;
 use crate::certificates::files::Files;
 use crate::certificates::managed;
 use crate::certificates::managed::store::ServiceName;
 use crate::cluster::client::Access;
 use crate::config::{ClientFiles, Config, Flags, Verb};
 use crate::security::settings::Settings as SecuritySettings;
+use crate::security::trust;
 use crate::serve::offer::{Offer, Oldest};
 use crate::source::Source;
 use crate::source::prometheus::promql::Promql;
@@ -33,13 +38,14 @@ use crate::telemetry::{self, Lines};
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Serves until told to stop.
+/// Serves until told to stop. `without_effect` are sentences about flags that were
+/// taken out.
 ///
 /// # Errors
 /// When flags or files are wrong, or a port is taken.
-pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<(), Failure> {
     start_logging(&args.logging);
-    for warning in args.retired.warnings() {
+    for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
     let config = configuration(&args.prometheus)?;
@@ -72,6 +78,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         certificate,
         ways: ways(&args.cluster),
         lookup: lookup(&args.cluster),
+        overlay: overlay(&args.trust),
         security: security(&args),
         times: Times {
             delay: listening.shutdown_delay_duration,
@@ -82,6 +89,21 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     server::run(settings, stop, hurry)
         .await
         .map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// What was given and has no effect, beside flags that never have one.
+fn ignored(args: &ServeArgs) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if !args.words.is_empty() {
+        let words = args.words.join(" ");
+        sentences.push(format!("words without a flag have no effect: {words}"));
+    }
+    let oldest = args.listening.tls_min_version;
+    if matches!(oldest, MinVersion::Tls10 | MinVersion::Tls11) {
+        let sentence = "--tls-min-version: the oldest version that is spoken here is TLS 1.2";
+        sentences.push(sentence.to_owned());
+    }
+    sentences
 }
 
 /// klog's verbosity: up to 3 is what operators act on, 4 and 5 are debugging.
@@ -173,7 +195,7 @@ fn offer(args: &Listening) -> Result<Offer, Failure> {
     let mut offer = Offer {
         http2: !args.disable_http2,
         oldest: match args.tls_min_version {
-            MinVersion::Tls12 => Oldest::Tls12,
+            MinVersion::Tls10 | MinVersion::Tls11 | MinVersion::Tls12 => Oldest::Tls12,
             MinVersion::Tls13 => Oldest::Tls13,
         },
         ..Offer::default()
@@ -287,6 +309,37 @@ fn lookup(args: &Cluster) -> Lookup {
         Lookup::Tolerated
     } else {
         Lookup::Required
+    }
+}
+
+/// What flags say of clients, in the words of the ConfigMap.
+fn overlay(args: &TrustFlags) -> Overlay {
+    let lists = [
+        (trust::ALLOWED_NAMES, &args.requestheader_allowed_names),
+        (trust::USER_HEADERS, &args.requestheader_username_headers),
+        (trust::UID_HEADERS, &args.requestheader_uid_headers),
+        (trust::GROUP_HEADERS, &args.requestheader_group_headers),
+        (
+            trust::EXTRA_PREFIXES,
+            &args.requestheader_extra_headers_prefix,
+        ),
+    ];
+    let files = [
+        (trust::CLIENT_CA, &args.client_ca_file),
+        (trust::PROXY_CA, &args.requestheader_client_ca_file),
+    ];
+    Overlay {
+        texts: lists
+            .into_iter()
+            .filter_map(|(key, list)| {
+                let list = list.as_ref()?.iter().filter(|name| !name.is_empty());
+                Some((key, serde_json::json!(list.collect::<Vec<_>>()).to_string()))
+            })
+            .collect(),
+        files: files
+            .into_iter()
+            .filter_map(|(key, file)| Some((key, file.clone()?)))
+            .collect(),
     }
 }
 

@@ -11,10 +11,15 @@ use crate::testing::fake_kube::{FakeKube, Fault};
 const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
+async fn reviewer(kube: &FakeKube) -> KubeReviewer {
+    let client = connect(kube).await;
+    KubeReviewer::new(client.clone(), client)
+}
+
 async fn token(status: Value, audiences: &[String]) -> (TokenVerdict, Value) {
     let kube = FakeKube::start().await;
     kube.document(TOKENS, json!({"status": status}));
-    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let reviewer = reviewer(&kube).await;
     let verdict = reviewer.token(&Token("t0k3n".to_owned()), audiences).await;
     (verdict.unwrap(), kube.posts().remove(0))
 }
@@ -22,7 +27,7 @@ async fn token(status: Value, audiences: &[String]) -> (TokenVerdict, Value) {
 async fn access(status: Value, what: Access) -> (AccessVerdict, Value) {
     let kube = FakeKube::start().await;
     kube.document(ACCESS, json!({"status": status}));
-    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let reviewer = reviewer(&kube).await;
     let who = Identity {
         user: "alice".to_owned(),
         uid: Some("7".to_owned()),
@@ -134,7 +139,7 @@ async fn s084_only_allowed_and_not_denied_is_allowed() {
 #[tokio::test]
 async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
     let kube = FakeKube::start().await;
-    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let reviewer = reviewer(&kube).await;
     let ask = || async {
         let answer = reviewer.token(&Token("t0k3n".to_owned()), &[]).await;
         answer.unwrap_err().to_string()
@@ -166,7 +171,7 @@ async fn a_temporary_failure_is_tried_again() {
         json!({"status": {"authenticated": true, "user": {"username": "a"}}}),
     );
     kube.fault(TOKENS, Fault::Status(503));
-    let reviewer = KubeReviewer::new(connect(&kube).await);
+    let reviewer = reviewer(&kube).await;
     let token = Token("t0k3n".to_owned());
     let mend = async {
         super::fixture::eventually("asked", || !kube.queries(TOKENS).is_empty()).await;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::NoAnswer;
 use super::permits::{Permit, Permits};
-use crate::security::counters::{Counters, ReviewCounts, add};
+use crate::security::counters::{ReviewCounts, add};
 use crate::security::reviewer::ReviewError;
 
 /// Memory for the answers of each kind of review.
@@ -55,8 +55,7 @@ pub(super) struct ReviewCache<K, V> {
     answers: Cache<K, V>,
     is_allowed: fn(&V) -> bool,
     budget: Duration,
-    counters: Arc<Counters>,
-    counts: fn(&Counters) -> &ReviewCounts,
+    counts: Arc<ReviewCounts>,
 }
 
 impl<K, V> ReviewCache<K, V>
@@ -68,8 +67,7 @@ where
         lifetimes: Lifetimes<V>,
         bytes: fn(&K, &V) -> usize,
         budget: Duration,
-        counters: Arc<Counters>,
-        counts: fn(&Counters) -> &ReviewCounts,
+        counts: Arc<ReviewCounts>,
     ) -> Self {
         let is_allowed = lifetimes.is_allowed;
         let answers = Cache::builder()
@@ -81,7 +79,6 @@ where
             answers,
             is_allowed,
             budget,
-            counters,
             counts,
         }
     }
@@ -117,10 +114,9 @@ where
 
     async fn remembered(&self, key: &K) -> Option<V> {
         let known = self.answers.get(key).await;
-        let counts = (self.counts)(&self.counters);
         add(match known {
-            Some(_) => &counts.hits,
-            None => &counts.misses,
+            Some(_) => &self.counts.hits,
+            None => &self.counts.misses,
         });
         known
     }
@@ -150,11 +146,10 @@ where
     }
 
     fn count(&self, answer: &Result<V, ReviewError>) {
-        let counts = (self.counts)(&self.counters);
         add(match answer {
-            Ok(value) if (self.is_allowed)(value) => &counts.yes,
-            Ok(_) => &counts.no,
-            Err(_) => &counts.failed,
+            Ok(value) if (self.is_allowed)(value) => &self.counts.yes,
+            Ok(_) => &self.counts.no,
+            Err(_) => &self.counts.failed,
         });
     }
 }

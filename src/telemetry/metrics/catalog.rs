@@ -18,28 +18,6 @@ pub enum Kind {
     Info,
 }
 
-impl Kind {
-    /// The name in the Prometheus text format, where a fact is a gauge.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge | Self::Info => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-
-    /// What the name of a sample ends in besides the family's name.
-    #[must_use]
-    pub const fn suffix(self) -> &'static str {
-        match self {
-            Self::Counter => "_total",
-            Self::Info => "_info",
-            Self::Gauge | Self::Histogram => "",
-        }
-    }
-}
-
 /// A metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
@@ -51,14 +29,6 @@ pub struct Spec {
     pub labels: &'static [&'static str],
     /// One sentence without its full stop.
     pub help: &'static str,
-}
-
-impl Spec {
-    /// The name by which it is queried.
-    #[must_use]
-    pub fn full_name(&self) -> String {
-        format!("{}{}", self.name, self.kind.suffix())
-    }
 }
 
 macro_rules! catalog {
@@ -151,6 +121,33 @@ catalog! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Kind {
+        /// The name in the Prometheus text format, where a fact is a gauge.
+        pub(crate) const fn name(self) -> &'static str {
+            match self {
+                Self::Counter => "counter",
+                Self::Gauge | Self::Info => "gauge",
+                Self::Histogram => "histogram",
+            }
+        }
+
+        /// What the name of a sample ends in besides the family's name.
+        pub(crate) const fn suffix(self) -> &'static str {
+            match self {
+                Self::Counter => "_total",
+                Self::Info => "_info",
+                Self::Gauge | Self::Histogram => "",
+            }
+        }
+    }
+
+    impl Spec {
+        /// The name by which it is queried.
+        pub(crate) fn full_name(&self) -> String {
+            format!("{}{}", self.name, self.kind.suffix())
+        }
+    }
 
     /// The table of `docs/metrics.md`.
     fn table() -> String {

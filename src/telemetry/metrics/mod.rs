@@ -25,7 +25,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 pub use catalog::Spec;
 pub use exposition::Exposition;
-pub use polls::{InForce, Intake, Polls};
+pub use polls::{Figure, Intake, Polls};
 pub use requests::{Class, Requests, UnderWay};
 
 use super::health::{Health, Probe, State};
@@ -84,17 +84,12 @@ impl Metrics {
             ("revision", option_env!("GIT_COMMIT").unwrap_or("unknown")),
         ]);
         book.add(&catalog::BUILD, build);
-        let polls = Polls::register(&mut book);
-        let requests = Requests::register(&mut book);
         let readings = Readings::default();
-        let collectors: [Box<dyn Collector>; 3] = [
-            Box::new(readings.clone()),
-            Box::new(Checks(health.clone())),
-            Box::new(process::Process::default()),
-        ];
-        for collector in collectors {
-            book.0.register_collector(collector);
-        }
+        let polls = Polls::register(&mut book, readings.clone());
+        let requests = Requests::register(&mut book);
+        process::show(&readings);
+        book.0.register_collector(Box::new(readings.clone()));
+        book.0.register_collector(Box::new(Checks(health.clone())));
         Self {
             inner: Arc::new(Inner {
                 registry: book.0,

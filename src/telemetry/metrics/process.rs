@@ -3,52 +3,44 @@
 //! they are left out.
 
 use std::fs;
-use std::sync::OnceLock;
-
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
 
 use super::catalog::{
     PROCESS_CPU, PROCESS_FDS, PROCESS_MAX_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_THREADS,
     PROCESS_VIRTUAL, Spec,
 };
-use super::readings::write;
+use super::readings::Readings;
 
 /// Ticks a second of the times in `/proc`: `USER_HZ`, which is 100 for
 /// programs on every architecture that this one is built for.
 const TICKS: f64 = 100.0;
 
-/// Reads `/proc/self`.
-#[derive(Debug, Default)]
-pub(super) struct Process {
-    /// Seconds since the epoch; does not change.
-    started: OnceLock<Option<f64>>,
+/// Shows the figures of this process.
+pub(super) fn show(readings: &Readings) {
+    let figures: [(&Spec, fn() -> Option<f64>); 6] = [
+        (&PROCESS_CPU, || cpu_seconds(&read("self/stat")?)),
+        (&PROCESS_MEMORY, || {
+            kilobytes(&read("self/status")?, "VmRSS:")
+        }),
+        (&PROCESS_VIRTUAL, || {
+            kilobytes(&read("self/status")?, "VmSize:")
+        }),
+        (&PROCESS_THREADS, || field(&read("self/stat")?, 20)),
+        (&PROCESS_FDS, open_files),
+        (&PROCESS_MAX_FDS, || max_files(&read("self/limits")?)),
+    ];
+    for (spec, figure) in figures {
+        readings.insert(spec, &[], Box::new(figure));
+    }
+    readings.show(&PROCESS_START, &[], started());
 }
 
-impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        let started = *self.started.get_or_init(|| {
-            let system = fs::read_to_string("/proc/stat").ok()?;
-            Some(boot_time(&system)? + field(&stat, 22)? / TICKS)
-        });
-        let figures: [(&Spec, Option<f64>); 7] = [
-            (&PROCESS_CPU, cpu_seconds(&stat)),
-            (&PROCESS_MEMORY, kilobytes(&status, "VmRSS:")),
-            (&PROCESS_VIRTUAL, kilobytes(&status, "VmSize:")),
-            (&PROCESS_THREADS, field(&stat, 20)),
-            (&PROCESS_FDS, open_files()),
-            (&PROCESS_MAX_FDS, max_files(&limits)),
-            (&PROCESS_START, started),
-        ];
-        for (spec, figure) in figures {
-            let row = figure.map(|figure| ([""; 0], figure));
-            write(&mut encoder, spec, row.into_iter())?;
-        }
-        Ok(())
-    }
+fn read(name: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/{name}")).ok()
+}
+
+/// Read once: the time of the boot moves when the clock is set.
+fn started() -> Option<f64> {
+    Some(boot_time(&read("stat")?)? + field(&read("self/stat")?, 22)? / TICKS)
 }
 
 /// A field of `stat`, counted from one as the manual does. The second is the
@@ -122,7 +114,6 @@ mod tests {
         assert!(kilobytes(&status, "VmRSS:").unwrap() > 0.0);
         assert!(field(&stat, 20).unwrap() >= 1.0);
         assert!(open_files().unwrap() >= 3.0);
-        let system = fs::read_to_string("/proc/stat").unwrap();
-        assert!(boot_time(&system).unwrap() + field(&stat, 22).unwrap() / TICKS > 1.6e9);
+        assert!(started().unwrap() > 1.6e9);
     }
 }

@@ -41,6 +41,11 @@ impl Readings {
             .unwrap_or_else(PoisonError::into_inner);
         families.entry(place).or_default().insert(values, read);
     }
+
+    /// A number that stands until the next one; not known is not zero.
+    pub(super) fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
+        self.insert(spec, values, Box::new(move || number));
+    }
 }
 
 impl Collector for Readings {

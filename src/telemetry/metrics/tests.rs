@@ -13,21 +13,14 @@ fn busy() -> Metrics {
     let took = Duration::from_millis(30);
     let intake = Intake {
         accepted: 10,
-        invalid: 1,
-        ..Intake::default()
+        samples_dropped: [("invalid", 1), ("too_old", 0), ("future", 0)],
+        series_dropped: [("unidentified", 0), ("too_many", 0)],
     };
     let polls = metrics.polls();
     polls.answered("DCGM_FI_DEV_GPU_UTIL", took, 1.7e9, intake);
-    polls.failed("DCGM_FI_DEV_GPU_UTIL", "timeout", took);
-    polls.published(&InForce {
-        at: 1.7e9,
-        took,
-        series: 80,
-        held: 6,
-        unheld: 2,
-        active: Some(3.5),
-        ..InForce::default()
-    });
+    polls.ended("DCGM_FI_DEV_GPU_UTIL", "timeout", took);
+    let series = (&catalog::SERIES, [].as_slice(), Some(80.0));
+    polls.published(took, &[series]);
     let class = Class {
         verb: "get",
         group: "custom.metrics.k8s.io",
@@ -147,14 +140,13 @@ fn what_is_not_known_is_left_out() {
     known.store(8, std::sync::atomic::Ordering::Relaxed);
     assert!(render().contains(&format!("{row} 8")));
     let active = "gpu_metrics_apiserver_devices{state=\"active\"}";
-    let mut in_force = InForce {
-        active: Some(1.5),
-        ..InForce::default()
+    let publish = |number| {
+        let figure: Figure = (&catalog::DEVICES, &["active"], number);
+        metrics.polls().published(Duration::ZERO, &[figure]);
     };
-    metrics.polls().published(&in_force);
+    publish(Some(1.5));
     assert!(render().contains(&format!("{active} 1.5")));
-    in_force.active = None;
-    metrics.polls().published(&in_force);
+    publish(None);
     assert!(!render().contains(active));
 }
 
