@@ -395,9 +395,9 @@ async fn s120_the_group_is_there_with_resource_rules_only() {
 async fn the_openapi_documents_are_whole() {
     let server = metrics(Prometheus::default()).await;
     let v2 = server.get("/openapi/v2").await.json();
-    super::openapi::check_references(&v2, "/definitions");
-    super::openapi::check_paths(&v2);
+    openapi::check_references(&v2, "/definitions");
+    openapi::check_paths(&v2);
     let v3 = server.get(&format!("/openapi/v3{METRICS}")).await.json();
-    super::openapi::check_references(&v3, "/components/schemas");
-    super::openapi::check_paths(&v3);
+    openapi::check_references(&v3, "/components/schemas");
+    openapi::check_paths(&v3);
 }
