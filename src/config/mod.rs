@@ -132,6 +132,21 @@ impl Config {
         }
     }
 
+    /// Whether everything but the rules is as in `other`.
+    #[must_use]
+    pub fn has_same_settings(&self, other: &Self) -> bool {
+        self.prometheus == other.prometheus
+            && self.policy == other.policy
+            && self.poll == other.poll
+            && self.exporters == other.exporters
+            && self.gpu_resources == other.gpu_resources
+            && self.signals == other.signals
+            && self.metrics == other.metrics
+            && self.gpus_enabled == other.gpus_enabled
+            // Templates and patterns are as what they were made of.
+            && format!("{:?}", self.resource_rules) == format!("{:?}", other.resource_rules)
+    }
+
     /// Reads a configuration file.
     ///
     /// # Errors

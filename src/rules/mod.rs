@@ -11,7 +11,7 @@
 //! metrics there are given the series of Prometheus and the kinds of the
 //! cluster, [`query`] what Prometheus is asked, for the resource metrics API by
 //! [`resource`]. No clock, no I/O. Upstream:
-//! kubernetes-sigs/prometheus-adapter, `docs/config.md`, `pkg/config` and
+//! kubernetes-sigs/prometheus-adapter, `pkg/config` and
 //! `pkg/naming`; docs/rules.md says where this differs.
 
 pub mod answer;
