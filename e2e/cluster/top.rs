@@ -10,6 +10,9 @@ use crate::program::eventually;
 
 const APISERVICE: &str = "v1beta1.metrics.k8s.io";
 
+/// A node of the simulator's; the first pod holds its first GPU.
+const NODE: &str = "gpu-node-00000";
+
 /// The series that are there, taken for processors and memory: a GPU that works
 /// at 40 % counts as 400m.
 const CONFIG: &str = r"
@@ -45,6 +48,10 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     eventually("the APIService", PATIENCE, || {
         lab.unavailable(APISERVICE).map_or(Ok(()), Err)
     });
+    lab.plane.apply(&json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}},
+    }));
     lab.deploy(2);
     lab.gpus.work(40);
     let top = |arguments: &[&str]| lines(&lab, &[&["top"], arguments].concat());
@@ -69,10 +76,14 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     assert_eq!((&*pods[0][1], &*pods[0][2]), ("main", "400m"), "{pods:?}");
     let one = top(&["pods", "-n", TEAM, &name, "--use-protocol-buffers"]).unwrap();
     assert_eq!((one.len(), &*one[0][1]), (1, "400m"));
+    // The cluster's own node has no GPUs, and so no data.
     let nodes = top(&["nodes"]).unwrap();
-    let busy = nodes.iter().filter(|node| node[1] == "400m").count();
-    assert_eq!((busy, nodes.len()), (2, 3), "{nodes:?}");
-    assert_eq!(top(&["nodes", "-l", "no=such"]), Ok(Vec::new()));
+    let busy = nodes.iter().find(|node| node[0] == NODE);
+    assert_eq!(busy.map(|node| &*node[1]), Some("400m"), "{nodes:?}");
+    let other = nodes.iter().find(|node| node[0] == "gpu-node-0");
+    assert_eq!(other.map(|node| &*node[1]), Some("<unknown>"), "{nodes:?}");
+    let label = format!("kubernetes.io/hostname={NODE}");
+    assert_eq!(top(&["nodes", "-l", &label]).unwrap().len(), 1);
     raw(&lab, &name);
     columns(&lab);
     autoscaler(&lab);
@@ -101,7 +112,7 @@ fn raw(lab: &Lab, name: &str) {
     assert_eq!(pod["containers"][0]["usage"]["cpu"], "400m");
     let memory = pod["containers"][0]["usage"]["memory"].as_str().unwrap();
     assert!(memory.ends_with('i'), "{memory}");
-    let node = get("nodes/gpu-node-0");
+    let node = get(&format!("nodes/{NODE}"));
     assert_eq!(node["kind"], "NodeMetrics");
     assert_eq!(node["usage"]["cpu"], "400m");
 }
