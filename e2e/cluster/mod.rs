@@ -16,5 +16,6 @@ mod scaling_gaps;
 mod scaling_table;
 mod scene;
 mod stand;
+mod top;
 mod trickle;
 mod trust;

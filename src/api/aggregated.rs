@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::provider::Provider;
 
+use super::discovery::Entry;
 use super::group::{Group, GroupVersion};
 use super::negotiate::Aggregated;
 use super::{discovery, json};
@@ -37,13 +38,18 @@ pub(crate) fn document(provider: &dyn Provider, groups: &[Group], version: Aggre
 }
 
 /// Custom metrics are subresources of what they describe, which is no resource
-/// of ours itself: it has no verbs and no kind. External metrics are resources.
+/// of ours itself: it has no verbs and no kind. Others are resources.
 fn resources(provider: &dyn Provider, group: Group) -> Vec<Json> {
-    let kind = group.list_kind();
     let mut resources: Vec<Json> = Vec::new();
-    for (name, namespaced) in discovery::entries(provider, group) {
+    for entry in discovery::entries(provider, group) {
+        let Entry {
+            name,
+            namespaced,
+            kind,
+            verbs,
+        } = entry;
         let Some((resource, subresource)) = name.split_once('/') else {
-            resources.push(described(&name, namespaced, kind, &["get"]));
+            resources.push(described(&name, namespaced, kind, verbs));
             continue;
         };
         // Sorted by the whole name, `a-b/x` comes before `a/x`: the resource
@@ -61,7 +67,7 @@ fn resources(provider: &dyn Provider, group: Group) -> Vec<Json> {
             subresources.push(json!({
                 "subresource": subresource,
                 "responseKind": response_kind(kind),
-                "verbs": ["get"],
+                "verbs": verbs,
             }));
         }
     }

@@ -17,6 +17,7 @@ use super::buffer::Pool;
 use super::compute::ComputeLimit;
 use super::context::RequestContext;
 use super::documents::{Documents, InForce};
+use super::negotiate::Format;
 use super::path::Target;
 use super::status::Failure;
 use super::values::Values;
@@ -147,23 +148,20 @@ impl Api {
         let target = context.target.as_ref().map_err(|error| *error)?;
         let params = context.params.as_ref();
         let params = params.map_err(|reason| Failure::Malformed(reason.clone()))?;
-        let (inner, manner) = (&*self.inner, context.manner);
+        let (inner, mut manner) = (&*self.inner, context.manner);
         let group = target.group();
         if group.is_some_and(|group| !discovery::is_served(&*inner.provider, group)) {
             return Err(Failure::NoSuchPath);
         }
         params.check_timeout()?;
-        let values = || -> Result<Values<'_>, Failure> {
-            negotiate::format(headers)?;
-            Ok(Values {
-                provider: &*inner.provider,
-                params,
-                format: manner.format,
-                now: (inner.clock)(),
-                effort,
-                fetched,
-                pool: &inner.pool,
-            })
+        let values = |format| Values {
+            provider: &*inner.provider,
+            params,
+            format,
+            now: (inner.clock)(),
+            effort,
+            fetched,
+            pool: &inner.pool,
         };
         let (buffer, start) = match target {
             Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
@@ -181,12 +179,17 @@ impl Api {
                 negotiate::format(headers)?;
                 (version::document(), 0)
             }
-            Target::Custom(target) => values()?.custom(target)?,
+            Target::Custom(target) => values(negotiate::format(headers)?).custom(target)?,
             Target::External {
                 of,
                 namespace,
                 metric,
-            } => values()?.external(*of, namespace, metric)?,
+            } => values(negotiate::format(headers)?).external(*of, namespace, metric)?,
+            Target::Usage(target) => {
+                let plain = negotiate::table(headers)?;
+                manner.format = plain.unwrap_or(Format::Json);
+                (values(manner.format).usage(target, plain.is_none())?, 0)
+            }
         };
         Ok(response::success(inner.pool.seal(buffer, start), manner))
     }

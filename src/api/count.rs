@@ -31,6 +31,7 @@ pub(super) async fn count(
 }
 
 fn class(api: &Api, context: &RequestContext) -> Class {
+    let watches = || context.params.as_ref().is_ok_and(Params::watch);
     let word = match &context.target {
         Err(_) => "other",
         Ok(Target::Health(_) | Target::HealthCheck(..)) => "health",
@@ -51,11 +52,22 @@ fn class(api: &Api, context: &RequestContext) -> Class {
             };
         }
         Ok(Target::External { .. }) => {
-            let watches = context.params.as_ref().is_ok_and(Params::watch);
             return Class {
-                verb: verb(&context.method, if watches { "watch" } else { "list" }),
+                verb: verb(&context.method, if watches() { "watch" } else { "list" }),
                 group: Group::External.name(),
                 resource: "external".into(),
+            };
+        }
+        Ok(Target::Usage(target)) => {
+            let get = match (&target.name, watches()) {
+                (Some(_), _) => "get",
+                (None, true) => "watch",
+                (None, false) => "list",
+            };
+            return Class {
+                verb: verb(&context.method, get),
+                group: Group::Resource.name(),
+                resource: target.measured.resource().into(),
             };
         }
     };

@@ -19,6 +19,7 @@ pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
     match group {
         Group::Custom => !provider.custom_metrics().is_empty(),
         Group::External => !provider.external_metrics().is_empty(),
+        Group::Resource => provider.knows_usage(),
     }
 }
 
@@ -33,14 +34,23 @@ pub(crate) fn group(group: Group, format: Format) -> Vec<u8> {
     object::encode(format, "APIGroup", &described(group))
 }
 
+/// A resource, or a subresource `pods/METRIC`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) namespaced: bool,
+    pub(crate) kind: &'static str,
+    pub(crate) verbs: &'static [&'static str],
+}
+
 /// `GET /apis/<group>/<version>`.
 pub(crate) fn resources(provider: &dyn Provider, of: GroupVersion, format: Format) -> Vec<u8> {
-    let resource = |(name, namespaced)| ApiResource {
-        name: Some(name),
-        namespaced: Some(namespaced),
-        kind: Some(of.group.list_kind().to_owned()),
+    let resource = |entry: Entry| ApiResource {
+        name: Some(entry.name),
+        namespaced: Some(entry.namespaced),
+        kind: Some(entry.kind.to_owned()),
         verbs: Some(Verbs {
-            items: vec!["get".to_owned()],
+            items: entry.verbs.iter().map(ToString::to_string).collect(),
         }),
         singular_name: Some(String::new()),
     };
@@ -52,14 +62,20 @@ pub(crate) fn resources(provider: &dyn Provider, of: GroupVersion, format: Forma
     object::encode(format, "APIResourceList", &list)
 }
 
-/// Names and scopes, sorted. One resource has one scope: kube-apiserver drops a
+/// What a group has, sorted. One resource has one scope: kube-apiserver drops a
 /// whole version that says otherwise, so of two scopes the first stands.
-pub(crate) fn entries(provider: &dyn Provider, group: Group) -> Vec<(String, bool)> {
-    match group {
+pub(crate) fn entries(provider: &dyn Provider, group: Group) -> Vec<Entry> {
+    let value = |name: String, namespaced| Entry {
+        name,
+        namespaced,
+        kind: group.list_kind(),
+        verbs: &["get"],
+    };
+    let mut entries: Vec<Entry> = match group {
         Group::Custom => {
             let metrics = provider.custom_metrics();
             let mut scopes = std::collections::BTreeMap::new();
-            let mut entries: Vec<(String, bool)> = metrics
+            metrics
                 .iter()
                 .filter(|metric| {
                     *scopes.entry(&metric.resource).or_insert(metric.namespaced)
@@ -67,22 +83,29 @@ pub(crate) fn entries(provider: &dyn Provider, group: Group) -> Vec<(String, boo
                 })
                 .map(|metric| {
                     let name = format!("{}/{}", metric.resource, metric.metric);
-                    (name, metric.namespaced)
+                    value(name, metric.namespaced)
                 })
-                .collect();
-            entries.sort();
-            entries
+                .collect()
         }
         Group::External => {
             let metrics = provider.external_metrics();
-            let mut entries: Vec<(String, bool)> = metrics
-                .iter()
-                .map(|name| (name.to_string(), true))
-                .collect();
-            entries.sort();
-            entries
+            let names = metrics.iter();
+            names.map(|name| value(name.to_string(), true)).collect()
         }
-    }
+        Group::Resource => [
+            ("nodes", false, "NodeMetrics"),
+            ("pods", true, "PodMetrics"),
+        ]
+        .map(|(name, namespaced, kind)| Entry {
+            name: name.to_owned(),
+            namespaced,
+            kind,
+            verbs: &["get", "list"],
+        })
+        .into(),
+    };
+    entries.sort();
+    entries
 }
 
 fn described(group: Group) -> ApiGroup {

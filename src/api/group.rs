@@ -9,11 +9,13 @@ pub enum Group {
     Custom,
     /// `external.metrics.k8s.io`.
     External,
+    /// `metrics.k8s.io`: what pods and nodes use.
+    Resource,
 }
 
 impl Group {
     /// All groups, in the order discovery lists them.
-    pub const ALL: [Self; 2] = [Self::Custom, Self::External];
+    pub const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
 
     /// The name on the wire.
     #[must_use]
@@ -21,6 +23,7 @@ impl Group {
         match self {
             Self::Custom => "custom.metrics.k8s.io",
             Self::External => "external.metrics.k8s.io",
+            Self::Resource => "metrics.k8s.io",
         }
     }
 
@@ -40,7 +43,7 @@ impl Group {
     pub fn versions(self) -> impl Iterator<Item = GroupVersion> {
         let versions: &[Version] = match self {
             Self::Custom => &[Version::V1Beta2, Version::V1Beta1],
-            Self::External => &[Version::V1Beta1],
+            Self::External | Self::Resource => &[Version::V1Beta1],
         };
         let of = move |version: &Version| GroupVersion {
             group: self,
@@ -49,12 +52,13 @@ impl Group {
         versions.iter().map(of)
     }
 
-    /// The kind of its lists of values.
+    /// The kind of its lists of values; of resource metrics that of pods'.
     #[must_use]
     pub const fn list_kind(self) -> &'static str {
         match self {
             Self::Custom => "MetricValueList",
             Self::External => "ExternalMetricValueList",
+            Self::Resource => "PodMetricsList",
         }
     }
 }

@@ -37,7 +37,7 @@ impl List {
     ) -> Self {
         let echo = match of.group {
             Group::Custom => selector_echo::message(query.selector),
-            Group::External => None,
+            Group::External | Group::Resource => None,
         };
         let (metric, echo) = (query.metric, echo.as_ref());
         let encoder = match format {

@@ -4,7 +4,7 @@
 //! beside the threads that serve connections (`compute`). One request runs through
 //! the layers of [`router`], which know it by its `context` ([`path`] says what
 //! is asked, `params` and `negotiate` how), to one of the `handlers`, the
-//! `answers` (`values`), an encoder (`json`, `proto`) and `response`; whatever
+//! `answers` (`values`, `usage`), an encoder (`json`, `proto`) and `response`; whatever
 //! fails on the way ends in the one table of `status`. What only the
 //! configuration changes (`discovery`, `aggregated`, `openapi`) is made once, in
 //! `documents`.
@@ -40,6 +40,8 @@ mod selector_echo;
 mod status;
 #[cfg(test)]
 mod tests;
+mod usage;
+mod usage_messages;
 mod values;
 mod version;
 

@@ -80,12 +80,20 @@ impl Aggregated {
     }
 }
 
+/// Another form of a document than the plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transform {
+    Aggregated(Aggregated),
+    /// A `Table` of `meta.k8s.io/v1`, for kubectl's columns.
+    Table,
+}
+
 /// One clause of the Accept header that may be met.
 struct Clause {
     range: String,
     quality: u16,
     /// The transformation asked for, if one is.
-    aggregated: Option<Aggregated>,
+    transform: Option<Transform>,
 }
 
 /// Picks the encoding of the answer.
@@ -104,7 +112,7 @@ fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAccep
     };
     clauses
         .iter()
-        .filter(|clause| clause.aggregated.is_none())
+        .filter(|clause| clause.transform.is_none())
         .find_map(|clause| plain(clause, &clauses, offered))
         .ok_or(NotAcceptable)
 }
@@ -117,14 +125,34 @@ pub(crate) fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotA
     };
     clauses
         .iter()
-        .find_map(|clause| match clause.aggregated {
-            Some(version) if Format::Json.matches(&clause.range) && clause.quality > 0 => {
-                Some(Some(version))
-            }
-            Some(_) => None,
+        .find_map(|clause| match clause.transform {
+            Some(Transform::Aggregated(version)) => clause.takes_json().then_some(Some(version)),
+            Some(Transform::Table) => None,
             None => plain(clause, &clauses, &Format::ALL).map(|_| None),
         })
         .ok_or(NotAcceptable)
+}
+
+/// Picks the form of what is also made as a table: `None` for a `Table`, always
+/// in JSON, or the plain object's encoding.
+pub(crate) fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
+    let Some(clauses) = clauses(headers) else {
+        return Ok(Some(Format::Json));
+    };
+    clauses
+        .iter()
+        .find_map(|clause| match clause.transform {
+            Some(Transform::Table) => clause.takes_json().then_some(None),
+            Some(Transform::Aggregated(_)) => None,
+            None => plain(clause, &clauses, &Format::ALL).map(Some),
+        })
+        .ok_or(NotAcceptable)
+}
+
+impl Clause {
+    fn takes_json(&self) -> bool {
+        self.quality > 0 && Format::Json.matches(&self.range)
+    }
 }
 
 /// The first of the offered encodings that a clause admits and none refuses.
@@ -132,7 +160,7 @@ fn plain(clause: &Clause, clauses: &[Clause], offered: &[Format]) -> Option<Form
     let refused = |format: Format| {
         clauses
             .iter()
-            .filter(|clause| clause.quality == 0 && clause.aggregated.is_none())
+            .filter(|clause| clause.quality == 0 && clause.transform.is_none())
             .any(|clause| clause.range == format.media_type())
     };
     offered
@@ -159,7 +187,7 @@ fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
 }
 
 /// Reads a clause; `None` when it asks for a transformation that is not made
-/// here (`as=Table`), for a stream or for a server version.
+/// here (`as=PartialObjectMetadataList`), for a stream or for a server version.
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';');
     let range = parts.next()?.trim().to_ascii_lowercase();
@@ -178,19 +206,20 @@ fn clause(text: &str) -> Option<Clause> {
             _ => {}
         }
     }
-    let aggregated = match (kind, group, version) {
+    let transform = match (kind, group, version) {
         ("", "", "") => None,
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", version) => Some(
-            Aggregated::ALL
-                .into_iter()
-                .find(|known| known.version() == version)?,
-        ),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", version) => {
+            let mut known = Aggregated::ALL.into_iter();
+            let known = known.find(|known| known.version() == version)?;
+            Some(Transform::Aggregated(known))
+        }
+        ("Table", "meta.k8s.io", "v1") => Some(Transform::Table),
         _ => return None,
     };
     Some(Clause {
         range,
         quality,
-        aggregated,
+        transform,
     })
 }
 

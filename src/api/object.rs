@@ -18,7 +18,16 @@ struct Typed<'o, T> {
 
 /// Encodes an object of `v1`.
 pub(crate) fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
-    let api_version = "v1";
+    encode_as("v1", format, kind, object)
+}
+
+/// Encodes an object of a group and version.
+pub(crate) fn encode_as(
+    api_version: &str,
+    format: Format,
+    kind: &str,
+    object: &(impl Message + Serialize),
+) -> Vec<u8> {
     match format {
         Format::Json => json::document(&Typed {
             kind,

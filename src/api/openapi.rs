@@ -14,6 +14,7 @@ use super::group::{Group, GroupVersion, Version};
 use super::json;
 
 mod schemas;
+mod usage;
 
 /// So many external metrics have a path of their own in the v3 document, which
 /// is how `kubectl explain` finds a resource; the others are covered by the
@@ -79,6 +80,7 @@ pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
                 id: format!("{}NamespacedMetric_{metric}", id(of)),
                 parameters: &["namespace"],
                 action: "list",
+                kind: of.group.list_kind(),
                 description: "the values of this external metric",
             };
             paths.extend([path.document(Dialect::V3, of)]);
@@ -108,6 +110,7 @@ const fn id(of: GroupVersion) -> &'static str {
         (Group::Custom, Version::V1Beta1) => "getCustomMetricsV1beta1",
         (Group::Custom, Version::V1Beta2) => "getCustomMetricsV1beta2",
         (Group::External, _) => "getExternalMetricsV1beta1",
+        (Group::Resource, _) => "getResourceMetricsV1beta1",
     }
 }
 
@@ -117,6 +120,7 @@ fn paths(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
         id: format!("{}{id_end}", id(of)),
         parameters,
         action,
+        kind: of.group.list_kind(),
         description,
     };
     let paths = match of.group {
@@ -150,6 +154,7 @@ fn paths(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
             "list",
             "the values of an external metric",
         )],
+        Group::Resource => usage::paths(id(of)),
     };
     paths
         .into_iter()
@@ -164,20 +169,22 @@ struct Path {
     id: String,
     parameters: &'static [&'static str],
     action: &'static str,
+    /// What it gives.
+    kind: &'static str,
     description: &'static str,
 }
 
 impl Path {
     fn document(&self, dialect: Dialect, of: GroupVersion) -> (String, Json) {
         let at = format!("/apis/{of}{}", self.below);
-        let list = schemas::list_name(of);
-        let schema = json!({"$ref": format!("{}{list}", dialect.definitions())});
+        let given = schemas::name(of, self.kind);
+        let schema = json!({"$ref": format!("{}{given}", dialect.definitions())});
         let mut operation = json!({
             "description": self.description,
             "operationId": self.id,
             "tags": [schemas::tag(of)],
             "x-kubernetes-action": self.action,
-            "x-kubernetes-group-version-kind": schemas::kind(of, of.group.list_kind()),
+            "x-kubernetes-group-version-kind": schemas::kind(of, self.kind),
         });
         let response = match dialect {
             Dialect::V2 => {
@@ -196,12 +203,13 @@ impl Path {
             let meaning = match *name {
                 "namespace" => "the objects' namespace",
                 "resource" => "the objects' resource, plural or plural.group",
+                "name" if of.group == Group::Resource => "the object's name",
                 "name" => "the object's name, or *",
                 _ => "the metric's name",
             };
             parameter(dialect, "path", name, meaning)
         });
-        let in_query = query_parameters(of.group)
+        let in_query = query_parameters(of.group, self.action)
             .iter()
             .map(|(name, meaning)| parameter(dialect, "query", name, meaning));
         let parameters: Vec<Json> = in_path.chain(in_query).collect();
@@ -209,13 +217,18 @@ impl Path {
     }
 }
 
-const fn query_parameters(group: Group) -> &'static [(&'static str, &'static str)] {
+fn query_parameters(group: Group, action: &str) -> &'static [(&'static str, &'static str)] {
     match group {
         Group::Custom => &[
             ("labelSelector", "selects objects by their labels"),
             ("metricLabelSelector", "selects series by their labels"),
         ],
         Group::External => &[("labelSelector", "selects series by their labels")],
+        Group::Resource if action == "get" => &[],
+        Group::Resource => &[
+            ("fieldSelector", "selects objects by name and namespace"),
+            ("labelSelector", "selects objects by their labels"),
+        ],
     }
 }
 

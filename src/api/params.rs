@@ -1,6 +1,7 @@
 //! Query parameters (docs/protocol.md, "Query parameters"). The first value of a
 //! name wins; unknown names are ignored.
 
+use crate::core::field_selector::FieldSelector;
 use crate::core::selector::Selector;
 
 use super::path::percent_decode;
@@ -88,6 +89,12 @@ impl Params {
             return Ok(());
         }
         malformed("fieldSelector metadata.name doesn't match requested name".to_owned())
+    }
+
+    /// `fieldSelector` of a list of pods or nodes.
+    pub(crate) fn fields(&self) -> Result<FieldSelector, Failure> {
+        let text = self.field_selector.as_deref().unwrap_or_default();
+        FieldSelector::parse(text).map_err(|error| Failure::Malformed(error.to_string()))
     }
 }
 

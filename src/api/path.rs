@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use crate::provider::usage::Measured;
 use crate::security::reviewer::Access;
 use crate::telemetry::health::Probe;
 
@@ -60,6 +61,21 @@ pub enum Target {
         /// The metric, in the case it came in.
         metric: String,
     },
+    /// What pods or nodes use: M1 to M3.
+    Usage(UsageTarget),
+}
+
+/// The pieces of the path of a resource metric.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UsageTarget {
+    /// The version asked.
+    pub of: GroupVersion,
+    /// Pods or nodes.
+    pub measured: Measured,
+    /// The namespace of M2 and M3.
+    pub namespace: Option<String>,
+    /// One of them; `None`: a list.
+    pub name: Option<String>,
 }
 
 /// The pieces of a custom metric's path.
@@ -100,6 +116,7 @@ impl Target {
     /// to watch, which changes the verb of lists only.
     #[must_use]
     pub fn access(&self, watch: bool) -> Option<Access> {
+        let list = if watch { "watch" } else { "list" };
         let (of, verb, pieces) = match self {
             Self::Health(_)
             | Self::HealthCheck(..)
@@ -125,9 +142,13 @@ impl Target {
                 of,
                 namespace,
                 metric,
-            } => {
-                let verb = if watch { "watch" } else { "list" };
-                (*of, verb, [namespace.as_str(), metric.as_str(), "", ""])
+            } => (*of, list, [namespace.as_str(), metric.as_str(), "", ""]),
+            Self::Usage(target) => {
+                let verb = target.name.as_ref().map_or(list, |_| "get");
+                let resource = target.measured.resource();
+                let namespace = target.namespace.as_deref().unwrap_or_default();
+                let name = target.name.as_deref().unwrap_or_default();
+                (target.of, verb, [namespace, resource, "", name])
             }
         };
         let [namespace, resource, subresource, name] = pieces.map(str::to_owned);
@@ -151,6 +172,7 @@ impl Target {
                 Some(of.group)
             }
             Self::Custom(target) => Some(target.of.group),
+            Self::Usage(target) => Some(target.of.group),
             Self::Health(_)
             | Self::HealthCheck(..)
             | Self::Metrics
@@ -246,7 +268,37 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
             })
         }
         (Group::External, _) => None,
+        (Group::Resource, rest) => usage(of, rest).map(Target::Usage),
     }
+}
+
+fn usage(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<UsageTarget> {
+    let (namespace, resource, name) = match segments {
+        [resource] => (None, resource, None),
+        [word, namespace, resource] if word == "namespaces" => (Some(namespace), resource, None),
+        [word, namespace, resource, name] if word == "namespaces" => {
+            (Some(namespace), resource, Some(name))
+        }
+        // A pod has no name without its namespace.
+        [resource, name] if resource == "nodes" => (None, resource, Some(name)),
+        _ => return None,
+    };
+    let measured = match resource.as_ref() {
+        "pods" => Measured::Pods,
+        "nodes" if namespace.is_none() => Measured::Nodes,
+        _ => return None,
+    };
+    if namespace.is_some_and(|namespace| !is_namespace(namespace))
+        || name.is_some_and(|name| !is_name(name))
+    {
+        return None;
+    }
+    Some(UsageTarget {
+        of,
+        measured,
+        namespace: namespace.map(ToString::to_string),
+        name: name.map(ToString::to_string),
+    })
 }
 
 fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
@@ -281,7 +333,7 @@ fn object(resource: &str, name: &str) -> Option<Object> {
     if name == "*" {
         return Some(Object::All { resource });
     }
-    (name.len() <= MAX_SEGMENT && is_path_segment(name)).then(|| Object::Named {
+    is_name(name).then(|| Object::Named {
         resource,
         name: name.to_owned(),
     })
@@ -311,6 +363,10 @@ fn is_lower_dns(text: &str, others: &[u8]) -> bool {
 /// `.` and `..` were refused before.
 fn is_path_segment(text: &str) -> bool {
     !text.contains(['/', '%'])
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= MAX_SEGMENT && is_path_segment(text)
 }
 
 fn is_metric(text: &str) -> bool {

@@ -35,18 +35,17 @@ impl rules::ObjectNames for Objects {
         namespace: Option<&str>,
         selector: &Selector,
     ) -> Result<Vec<Arc<str>>, Unlisted> {
-        let inventory = || Arc::clone(&self.inventory.borrow());
         match &*kind.resource() {
             "pods" => {
-                let inventory = inventory();
+                let inventory = self.inventory();
                 let is_there = |place: &Arc<str>| namespace.is_none_or(|it| *it == **place);
                 let pods = inventory.pods.iter();
                 let matching =
                     pods.filter(|pod| is_there(&pod.namespace) && selector.matches(&pod.labels));
                 Ok(matching.map(|pod| Arc::clone(&pod.name)).collect())
             }
-            "namespaces" => Ok(names_of(&inventory().namespaces, selector)),
-            "nodes" => Ok(names_of(&inventory().nodes, selector)),
+            "namespaces" => Ok(names_of(&self.inventory().namespaces, selector)),
+            "nodes" => Ok(names_of(&self.inventory().nodes, selector)),
             _ => self
                 .others
                 .matching(kind, namespace, selector)
@@ -55,6 +54,10 @@ impl rules::ObjectNames for Objects {
                     names::Unlisted::Trouble(_) => Unlisted::Forbidden,
                 }),
         }
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.inventory.borrow())
     }
 
     fn follow(&self, kind: Kind) -> Pending<'_, ()> {

@@ -115,13 +115,14 @@ impl Relist {
 
     /// Whether something failed.
     async fn round(&self, rules: &RuleSet, known: &mut Known, detail: &Check) -> bool {
+        // Without rules as well: resourceRules need no search, but this client.
+        self.prometheus.renew().await;
         if rules.iter().next().is_none() {
             *known = Known::default();
             detail.ok();
             self.publish(rules, known);
             return false;
         }
-        self.prometheus.renew().await;
         let mut troubles = BTreeSet::new();
         match served::kinds(&self.client).await {
             Ok(kinds) => known.kinds = kinds,

@@ -19,6 +19,7 @@ use super::trusted::Overlay;
 use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
 use crate::api::{self, Api, router};
 use crate::certificates::files::{self, Files};
+use crate::certificates::managed::RESOURCE_APISERVICE;
 use crate::certificates::{self, Serving, managed};
 use crate::cluster::apiservice::ApiServices;
 use crate::cluster::authentication;
@@ -192,15 +193,18 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let serving = background.keep_certificate(settings.certificate, &lister);
+    let certificate = registering(settings.certificate, &settings.config);
+    let serving = background.keep_certificate(certificate, &lister);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
+    let resource_rules = settings.config.resource_rules.clone();
     let rules = background.follow_file(settings.file, &settings.config);
     let (gpus, objects) = background.poll(settings.config, settings.source, &lister);
     let prometheus = Arc::new(settings.promql);
     let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
     let answers = Arc::new(answers);
     let asked = backing::Asked::new(Arc::clone(&answers));
-    let rule_provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
+    let rule_provider = RuleProvider::new(Box::new(objects), Box::new(asked));
+    let rule_provider = Arc::new(rule_provider.with_usages(resource_rules));
     background.relist(
         Relist {
             rules,
@@ -247,6 +251,15 @@ pub async fn run(
     let ended = async { while tasks.join_next().await.is_some() {} };
     shutdown.run(settings.times, ended, hurry).await;
     Ok(())
+}
+
+/// With `resourceRules` there is one more APIService to look after.
+fn registering(mut source: CertificateSource, config: &Config) -> CertificateSource {
+    if let (CertificateSource::Managed(managed, _), Some(_)) = (&mut source, &config.resource_rules)
+    {
+        managed.register(RESOURCE_APISERVICE);
+    }
+    source
 }
 
 impl Background {

@@ -46,7 +46,7 @@ fn path(name: &str) -> String {
 
 fn failed(name: &str, error: CallError) -> Trouble {
     let rule = format!(
-        "allow get and patch of the APIService {name} in a ClusterRole (manifests/rbac.yaml)"
+        "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
     );
     let Trouble { text, outage } = trouble(error, &rule);
     Trouble {

@@ -143,6 +143,8 @@ impl Config {
             && self.signals == other.signals
             && self.metrics == other.metrics
             && self.gpus_enabled == other.gpus_enabled
+            // Templates and patterns are as what they were made of.
+            && format!("{:?}", self.resource_rules) == format!("{:?}", other.resource_rules)
     }
 
     /// Reads a configuration file.
@@ -202,7 +204,10 @@ impl Config {
         let mut faults = self.rules.faults.clone();
         faults.extend(self.external_rules.faults.clone());
         match raw.resource_rules.as_ref().map(ResourceRules::resolve) {
-            Some(Ok(rules)) => self.resource_rules = Some(rules),
+            Some(Ok(rules)) => {
+                faults.extend(rules.unlabelled());
+                self.resource_rules = Some(rules);
+            }
             Some(Err(more)) => faults.extend(more),
             None => {}
         }

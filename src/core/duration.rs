@@ -81,9 +81,51 @@ pub fn format_duration(duration: Duration) -> String {
     text
 }
 
+/// Prints a duration as Go does: `5m0s`, `1.5s`, `250ms`.
+#[must_use]
+pub fn go_duration(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    if seconds == 0 && millis > 0 {
+        return format!("{millis}ms");
+    }
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let mut text = String::new();
+    if hours > 0 {
+        text.push_str(&format!("{hours}h"));
+    }
+    if seconds >= 60 {
+        text.push_str(&format!("{minutes}m"));
+    }
+    text.push_str(&(seconds % 60).to_string());
+    if millis > 0 {
+        text.push_str(format!(".{millis:03}").trim_end_matches('0'));
+    }
+    text.push('s');
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Printed by Go.
+    #[test]
+    fn durations_print_as_go_prints_them() {
+        for (millis, text) in [
+            (0, "0s"),
+            (1, "1ms"),
+            (250, "250ms"),
+            (1500, "1.5s"),
+            (60_000, "1m0s"),
+            (61_001, "1m1.001s"),
+            (90_000, "1m30s"),
+            (300_000, "5m0s"),
+            (3_600_000, "1h0m0s"),
+            (129_600_000, "36h0m0s"),
+        ] {
+            assert_eq!(go_duration(Duration::from_millis(millis)), text);
+        }
+    }
 
     #[test]
     fn durations_round_trip() {

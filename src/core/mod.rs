@@ -8,6 +8,7 @@ pub mod batch;
 pub mod cadence;
 pub mod clusters;
 pub mod duration;
+pub mod field_selector;
 pub mod frame;
 pub mod gaps;
 pub mod grid;

@@ -54,6 +54,23 @@ pub fn milli_text(milli: i64) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// The canonical text of `milli` thousandths of bytes: as [`milli_text`], but
+/// with the suffixes of powers of 1024 where they leave an integer (`1536`,
+/// `64Mi`). What Go's `NewMilliQuantity(milli, BinarySI)` prints.
+#[must_use]
+pub fn binary_text(milli: i64) -> String {
+    const SUFFIXES: [&str; 6] = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    if milli % 1000 != 0 {
+        return milli_text(milli);
+    }
+    let (mut mantissa, mut power) = (milli / 1000, 0);
+    while mantissa != 0 && mantissa % 1024 == 0 && power + 1 < SUFFIXES.len() {
+        mantissa /= 1024;
+        power += 1;
+    }
+    format!("{mantissa}{}", SUFFIXES[power])
+}
+
 /// Appends the decimal digits of a number.
 pub fn write_u64(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0_u8; 20];
@@ -170,6 +187,31 @@ mod tests {
             (i64::MIN, "-9223372036854775808m"),
         ] {
             assert_eq!(milli_text(milli), text);
+            assert_eq!(parse_milli(text), Some(milli), "{text}");
+        }
+    }
+
+    /// Printed by apimachinery.
+    #[test]
+    fn bytes_print_as_go_prints_them() {
+        for (milli, text) in [
+            (0, "0"),
+            (1, "1m"),
+            (1024, "1024m"),
+            (1000, "1"),
+            (512_000, "512"),
+            (1_024_000, "1Ki"),
+            (1_536_000, "1536"),
+            (1_024_500, "1024500m"),
+            (3_100_000, "3100"),
+            (1_048_576_000, "1Mi"),
+            (1_048_577_000, "1048577"),
+            (1_073_741_824_000, "1Gi"),
+            (5_368_709_120_000, "5Gi"),
+            (1_099_511_627_776_000, "1Ti"),
+            (4_503_599_627_370_496_000, "4Pi"),
+        ] {
+            assert_eq!(binary_text(milli), text);
             assert_eq!(parse_milli(text), Some(milli), "{text}");
         }
     }

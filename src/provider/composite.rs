@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::RuleProvider;
+use super::usage::{Usage, UsageQuery};
 use super::{
     CustomItem, CustomMetric, Empty, Error, ExternalItem, Fetched, Lack, Objects, Pending,
     Provider, Query,
@@ -97,6 +98,14 @@ impl Provider for Composite {
             Err(Error::NoSuchMetric) => self.gpus.external(namespace, query, sink),
             answer => answer,
         }
+    }
+
+    fn knows_usage(&self) -> bool {
+        self.rules.knows_usage()
+    }
+
+    fn usage(&self, query: &UsageQuery<'_>, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
+        self.rules.usage(query, sink)
     }
 
     fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {

@@ -2,7 +2,8 @@
 //!
 //! GPUs are answered about from memory (`gpu`), prometheus-adapter's rules with
 //! what Prometheus answers to their queries (`rules`); `composite` asks the
-//! rules first.
+//! rules first. What pods and nodes use of processors and memory is a question
+//! of its own ([`usage`]).
 //!
 //! A provider knows metrics and objects; it knows no HTTP, no encoding and no
 //! authorization. Answers are handed out item by item to a sink, so that an
@@ -16,7 +17,9 @@ pub mod narrow;
 pub mod rules;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -26,6 +29,10 @@ use crate::core::selector::Selector;
 use crate::core::time::Timestamp;
 use crate::rules::answer::Answer;
 use crate::rules::kinds::Kind;
+use usage::{Usage, UsageQuery};
+
+/// The client is not told what Prometheus said.
+const NO_METRICS: &str = "unable to fetch metrics";
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,22 +99,29 @@ pub struct Query<'a> {
 pub enum Lack {
     /// The objects of this kind.
     Objects(Box<Kind>),
-    /// Prometheus' answer.
-    Answer {
-        /// The query.
-        promql: Arc<str>,
-        /// The rule whose query it is, for the log: `rules[3]`.
-        rule: Arc<str>,
-    },
+    /// Prometheus' answers to all of these.
+    Answers(Vec<Ask>),
 }
 
-/// What was fetched for a question.
-#[derive(Clone, Debug)]
-pub struct Fetched {
+/// A query to Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
     /// The query.
     pub promql: Arc<str>,
-    /// Prometheus' answer.
-    pub answer: Arc<Answer>,
+    /// The rule whose query it is, for the log: `rules[3]`.
+    pub rule: Arc<str>,
+}
+
+/// What was fetched for a question: Prometheus' answers, by query.
+#[derive(Clone, Debug, Default)]
+pub struct Fetched(pub HashMap<Arc<str>, Arc<Answer>>);
+
+impl Fetched {
+    /// The answer to a query.
+    #[must_use]
+    pub fn answer(&self, promql: &str) -> Option<&Answer> {
+        self.0.get(promql).map(AsRef::as_ref)
+    }
 }
 
 /// What comes later.
@@ -221,6 +235,21 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<Empty, Error>;
+
+    /// Whether it knows what pods and nodes use.
+    fn knows_usage(&self) -> bool {
+        false
+    }
+
+    /// Hands what each object uses to `sink`, objects in order of their
+    /// namespaces and names. Objects without data are left out. With
+    /// [`Which::Named`] exactly one is handed over.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    fn usage(&self, _: &UsageQuery<'_>, _: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
+        Err(Error::NoSuchMetric)
+    }
 
     /// Fetches what a question lacks. `None`: it is in memory now.
     ///

@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use futures_util::stream::{self, StreamExt};
 
+use super::usage::{Usage, UsageQuery, Usages};
 use super::{
-    CustomItem, CustomMetric, Empty, Error, ExternalItem, Fetched, Lack, Objects, Pending,
-    Provider, Query, Which,
+    Ask, CustomItem, CustomMetric, Empty, Error, ExternalItem, Fetched, Lack, NO_METRICS, Objects,
+    Pending, Provider, Query, Which,
 };
-use crate::core::inventory::ObjectKind;
+use crate::core::inventory::{Inventory, ObjectKind};
 use crate::core::metric::Value;
 use crate::core::selector::Selector;
 use crate::core::time::Timestamp;
@@ -21,11 +23,13 @@ use crate::rules::answer::{Answer, Sample};
 use crate::rules::kinds::{Kind, Kinds};
 use crate::rules::query::Unanswerable;
 use crate::rules::registry::Registry;
-use crate::rules::rule::Rule;
+use crate::rules::rule::{ResourceRules, Rule};
 
-/// The client is not told what Prometheus or kube-apiserver said.
-const NO_METRICS: &str = "unable to fetch metrics";
+/// The client is not told what kube-apiserver said.
 const NO_OBJECTS: &str = "unable to list matching resources";
+
+/// Queries of one question that are asked side by side.
+const SIDE_BY_SIDE: usize = 8;
 
 /// Why the objects of a kind are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +53,9 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
         namespace: Option<&str>,
         selector: &Selector,
     ) -> Result<Vec<Arc<str>>, Unlisted>;
+
+    /// The objects that are known anyway: pods and nodes with their labels.
+    fn inventory(&self) -> Arc<Inventory>;
 
     /// Starts to follow a kind and waits a little for its objects.
     fn follow(&self, kind: Kind) -> Pending<'_, ()>;
@@ -107,6 +114,7 @@ pub struct RuleProvider {
     current: ArcSwap<Current>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn Answers>,
+    usages: Option<Usages>,
 }
 
 impl RuleProvider {
@@ -118,7 +126,15 @@ impl RuleProvider {
             current,
             objects,
             answers,
+            usages: None,
         }
+    }
+
+    /// Answers what pods and nodes use, too.
+    #[must_use]
+    pub fn with_usages(mut self, rules: Option<ResourceRules>) -> Self {
+        self.usages = rules.map(Usages::new);
+        self
     }
 
     /// Puts other metrics in force.
@@ -157,13 +173,13 @@ impl RuleProvider {
 
 /// The answer, if it is to this query.
 fn answer<'f>(query: &Query<'f>, promql: String, rule: Option<&Rule>) -> Result<&'f Answer, Error> {
-    match query.fetched.filter(|fetched| *fetched.promql == *promql) {
-        Some(fetched) => Ok(&fetched.answer),
-        None => Err(Error::Lacks(Lack::Answer {
+    let fetched = query.fetched.and_then(|fetched| fetched.answer(&promql));
+    fetched.ok_or_else(|| {
+        Error::Lacks(Lack::Answers(vec![Ask {
             promql: promql.into(),
             rule: rule.map_or("", |rule| &rule.place).into(),
-        })),
-    }
+        }]))
+    })
 }
 
 /// What cannot be asked is the client's fault, or the rule's, which the log
@@ -311,6 +327,15 @@ impl Provider for RuleProvider {
         Ok(Empty::Answer)
     }
 
+    fn knows_usage(&self) -> bool {
+        self.usages.is_some()
+    }
+
+    fn usage(&self, query: &UsageQuery<'_>, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
+        let usages = self.usages.as_ref().ok_or(Error::NoSuchMetric)?;
+        usages.tell(&self.objects.inventory(), query, sink)
+    }
+
     fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
         Box::pin(async move {
             match lack {
@@ -318,10 +343,18 @@ impl Provider for RuleProvider {
                     self.objects.follow(*kind).await;
                     Ok(None)
                 }
-                Lack::Answer { promql, rule } => {
-                    let answer = self.answers.fetch(Arc::clone(&promql), rule).await;
-                    let answer = answer.ok_or(Error::Unavailable { what: NO_METRICS })?;
-                    Ok(Some(Fetched { promql, answer }))
+                Lack::Answers(asks) => {
+                    let asks = asks.into_iter().map(|ask| async move {
+                        let promql = Arc::clone(&ask.promql);
+                        let answer = self.answers.fetch(ask.promql, ask.rule).await;
+                        answer.map(|answer| (promql, answer))
+                    });
+                    let asks: Vec<_> = asks.collect();
+                    let asks = stream::iter(asks).buffer_unordered(SIDE_BY_SIDE);
+                    let had: Vec<Option<_>> = asks.collect().await;
+                    let had: Option<HashMap<_, _>> = had.into_iter().collect();
+                    let had = had.ok_or(Error::Unavailable { what: NO_METRICS })?;
+                    Ok(Some(Fetched(had)))
                 }
             }
         })

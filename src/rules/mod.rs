@@ -9,7 +9,8 @@
 //!
 //! [`raw`] is what the user typed, [`rule`] what it means, [`registry`] which
 //! metrics there are given the series of Prometheus and the kinds of the
-//! cluster, [`query`] what Prometheus is asked. No clock, no I/O. Upstream:
+//! cluster, [`query`] what Prometheus is asked, for the resource metrics API by
+//! [`resource`]. No clock, no I/O. Upstream:
 //! kubernetes-sigs/prometheus-adapter, `pkg/config` and
 //! `pkg/naming`; docs/rules.md says where this differs.
 
@@ -20,6 +21,7 @@ pub mod naming;
 pub mod query;
 pub mod raw;
 pub mod registry;
+pub mod resource;
 pub mod rule;
 pub mod template;
 #[cfg(test)]

@@ -4,12 +4,13 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::group::{Group, GroupVersion, Version};
-use super::Dialect;
+use super::{Dialect, usage};
 
 const fn item_kind(group: Group) -> &'static str {
     match group {
         Group::Custom => "MetricValue",
         Group::External => "ExternalMetricValue",
+        Group::Resource => "PodMetrics",
     }
 }
 
@@ -19,6 +20,7 @@ pub(super) const fn tag(of: GroupVersion) -> &'static str {
         (Group::Custom, Version::V1Beta1) => "customMetrics_v1beta1",
         (Group::Custom, Version::V1Beta2) => "customMetrics_v1beta2",
         (Group::External, _) => "externalMetrics_v1beta1",
+        (Group::Resource, _) => "metrics_v1beta1",
     }
 }
 
@@ -28,30 +30,32 @@ pub(super) fn kind(of: GroupVersion, kind: &str) -> Json {
 }
 
 /// A schema's name, as upstream's Go packages give it.
-fn name(of: GroupVersion, kind: &str) -> String {
+pub(super) fn name(of: GroupVersion, kind: &str) -> String {
     let package = match of.group {
         Group::Custom => "custom_metrics",
         Group::External => "external_metrics",
+        Group::Resource => "metrics",
     };
     let version = of.version.name();
     format!("io.k8s.metrics.pkg.apis.{package}.{version}.{kind}")
 }
 
-/// The name of the list's schema.
-pub(super) fn list_name(of: GroupVersion) -> String {
-    name(of, of.group.list_kind())
+/// A reference to another schema of a version.
+pub(super) fn refer(dialect: Dialect, of: GroupVersion, kind: &str) -> Json {
+    let target = format!("{}{}", dialect.definitions(), name(of, kind));
+    match dialect {
+        Dialect::V2 => json!({"$ref": target}),
+        // Beside a reference nothing else is read in OpenAPI 3.0.
+        Dialect::V3 => json!({"allOf": [{"$ref": target}], "default": {}}),
+    }
 }
 
 /// Every schema of a version.
 pub(super) fn all(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
-    let refer = |kind: &str| {
-        let target = format!("{}{}", dialect.definitions(), name(of, kind));
-        match dialect {
-            Dialect::V2 => json!({"$ref": target}),
-            // Beside a reference nothing else is read in OpenAPI 3.0.
-            Dialect::V3 => json!({"allOf": [{"$ref": target}], "default": {}}),
-        }
-    };
+    if of.group == Group::Resource {
+        return usage::schemas(dialect, of);
+    }
+    let refer = |kind: &str| refer(dialect, of, kind);
     let mut schemas = Map::new();
     let mut add = |kind: &str, schema: Json| schemas.insert(name(of, kind), schema);
     let mut list = json!({
@@ -76,7 +80,7 @@ pub(super) fn all(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
     add(of.group.list_kind(), list);
     let mut item = match of.group {
         Group::Custom => custom_item(of.version, &refer),
-        Group::External => external_item(),
+        Group::External | Group::Resource => external_item(),
     };
     item["x-kubernetes-group-version-kind"] = json!([kind(of, item_kind(of.group))]);
     add(item_kind(of.group), item);
@@ -165,11 +169,11 @@ fn object(description: &str, required: &Json, properties: [Json; 2]) -> Json {
     })
 }
 
-fn text(description: &str) -> Json {
+pub(super) fn text(description: &str) -> Json {
     json!({"description": description, "type": "string"})
 }
 
-fn timestamp() -> Json {
+pub(super) fn timestamp() -> Json {
     let description = "When the newest sample behind the value was taken.";
     json!({"description": description, "type": "string", "format": "date-time"})
 }
@@ -179,7 +183,7 @@ fn window() -> Json {
     json!({"description": description, "type": "integer", "format": "int64"})
 }
 
-fn quantity() -> Json {
+pub(super) fn quantity() -> Json {
     text("The value as a Kubernetes quantity: 37500m is 37.5.")
 }
 

@@ -14,6 +14,7 @@ mod paths;
 mod robustness;
 mod routing;
 mod security;
+mod usage;
 mod values;
 
 use std::sync::Arc;

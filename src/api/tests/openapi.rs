@@ -21,7 +21,7 @@ fn references(value: &Json, found: &mut BTreeSet<String>) {
 }
 
 /// Checks that all references lead to a schema, and that none is idle.
-fn check_references(document: &Json, schemas: &str) {
+pub(super) fn check_references(document: &Json, schemas: &str) {
     let mut found = BTreeSet::new();
     references(document, &mut found);
     let defined: BTreeSet<String> = document
@@ -36,7 +36,7 @@ fn check_references(document: &Json, schemas: &str) {
 }
 
 /// Checks operations: parameters as the path has them, one id each.
-fn check_paths(document: &Json) {
+pub(super) fn check_paths(document: &Json) {
     let mut ids = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let in_path: BTreeSet<&str> = path

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::SystemTime;
 
 use super::content::{Authorities, anchors, bundle};
-use super::settings::Settings;
+use super::settings::{Settings, manifest_of};
 use super::store::{Change, Entry};
 use crate::certificates::Registration;
 use crate::certificates::authority::Anchor;
@@ -39,8 +39,8 @@ pub(super) fn plan(
 ) -> Plan {
     let Some(entry) = entry else {
         return Plan::Leave(Registration::Failing(format!(
-            "APIService {name} is absent, so kube-apiserver does not ask us for it: apply \
-             manifests/apiservices.yaml"
+            "APIService {name} is absent, so kube-apiserver does not ask us for it: apply {}",
+            manifest_of(name)
         )));
     };
     let ours = entry.service.as_ref() == Some(&settings.service);

@@ -15,6 +15,9 @@ pub const APISERVICES: [&str; 3] = [
     "v1beta1.external.metrics.k8s.io",
 ];
 
+/// The APIService of `manifests/optional/resource-metrics.yaml`.
+pub const RESOURCE_APISERVICE: &str = "v1beta1.metrics.k8s.io";
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How long certificates live.
@@ -66,6 +69,19 @@ impl Settings {
             lifetimes: Lifetimes::default(),
             every: EVERY,
         }
+    }
+
+    /// Looks after one more APIService.
+    pub fn register(&mut self, name: &str) {
+        self.apiservices.push(name.to_owned());
+    }
+}
+
+/// The manifest that makes an APIService.
+pub(super) fn manifest_of(name: &str) -> &'static str {
+    match name {
+        RESOURCE_APISERVICE => "manifests/optional/resource-metrics.yaml",
+        _ => "manifests/apiservices.yaml",
     }
 }
 

@@ -34,6 +34,10 @@ impl ObjectNames for Objects3 {
             .collect())
     }
 
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::default()
+    }
+
     fn follow(&self, _: Kind) -> Pending<'_, ()> {
         *self.0.lock().unwrap() = true;
         Box::pin(std::future::ready(()))

@@ -5,6 +5,7 @@ use axum::body::Body;
 use proptest::prelude::*;
 
 use super::*;
+use crate::provider::usage::{Usage, UsageQuery};
 use crate::provider::{
     CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
 };
@@ -69,6 +70,21 @@ impl Provider for Noting {
         let group = "external.metrics.k8s.io";
         self.note([group, namespace, query.metric, "", ""])
     }
+
+    fn knows_usage(&self) -> bool {
+        true
+    }
+
+    fn usage(&self, query: &UsageQuery<'_>, _: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
+        let name = match query.which {
+            Which::Named(name) => name,
+            Which::Matching(_) => "",
+        };
+        let namespace = query.namespace.unwrap_or_default();
+        let resource = query.measured.resource();
+        self.note(["metrics.k8s.io", namespace, resource, "", name])
+            .map(|_| ())
+    }
 }
 
 fn segment() -> impl Strategy<Value = String> {
@@ -109,6 +125,7 @@ fn path() -> impl Strategy<Value = String> {
         "/apis/custom.metrics.k8s.io/v1beta2",
         "/apis/custom.metrics.k8s.io/v1beta1",
         "/apis/external.metrics.k8s.io/v1beta1",
+        "/apis/metrics.k8s.io/v1beta1",
         "/%61pis/custom.metrics.k8s.io/v1beta2",
         "//apis/custom.metrics.k8s.io/v1beta2",
         "/openapi/v3/apis",

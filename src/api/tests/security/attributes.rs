@@ -33,6 +33,10 @@ fn table() -> Vec<(String, Access)> {
         let group = "external.metrics.k8s.io";
         resource([verb, group, "v1beta1", "queue_depth", "", "ns", ""])
     };
+    let usage = |target: &str| format!("/apis/metrics.k8s.io/v1beta1/{target}");
+    let used = |verb, resource_, ns, name| {
+        resource([verb, "metrics.k8s.io", "v1beta1", resource_, "", ns, name])
+    };
     vec![
         (
             own("namespaces/ns/pods/*/m"),
@@ -61,6 +65,15 @@ fn table() -> Vec<(String, Access)> {
         ),
         (ext.clone(), external("list")),
         (format!("{ext}?watch=true"), external("watch")),
+        (usage("nodes"), used("list", "nodes", "", "")),
+        (usage("nodes?watch=1"), used("watch", "nodes", "", "")),
+        (usage("nodes/n1"), used("get", "nodes", "", "n1")),
+        (usage("pods"), used("list", "pods", "", "")),
+        (usage("namespaces/ns/pods"), used("list", "pods", "ns", "")),
+        (
+            usage("namespaces/ns/pods/a?watch=1"),
+            used("get", "pods", "ns", "a"),
+        ),
         ("/apis".to_owned(), path("get", "/apis")),
         ("/apis/".to_owned(), path("get", "/apis/")),
         (V2.to_owned(), path("get", V2)),
@@ -68,6 +81,11 @@ fn table() -> Vec<(String, Access)> {
         ("/readyz/ping".to_owned(), path("get", "/readyz/ping")),
         ("/openapi/v3/x".to_owned(), path("get", "/openapi/v3/x")),
         // These lead nowhere, and are not reviewed as something that does.
+        (usage("pods/a"), path("get", &usage("pods/a"))),
+        (
+            usage("namespaces/ns/nodes"),
+            path("get", &usage("namespaces/ns/nodes")),
+        ),
         (own("namespaces/ns/m"), path("get", &own("namespaces/ns/m"))),
         (
             own("namespaces/ns/metrics/m/x"),

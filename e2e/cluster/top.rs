@@ -1,0 +1,141 @@
+//! `kubectl top` and an autoscaler on CPU, through kube-apiserver: resource
+//! metrics by `resourceRules`, whose queries a real Prometheus answers.
+
+use serde_json::{Value, json};
+
+use super::install::manifest;
+use super::lab::{Lab, PATIENCE, TEAM};
+use super::scaling::SYNC;
+use crate::program::eventually;
+
+const APISERVICE: &str = "v1beta1.metrics.k8s.io";
+
+/// A node of the simulator's; the first pod holds its first GPU.
+const NODE: &str = "gpu-node-00000";
+
+/// The series that are there, taken for processors and memory: a GPU that works
+/// at 40 % counts as 400m.
+const CONFIG: &str = r"
+gpu: {window: 10s}
+resourceRules:
+  cpu:
+    containerQuery: sum(DCGM_FI_DEV_MEM_COPY_UTIL{<<.LabelMatchers>>}) by (<<.GroupBy>>) / 100
+    nodeQuery: sum(DCGM_FI_DEV_MEM_COPY_UTIL{<<.LabelMatchers>>}) by (<<.GroupBy>>) / 100
+    resources: &labels
+      overrides:
+        exported_namespace: {resource: namespace}
+        exported_pod: {resource: pod}
+        Hostname: {resource: node}
+    containerLabel: exported_container
+  memory:
+    containerQuery: sum(DCGM_FI_DEV_FB_USED{<<.LabelMatchers>>}) by (<<.GroupBy>>) * 1048576
+    nodeQuery: sum(DCGM_FI_DEV_FB_USED{<<.LabelMatchers>>}) by (<<.GroupBy>>) * 1048576
+    resources: *labels
+    containerLabel: exported_container
+  window: 1s
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
+    let mut lab = Lab::start(SYNC).await;
+    lab.plane
+        .kubectl(&["apply", "-f", &manifest("optional/resource-metrics.yaml")]);
+    let port = json!({"spec": {"service": {"port": lab.port}}});
+    let port = format!("--patch={port}");
+    lab.plane
+        .kubectl(&["patch", "apiservice", APISERVICE, "--type=merge", &port]);
+    lab.reconfigure(CONFIG);
+    eventually("the APIService", PATIENCE, || {
+        lab.unavailable(APISERVICE).map_or(Ok(()), Err)
+    });
+    lab.plane.apply(&json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}},
+    }));
+    lab.deploy(2);
+    lab.gpus.work(40);
+    let top = |arguments: &[&str]| lines(&lab, &[&["top"], arguments].concat());
+    eventually("both pods", PATIENCE, || {
+        let pods = top(&["pods", "-n", TEAM])?;
+        let busy = pods.iter().filter(|pod| pod[1] == "400m").count();
+        (busy == 2 && pods.len() == 2)
+            .then_some(())
+            .ok_or(pods)
+            .map_err(|pods| format!("{pods:?}"))
+    });
+    for arguments in [
+        &["pods", "-A"][..],
+        &["pods", "-n", TEAM, "-l", "app=infer"],
+    ] {
+        assert_eq!(top(arguments).unwrap().len(), 2, "{arguments:?}");
+    }
+    let none = top(&["pods", "-n", TEAM, "-l", "app=other"]);
+    assert_eq!(none, Ok(Vec::new()));
+    let pods = top(&["pods", "-n", TEAM, "--containers"]).unwrap();
+    let name = pods[0][0].clone();
+    assert_eq!((&*pods[0][1], &*pods[0][2]), ("main", "400m"), "{pods:?}");
+    let one = top(&["pods", "-n", TEAM, &name, "--use-protocol-buffers"]).unwrap();
+    assert_eq!((one.len(), &*one[0][1]), (1, "400m"));
+    // The cluster's own node has no GPUs, and so no data.
+    let nodes = top(&["nodes"]).unwrap();
+    let busy = nodes.iter().find(|node| node[0] == NODE);
+    assert_eq!(busy.map(|node| &*node[1]), Some("400m"), "{nodes:?}");
+    let other = nodes.iter().find(|node| node[0] == "gpu-node-0");
+    assert_eq!(other.map(|node| &*node[1]), Some("<unknown>"), "{nodes:?}");
+    let label = format!("kubernetes.io/hostname={NODE}");
+    assert_eq!(top(&["nodes", "-l", &label]).unwrap().len(), 1);
+    raw(&lab, &name);
+    columns(&lab);
+    autoscaler(&lab);
+}
+
+/// The lines that kubectl prints, in words, without the headers.
+fn lines(lab: &Lab, arguments: &[&str]) -> Result<Vec<Vec<String>>, String> {
+    let arguments = [arguments, &["--no-headers"]].concat();
+    let said = lab.plane.kubectl_as(lab.plane.kubeconfig(), &arguments)?;
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    Ok(said.lines().map(words).collect())
+}
+
+fn raw(lab: &Lab, name: &str) {
+    let get = |path: &str| -> Value {
+        let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
+        serde_json::from_str(&lab.plane.kubectl(&["get", "--raw", &path])).unwrap()
+    };
+    let list = get("namespaces/team/pods?labelSelector=app%3Dinfer");
+    assert_eq!(list["kind"], "PodMetricsList");
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let pod = get(&format!("namespaces/team/pods/{name}"));
+    assert_eq!(pod["kind"], "PodMetrics");
+    assert_eq!(pod["window"], "1s");
+    assert_eq!(pod["metadata"]["labels"]["app"], "infer");
+    assert_eq!(pod["containers"][0]["usage"]["cpu"], "400m");
+    let memory = pod["containers"][0]["usage"]["memory"].as_str().unwrap();
+    assert!(memory.ends_with('i'), "{memory}");
+    let node = get(&format!("nodes/{NODE}"));
+    assert_eq!(node["kind"], "NodeMetrics");
+    assert_eq!(node["usage"]["cpu"], "400m");
+}
+
+/// `kubectl get` asks for a table, `explain` reads OpenAPI.
+fn columns(lab: &Lab) {
+    let said = lab
+        .plane
+        .kubectl(&["get", "pods.metrics.k8s.io", "-n", TEAM]);
+    let header: Vec<&str> = said.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["NAME", "CPU", "MEMORY", "WINDOW"]);
+    assert_eq!(said.matches("400m").count(), 2, "{said}");
+    let version = "--api-version=metrics.k8s.io/v1beta1";
+    let said = lab.plane.kubectl(&["explain", "pods", version]);
+    assert!(said.contains("containers"), "{said}");
+    lab.plane.kubectl(&["api-resources"]);
+}
+
+/// Two pods at 400m with a target of 200m are four.
+fn autoscaler(lab: &Lab) {
+    let cpu = json!({"type": "Resource", "resource": {
+        "name": "cpu", "target": {"type": "AverageValue", "averageValue": "200m"},
+    }});
+    lab.autoscale(4, &json!([cpu]));
+    lab.await_replicas(4);
+}

@@ -1,0 +1,403 @@
+//! Resource metrics over TLS: pods and nodes by `resourceRules`.
+
+use std::sync::Mutex;
+
+use prost::Message;
+use serde_json::json;
+
+use super::messages::Unknown;
+use super::*;
+use crate::core::inventory::{Inventory, PodPhase};
+use crate::core::selector::Selector;
+use crate::provider::Pending;
+use crate::provider::rules::{Answers, ObjectNames, RuleProvider, Unlisted};
+use crate::provider::usage::tests::{inventory, pod, rules, sample};
+use crate::rules::answer::Answer as Found;
+use crate::rules::kinds::Kind;
+
+const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+#[derive(Debug)]
+struct Cluster(Arc<Inventory>);
+
+impl ObjectNames for Cluster {
+    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
+        Err(Unlisted::Forbidden)
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.0)
+    }
+
+    fn follow(&self, _: Kind) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Answers with the same samples whatever is asked, and remembers it.
+#[derive(Clone, Debug, Default)]
+struct Prometheus {
+    asked: Arc<Mutex<Vec<String>>>,
+    down: bool,
+}
+
+impl Answers for Prometheus {
+    fn fetch(&self, promql: Arc<str>, _: Arc<str>) -> Pending<'_, Option<Arc<Found>>> {
+        self.asked.lock().unwrap().push(promql.to_string());
+        let at = 1_767_323_045_999;
+        let samples = if promql.contains("cpu") {
+            vec![
+                sample("ns/a/main", 0.25, at),
+                sample("ns/a/side", 0.0005, at + 9000),
+                sample("ns/b/main", 2.0, at),
+                sample("other/d/main", 1.0, at),
+                sample("n1", 3.5, at),
+            ]
+        } else {
+            vec![
+                sample("ns/a/main", 67_108_864.0, at),
+                sample("ns/b/main", 1536.0, at),
+                sample("other/d/main", 1.0, at),
+                sample("n1", 8_589_934_592.0, at),
+            ]
+        };
+        let answer = (!self.down).then(|| Arc::new(Found::Vector(samples)));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// Pods `a` and `b` of `ns` have data, `c` has none, `late` does not run yet;
+/// of the nodes `n1` has some.
+async fn metrics(prometheus: Prometheus) -> TestServer {
+    let mut late = pod("ns", "late", &[]);
+    late.phase = PodPhase::Pending;
+    let pods = vec![
+        pod("ns", "a", &[("app", "x")]),
+        pod("ns", "b", &[("app", "y")]),
+        pod("ns", "c", &[("app", "x")]),
+        late,
+        pod("other", "d", &[("app", "x")]),
+    ];
+    let cluster = Cluster(Arc::new(inventory(pods, &["n1", "n2"])));
+    let provider = RuleProvider::new(Box::new(cluster), Box::new(prometheus));
+    let provider = Arc::new(provider.with_usages(Some(rules())));
+    let api = Api::new(provider, || NOW, Telemetry::new());
+    TestServer::start(open(&api)).await
+}
+
+fn pod_a() -> Json {
+    json!({
+        "metadata": {"name": "a", "namespace": "ns", "labels": {"app": "x"},
+            "creationTimestamp": "2026-01-02T03:04:20Z"},
+        "timestamp": "2026-01-02T03:04:05Z", "window": "1m0s",
+        "containers": [
+            {"name": "main", "usage": {"cpu": "250m", "memory": "64Mi"}},
+            {"name": "side", "usage": {"cpu": "1m", "memory": "0"}},
+        ],
+    })
+}
+
+fn named(answer: &Answer) -> Vec<String> {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let body = answer.json();
+    let items = body["items"].as_array().unwrap().iter();
+    let name = |item: &Json| item["metadata"]["name"].as_str().unwrap().to_owned();
+    items.map(name).collect()
+}
+
+#[tokio::test]
+async fn s116_pods_and_nodes_are_listed_and_got() {
+    let server = metrics(Prometheus::default()).await;
+    let list = server.get(&format!("{METRICS}/namespaces/ns/pods")).await;
+    let body = list.json();
+    assert_eq!(named(&list), ["a", "b"]);
+    assert_eq!(body["kind"], "PodMetricsList");
+    assert_eq!(body["apiVersion"], "metrics.k8s.io/v1beta1");
+    assert_eq!(body["metadata"], json!({}));
+    assert_eq!(body["items"][0], pod_a());
+    let mut one = pod_a();
+    one["kind"] = "PodMetrics".into();
+    one["apiVersion"] = "metrics.k8s.io/v1beta1".into();
+    let got = server.get(&format!("{METRICS}/namespaces/ns/pods/a")).await;
+    assert_eq!(got.json(), one);
+    let all = server.get(&format!("{METRICS}/pods")).await;
+    assert_eq!(named(&all), ["a", "b", "d"]);
+    let none = server.get(&format!("{METRICS}/namespaces/no/pods")).await;
+    assert_eq!(named(&none), Vec::<String>::new());
+    let nodes = server.get(&format!("{METRICS}/nodes")).await;
+    assert_eq!(nodes.json()["kind"], "NodeMetricsList");
+    assert_eq!(
+        nodes.json()["items"],
+        json!([{
+            "metadata": {"name": "n1", "labels": {"zone": "n1"},
+                "creationTimestamp": "2026-01-02T03:04:20Z"},
+            "timestamp": "2026-01-02T03:04:05Z", "window": "1m0s",
+            "usage": {"cpu": "3500m", "memory": "8Gi"},
+        }])
+    );
+    let node = server.get(&format!("{METRICS}/nodes/n1")).await.json();
+    assert_eq!(node["kind"], "NodeMetrics");
+    assert_eq!(node["usage"]["memory"], "8Gi");
+}
+
+#[tokio::test]
+async fn s117_labels_and_fields_select() {
+    let server = metrics(Prometheus::default()).await;
+    for (target, wanted) in [
+        ("namespaces/ns/pods?labelSelector=app%3Dx", &["a"][..]),
+        ("pods?labelSelector=app%3Dx", &["a", "d"]),
+        ("pods?fieldSelector=metadata.name%3Db", &["b"]),
+        ("pods?fieldSelector=metadata.namespace!%3Dns", &["d"]),
+        ("nodes?labelSelector=zone%3Dn2", &[]),
+        ("nodes?labelSelector=zone", &["n1"]),
+    ] {
+        let answer = server.get(&format!("{METRICS}/{target}")).await;
+        assert_eq!(named(&answer), wanted, "{target}");
+    }
+    for (target, code, words) in [
+        ("pods?labelSelector=%3D%3D", 400, "unable to parse"),
+        (
+            "pods?fieldSelector=status.phase%3DRunning",
+            400,
+            "is not a known field selector",
+        ),
+        (
+            "pods?watch=1",
+            405,
+            r#"resources of kind "pods.metrics.k8s.io""#,
+        ),
+        (
+            "nodes?watch=1",
+            405,
+            r#"resources of kind "nodes.metrics.k8s.io""#,
+        ),
+        (
+            "namespaces/ns/pods/c",
+            404,
+            r#"podmetrics.metrics.k8s.io "ns/c" not found"#,
+        ),
+        ("namespaces/ns/pods/late", 404, "no such pod is running"),
+        (
+            "nodes/n2",
+            404,
+            r#"nodemetrics.metrics.k8s.io "n2" not found"#,
+        ),
+        ("pods/a", 404, "could not find the requested resource"),
+        (
+            "namespaces/ns/nodes",
+            404,
+            "could not find the requested resource",
+        ),
+        (
+            "namespaces/ns/pods/a/x",
+            404,
+            "could not find the requested resource",
+        ),
+        ("deployments", 404, "could not find the requested resource"),
+    ] {
+        let answer = server.get(&format!("{METRICS}/{target}")).await;
+        assert_eq!(answer.status, code, "{target}");
+        let message = status(&answer)["message"].to_string().replace('\\', "");
+        assert!(message.contains(words), "{target}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn each_namespace_is_asked_about_twice() {
+    let prometheus = Prometheus::default();
+    let server = metrics(prometheus.clone()).await;
+    server.get(&format!("{METRICS}/pods")).await;
+    let mut asked = prometheus.asked.lock().unwrap().clone();
+    asked.sort();
+    let of = |matchers: &str| {
+        [
+            format!("sum(container_memory_working_set_bytes{{{matchers}}}) by (pod,container)"),
+            format!(
+                "sum(rate(container_cpu_usage_seconds_total{{{matchers}}}[1m])) by (pod,container)"
+            ),
+        ]
+    };
+    let mut wanted = [
+        of(r#"namespace="ns",pod=~"a|b|c""#),
+        of(r#"namespace="other",pod="d""#),
+    ]
+    .concat();
+    wanted.sort();
+    assert_eq!(asked, wanted);
+}
+
+#[tokio::test]
+async fn s118_a_failing_query_is_a_failure_and_no_empty_list() {
+    let server = metrics(Prometheus {
+        down: true,
+        ..Prometheus::default()
+    })
+    .await;
+    for target in ["pods", "nodes", "namespaces/ns/pods/a"] {
+        let answer = server.get(&format!("{METRICS}/{target}")).await;
+        assert_eq!(answer.status, 500);
+        let message = status(&answer)["message"].to_string();
+        assert!(message.contains("unable to fetch metrics"), "{message}");
+    }
+}
+
+async fn accept(server: &TestServer, target: &str, accept: &str) -> Answer {
+    let target = format!("{METRICS}/{target}");
+    server.send("GET", &target, &[("Accept", accept)]).await
+}
+
+#[tokio::test]
+async fn s119_a_table_has_the_columns_of_kubectl() {
+    let server = metrics(Prometheus::default()).await;
+    let wish =
+        format!("{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
+    for (target, rows) in [
+        (
+            "pods",
+            json!([
+                ["a", "251m", "64Mi", "1m0s"],
+                ["b", "2", "1536", "1m0s"],
+                ["d", "1", "1", "1m0s"]
+            ]),
+        ),
+        ("nodes/n1", json!([["n1", "3500m", "8Gi", "1m0s"]])),
+        ("namespaces/no/pods", json!([])),
+    ] {
+        let answer = accept(&server, target, &wish).await;
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let body = answer.json();
+        assert_eq!(body["kind"], "Table", "{body}");
+        let columns = body["columnDefinitions"].as_array().unwrap().iter();
+        let columns: Vec<&Json> = columns.map(|column| &column["name"]).collect();
+        assert_eq!(columns, ["Name", "cpu", "memory", "Window"]);
+        let cells = body["rows"].as_array().unwrap().iter();
+        let cells: Vec<&Json> = cells.map(|row| &row["cells"]).collect();
+        assert_eq!(json!(cells), rows);
+    }
+    let only = accept(&server, "pods", TABLE).await.json();
+    assert_eq!(only["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(only["rows"][0]["object"]["metadata"], pod_a()["metadata"]);
+    let plain = accept(&server, "pods", &format!("application/json,{TABLE}")).await;
+    assert_eq!(plain.json()["kind"], "PodMetricsList");
+    // A table in protobuf is not made; the plain list is.
+    let other = format!("{},{PROTOBUF}", TABLE.replace("application/json", PROTOBUF));
+    let other = accept(&server, "pods", &other).await;
+    assert_eq!(other.header("content-type"), Some(PROTOBUF));
+}
+
+/// The reader's own messages, by the numbers of
+/// `k8s.io/metrics/pkg/apis/metrics/v1beta1/generated.proto`.
+mod wire {
+    use std::collections::HashMap;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct List {
+        #[prost(message, repeated, tag = "2")]
+        pub(super) items: Vec<Pod>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Pod {
+        #[prost(message, optional, tag = "1")]
+        pub(super) metadata: Option<Meta>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) timestamp: Option<Number>,
+        #[prost(message, optional, tag = "3")]
+        pub(super) window: Option<Number>,
+        #[prost(message, repeated, tag = "4")]
+        pub(super) containers: Vec<Container>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Meta {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "3")]
+        pub(super) namespace: String,
+        #[prost(map = "string, string", tag = "11")]
+        pub(super) labels: HashMap<String, String>,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+    pub(super) struct Number {
+        #[prost(int64, tag = "1")]
+        pub(super) number: i64,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Container {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(map = "string, message", tag = "2")]
+        pub(super) usage: HashMap<String, Text>,
+    }
+
+    #[derive(Clone, PartialEq, Eq, prost::Message)]
+    pub(super) struct Text {
+        #[prost(string, tag = "1")]
+        pub(super) text: String,
+    }
+}
+
+#[tokio::test]
+async fn protobuf_says_what_json_says_of_pods() {
+    let server = metrics(Prometheus::default()).await;
+    let answer = accept(&server, "pods", &format!("{PROTOBUF}, */*")).await;
+    assert_eq!(answer.header("content-type"), Some(PROTOBUF));
+    assert_eq!(&answer.body[..4], b"k8s\0");
+    let envelope = Unknown::decode(&answer.body[4..]).unwrap();
+    let meta = envelope.type_meta.unwrap();
+    assert_eq!(meta.api_version.as_deref(), Some("metrics.k8s.io/v1beta1"));
+    assert_eq!(meta.kind.as_deref(), Some("PodMetricsList"));
+    let list = wire::List::decode(&envelope.raw.unwrap()[..]).unwrap();
+    assert_eq!(list.items.len(), 3);
+    let pod = &list.items[0];
+    let metadata = pod.metadata.as_ref().unwrap();
+    assert_eq!((&*metadata.name, &*metadata.namespace), ("a", "ns"));
+    assert_eq!(metadata.labels["app"], "x");
+    assert_eq!(pod.timestamp.unwrap().number, 1_767_323_045);
+    assert_eq!(pod.window.unwrap().number, 60_000_000_000);
+    assert_eq!(pod.containers[0].name, "main");
+    assert_eq!(pod.containers[0].usage["cpu"].text, "250m");
+    assert_eq!(pod.containers[1].usage["memory"].text, "0");
+}
+
+#[tokio::test]
+async fn s120_the_group_is_there_with_resource_rules_only() {
+    let server = metrics(Prometheus::default()).await;
+    let (without, _) = super::server().await;
+    let resources = json!([
+        {"name": "nodes", "singularName": "", "namespaced": false,
+            "kind": "NodeMetrics", "verbs": ["get", "list"]},
+        {"name": "pods", "singularName": "", "namespaced": true,
+            "kind": "PodMetrics", "verbs": ["get", "list"]},
+    ]);
+    assert_eq!(server.get(METRICS).await.json()["resources"], resources);
+    let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let all = server.send("GET", "/apis", &[("Accept", v2)]).await.json();
+    let version = &all["items"][0]["versions"][0];
+    assert_eq!(all["items"][0]["metadata"]["name"], "metrics.k8s.io");
+    assert_eq!(
+        version["resources"][1]["responseKind"]["kind"],
+        "PodMetrics"
+    );
+    assert_eq!(version["resources"][1]["verbs"], json!(["get", "list"]));
+    for path in [METRICS, &format!("{METRICS}/pods"), "/apis/metrics.k8s.io"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+        assert_eq!(without.get(path).await.status, 404, "{path}");
+    }
+    let groups = without.get("/apis").await.text();
+    assert!(!groups.contains("\"metrics.k8s.io"), "{groups}");
+}
+
+#[tokio::test]
+async fn the_openapi_documents_are_whole() {
+    let server = metrics(Prometheus::default()).await;
+    let v2 = server.get("/openapi/v2").await.json();
+    openapi::check_references(&v2, "/definitions");
+    openapi::check_paths(&v2);
+    let v3 = server.get(&format!("/openapi/v3{METRICS}")).await.json();
+    openapi::check_references(&v3, "/components/schemas");
+    openapi::check_paths(&v3);
+}

@@ -1,0 +1,216 @@
+//! Resource metrics: from the path to the provider's question, and back as
+//! objects, lists or tables (docs/protocol.md, "Resource metrics"). Upstream:
+//! kubernetes-sigs/metrics-server `pkg/api`.
+
+use prost::Message;
+use serde::Serialize;
+use serde_json::{Value as Json, json as object};
+
+use super::json;
+use super::messages::ListMeta;
+use super::object::encode_as;
+use super::params::selector;
+use super::path::UsageTarget;
+use super::quote::quote;
+use super::status::Failure;
+use super::usage_messages::{
+    ContainerMetrics, NodeMetrics, NodeMetricsList, ObjectMeta, PodMetrics, PodMetricsList, Window,
+    resource_list, texts,
+};
+use super::values::Values;
+use crate::core::time::Timestamp;
+use crate::provider::usage::{Amounts, Measured, Usage, UsageQuery};
+use crate::provider::{Error, Which};
+
+impl Values<'_> {
+    /// Answers M1 to M3 (docs/protocol.md, "Paths").
+    pub(super) fn usage(&self, target: &UsageTarget, table: bool) -> Result<Vec<u8>, Failure> {
+        let (labels, fields) = match target.name {
+            None => (
+                selector(self.params.label_selector.as_deref())?,
+                self.params.fields()?,
+            ),
+            // What has a name is not selected.
+            Some(_) => Default::default(),
+        };
+        if target.name.is_none() && self.params.watch() {
+            return Err(Failure::WatchNotSupported {
+                group: target.of.group,
+                resource: target.measured.resource().to_owned(),
+            });
+        }
+        let name = target.name.as_deref();
+        let query = UsageQuery {
+            measured: target.measured,
+            namespace: target.namespace.as_deref(),
+            which: name.map_or(Which::Matching(&labels), Which::Named),
+            fields: &fields,
+            effort: self.effort,
+            fetched: self.fetched,
+        };
+        let mut answer = Answer::new(target.measured, table);
+        self.provider
+            .usage(&query, &mut |usage| answer.push(&usage, self.now))
+            .map_err(|error| failure(error, target))?;
+        let api_version = target.of.to_string();
+        let encode = Encode {
+            api_version: &api_version,
+            values: self,
+            named: name.is_some(),
+        };
+        Ok(match answer {
+            Answer::Table(rows) => json::document(&table_of(&rows)),
+            Answer::Pods(items) => encode.one_or("PodMetrics", items, |items| PodMetricsList {
+                metadata: Some(ListMeta::default()),
+                items,
+            }),
+            Answer::Nodes(items) => encode.one_or("NodeMetrics", items, |items| NodeMetricsList {
+                metadata: Some(ListMeta::default()),
+                items,
+            }),
+        })
+    }
+}
+
+struct Encode<'e> {
+    api_version: &'e str,
+    values: &'e Values<'e>,
+    named: bool,
+}
+
+impl Encode<'_> {
+    /// The one object, or the list of them.
+    fn one_or<T: Message + Serialize, L: Message + Serialize>(
+        &self,
+        kind: &str,
+        items: Vec<T>,
+        list: impl Fn(Vec<T>) -> L,
+    ) -> Vec<u8> {
+        let format = self.values.format;
+        match items.first() {
+            Some(item) if self.named => encode_as(self.api_version, format, kind, item),
+            _ => encode_as(
+                self.api_version,
+                format,
+                &format!("{kind}List"),
+                &list(items),
+            ),
+        }
+    }
+}
+
+/// What is collected for an answer.
+enum Answer {
+    Pods(Vec<PodMetrics>),
+    Nodes(Vec<NodeMetrics>),
+    Table(Vec<Json>),
+}
+
+impl Answer {
+    const fn new(measured: Measured, table: bool) -> Self {
+        match measured {
+            _ if table => Self::Table(Vec::new()),
+            Measured::Pods => Self::Pods(Vec::new()),
+            Measured::Nodes => Self::Nodes(Vec::new()),
+        }
+    }
+
+    fn push(&mut self, usage: &Usage<'_>, now: Timestamp) {
+        let labels = usage.labels.iter();
+        let metadata = ObjectMeta {
+            name: Some(usage.name.to_owned()),
+            namespace: usage.namespace.map(str::to_owned),
+            // As upstream: what was measured came to be now.
+            creation_timestamp: Some(now.into()),
+            labels: labels
+                .map(|(key, value)| (key.to_string(), value.to_string()))
+                .collect(),
+        };
+        let (timestamp, window) = (Some(usage.at.into()), Window::from(usage.window));
+        match self {
+            Self::Pods(items) => items.push(PodMetrics {
+                metadata: Some(metadata),
+                timestamp,
+                window: Some(window),
+                containers: usage.parts.iter().map(container).collect(),
+            }),
+            Self::Nodes(items) => items.push(NodeMetrics {
+                metadata: Some(metadata),
+                timestamp,
+                window: Some(window),
+                usage: resource_list(sum(usage)),
+            }),
+            Self::Table(rows) => {
+                let [cpu, memory] = texts(sum(usage));
+                rows.push(object!({
+                    "cells": [usage.name, cpu, memory, window.text()],
+                    "object": {
+                        "kind": "PartialObjectMetadata",
+                        "apiVersion": "meta.k8s.io/v1",
+                        "metadata": metadata,
+                    },
+                }));
+            }
+        }
+    }
+}
+
+fn container((name, amounts): &(&str, Amounts)) -> ContainerMetrics {
+    ContainerMetrics {
+        name: Some((*name).to_owned()),
+        usage: resource_list(*amounts),
+    }
+}
+
+fn sum(usage: &Usage<'_>) -> Amounts {
+    let parts = usage.parts.iter();
+    parts.fold(Amounts::default(), |sum, (_, part)| Amounts {
+        cpu: sum.cpu.saturating_add(part.cpu),
+        memory: sum.memory.saturating_add(part.memory),
+    })
+}
+
+fn table_of(rows: &[Json]) -> Json {
+    let column = |name: &str, format: &str, description: &str| {
+        object!({
+            "name": name, "type": "string", "format": format,
+            "description": description, "priority": 0,
+        })
+    };
+    object!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {},
+        "columnDefinitions": [
+            column("Name", "name", "Name of the resource"),
+            column("cpu", "quantity", ""),
+            column("memory", "quantity", ""),
+            column("Window", "duration", ""),
+        ],
+        "rows": rows,
+    })
+}
+
+fn failure(error: Error, target: &UsageTarget) -> Failure {
+    match error {
+        Error::NoValue { reason } => {
+            let kind = match target.measured {
+                Measured::Pods => "podmetrics",
+                Measured::Nodes => "nodemetrics",
+            };
+            let namespace = target.namespace.iter().map(String::as_str);
+            let place: Vec<&str> = namespace.chain(target.name.as_deref()).collect();
+            let place = quote(&place.join("/"));
+            Failure::NoValue(format!(
+                "{kind}.{} {place} not found: {reason}",
+                target.of.group.name()
+            ))
+        }
+        Error::TakesWork => Failure::TakesWork,
+        Error::NotReady => Failure::NotReady,
+        Error::Lacks(lack) => Failure::Lacks(lack),
+        Error::Unavailable { what } => Failure::Unavailable(what),
+        Error::BadSelector { reason } => Failure::Malformed(reason),
+        Error::NoSuchMetric | Error::WrongScope => Failure::NoSuchPath,
+    }
+}

@@ -1,0 +1,163 @@
+//! The messages of the resource metrics API, numbered as metrics
+//! `pkg/apis/metrics/v1beta1/generated.proto` and those that it imports.
+//! serde writes the same in JSON.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::messages::ListMeta;
+use super::rfc3339::Seconds;
+use crate::core::duration::go_duration;
+use crate::core::quantity;
+use crate::core::time::Timestamp;
+use crate::provider::usage::Amounts;
+
+/// `metav1.ObjectMeta`: what is known of it.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObjectMeta {
+    #[prost(string, optional, tag = "1")]
+    pub(super) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[prost(string, optional, tag = "3")]
+    pub(super) namespace: Option<String>,
+    #[prost(message, optional, tag = "8")]
+    pub(super) creation_timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[prost(btree_map = "string, string", tag = "11")]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// `metav1.Time`: whole seconds.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(super) struct Time {
+    #[prost(int64, optional, tag = "1")]
+    seconds: Option<i64>,
+    #[prost(int32, optional, tag = "2")]
+    nanos: Option<i32>,
+}
+
+impl From<Timestamp> for Time {
+    fn from(at: Timestamp) -> Self {
+        Self {
+            seconds: Some(at.secs()),
+            nanos: Some(0),
+        }
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seconds = Seconds::default();
+        let text = seconds.text(self.seconds.unwrap_or_default());
+        serializer.serialize_str(&String::from_utf8_lossy(text))
+    }
+}
+
+/// `metav1.Duration`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(super) struct Window {
+    #[prost(int64, optional, tag = "1")]
+    nanos: Option<i64>,
+}
+
+impl From<Duration> for Window {
+    fn from(window: Duration) -> Self {
+        Self {
+            nanos: i64::try_from(window.as_nanos()).ok(),
+        }
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+impl Window {
+    /// As Go prints it.
+    pub(super) fn text(self) -> String {
+        let nanos = u64::try_from(self.nanos.unwrap_or_default());
+        go_duration(Duration::from_nanos(nanos.unwrap_or_default()))
+    }
+}
+
+/// `resource.Quantity`.
+#[derive(Clone, PartialEq, Eq, prost::Message, Serialize)]
+#[serde(transparent)]
+pub(super) struct Quantity {
+    #[prost(string, optional, tag = "1")]
+    text: Option<String>,
+}
+
+/// `corev1.ResourceList`.
+pub(super) type ResourceList = BTreeMap<String, Quantity>;
+
+pub(super) fn resource_list(amounts: Amounts) -> ResourceList {
+    let [cpu, memory] = texts(amounts).map(|text| Quantity { text: Some(text) });
+    ResourceList::from([("cpu".to_owned(), cpu), ("memory".to_owned(), memory)])
+}
+
+/// CPU and memory as quantities.
+pub(super) fn texts(amounts: Amounts) -> [String; 2] {
+    [
+        quantity::milli_text(amounts.cpu),
+        quantity::binary_text(amounts.memory),
+    ]
+}
+
+/// `ContainerMetrics`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ContainerMetrics {
+    #[prost(string, optional, tag = "1")]
+    pub(super) name: Option<String>,
+    #[prost(btree_map = "string, message", tag = "2")]
+    pub(super) usage: ResourceList,
+}
+
+/// `PodMetrics`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct PodMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<ObjectMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) timestamp: Option<Time>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) window: Option<Window>,
+    #[prost(message, repeated, tag = "4")]
+    pub(super) containers: Vec<ContainerMetrics>,
+}
+
+/// `NodeMetrics`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct NodeMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<ObjectMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) timestamp: Option<Time>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) window: Option<Window>,
+    #[prost(btree_map = "string, message", tag = "4")]
+    pub(super) usage: ResourceList,
+}
+
+/// `PodMetricsList`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct PodMetricsList {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<ListMeta>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) items: Vec<PodMetrics>,
+}
+
+/// `NodeMetricsList`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct NodeMetricsList {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<ListMeta>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) items: Vec<NodeMetrics>,
+}

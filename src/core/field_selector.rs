@@ -1,0 +1,114 @@
+//! Field selectors: which objects by their name and namespace.
+//!
+//! Grammar: kubernetes/apimachinery `pkg/fields/selector.go`. Names need no
+//! escapes, so that there are none here.
+
+/// The fields that every kind has; others are refused.
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
+
+/// A field selector; all requirements must hold. Empty matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    is_name: bool,
+    equal: bool,
+    value: String,
+}
+
+/// Why a text is no field selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFieldSelector {
+    /// A part without an operator.
+    #[error("invalid field selector {0:?}: write metadata.name=NAME")]
+    Shape(String),
+    /// A field that cannot be selected by.
+    #[error("{0:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}")]
+    Field(String),
+}
+
+impl FieldSelector {
+    /// Parses the text form. Empty text matches everything.
+    ///
+    /// # Errors
+    /// When it does not follow the grammar, or names another field.
+    pub fn parse(text: &str) -> Result<Self, InvalidFieldSelector> {
+        let terms = text.split(',').filter(|term| !term.is_empty());
+        terms.map(requirement).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether an object of this name satisfies every requirement; the
+    /// namespace is empty where it has none.
+    #[must_use]
+    pub fn matches(&self, namespace: &str, name: &str) -> bool {
+        self.0.iter().all(|it| {
+            let value = if it.is_name { name } else { namespace };
+            (value == it.value) == it.equal
+        })
+    }
+}
+
+fn requirement(term: &str) -> Result<Requirement, InvalidFieldSelector> {
+    let shape = || InvalidFieldSelector::Shape(term.chars().take(64).collect());
+    let (field, value) = term.split_once('=').ok_or_else(shape)?;
+    let (field, equal) = match field.strip_suffix('!') {
+        Some(field) => (field, false),
+        None => (field, true),
+    };
+    // `==` means `=`; `!==` is nothing.
+    let value = if equal {
+        value.strip_prefix('=').unwrap_or(value)
+    } else {
+        value
+    };
+    if value.contains(['=', '\\']) {
+        return Err(shape());
+    }
+    match field {
+        NAME | NAMESPACE => Ok(Requirement {
+            is_name: field == NAME,
+            equal,
+            value: value.to_owned(),
+        }),
+        _ => Err(InvalidFieldSelector::Field(
+            field.chars().take(64).collect(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_namespaces_are_selected_by() {
+        for (text, chosen) in [
+            ("", true),
+            ("metadata.name=a", true),
+            ("metadata.name==a", true),
+            ("metadata.name=b", false),
+            ("metadata.name!=a", false),
+            ("metadata.namespace=ns,metadata.name!=b", true),
+            ("metadata.namespace!=ns", false),
+        ] {
+            let selector = FieldSelector::parse(text).unwrap();
+            assert_eq!(selector.matches("ns", "a"), chosen, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_field_selector_is_refused() {
+        for text in [
+            "metadata.name",
+            "status.phase=Running",
+            "=a",
+            "metadata.name!==a",
+            "metadata.name=a\\,b",
+            "x",
+        ] {
+            assert!(FieldSelector::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What pods and nodes use of processors and memory: the question of `kubectl
+//! top`, answered by what Prometheus answers to `resourceRules`. Upstream:
+//! prometheus-adapter `pkg/resourceprovider/provider.go`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::{Ask, Effort, Error, Fetched, Lack, NO_METRICS, Which};
+use crate::core::field_selector::FieldSelector;
+use crate::core::inventory::{Inventory, PodPhase};
+use crate::core::labels::Labels;
+use crate::core::quantity;
+use crate::core::time::Timestamp;
+use crate::rules::answer::{Answer, Sample};
+use crate::rules::resource::{ResourceQueries, ResourceQuery};
+use crate::rules::rule::ResourceRules;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+/// To choose among more pods is work.
+const MOST_AT_HAND: usize = 2_000;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Measured {
+    /// Pods, container by container.
+    Pods,
+    /// Nodes.
+    Nodes,
+}
+
+impl Measured {
+    /// The resource: `pods`.
+    #[must_use]
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Nodes => "nodes",
+        }
+    }
+}
+
+/// Whose usage is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct UsageQuery<'a> {
+    /// Pods or nodes.
+    pub measured: Measured,
+    /// The namespace of pods; `None`: all of them.
+    pub namespace: Option<&'a str>,
+    /// Which of them, by name or label.
+    pub which: Which<'a>,
+    /// Which of them, by field.
+    pub fields: &'a FieldSelector,
+    /// How much work it may cost.
+    pub effort: Effort,
+    /// What was fetched for this question.
+    pub fetched: Option<&'a Fetched>,
+}
+
+/// What somebody uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// Processors, thousandths.
+    pub cpu: i64,
+    /// Bytes, thousandths.
+    pub memory: i64,
+}
+
+/// What an object uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage<'a> {
+    /// Its namespace, if it has one.
+    pub namespace: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a Labels,
+    /// When the earliest sample was taken.
+    pub at: Timestamp,
+    /// The window of the queries, as configured.
+    pub window: Duration,
+    /// A pod's containers in the order of their names; of a node one entry
+    /// without a name.
+    pub parts: &'a [(&'a str, Amounts)],
+}
+
+/// Answers by `resourceRules`.
+#[derive(Debug)]
+pub struct Usages {
+    queries: ResourceQueries,
+}
+
+/// An object that was asked for.
+struct Object<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
+    labels: &'a Labels,
+}
+
+/// Samples with their values in thousandths, by object.
+type ByObject<'a> = HashMap<&'a str, Vec<(&'a Sample, i64)>>;
+
+impl Usages {
+    /// Answers by these rules.
+    #[must_use]
+    pub fn new(rules: ResourceRules) -> Self {
+        Self {
+            queries: ResourceQueries::new(rules),
+        }
+    }
+
+    /// Hands what each object uses to `sink`.
+    pub(super) fn tell(
+        &self,
+        inventory: &Inventory,
+        query: &UsageQuery<'_>,
+        sink: &mut dyn FnMut(Usage<'_>),
+    ) -> Result<(), Error> {
+        if query.effort == Effort::AtHand && inventory.pods.len() > MOST_AT_HAND {
+            return Err(Error::TakesWork);
+        }
+        let chosen = chosen(inventory, query);
+        let named = matches!(query.which, Which::Named(_));
+        if named && chosen.is_empty() {
+            return Err(Error::NoValue {
+                reason: format!("no such {} is running", singular(query.measured)),
+            });
+        }
+        // Those of a namespace stand side by side.
+        let groups = || chosen.chunk_by(|one, other| one.namespace == other.namespace);
+        let asks: Vec<[Ask; 2]> = groups()
+            .map(|group| self.asks(query.measured, group))
+            .collect::<Result<_, _>>()?;
+        let nothing = Fetched::default();
+        let fetched = query.fetched.unwrap_or(&nothing);
+        let answers: Option<Vec<[&Answer; 2]>> = asks
+            .iter()
+            .map(|[cpu, memory]| {
+                Some([
+                    fetched.answer(&cpu.promql)?,
+                    fetched.answer(&memory.promql)?,
+                ])
+            })
+            .collect();
+        let Some(answers) = answers else {
+            return Err(Error::Lacks(Lack::Answers(
+                asks.into_iter().flatten().collect(),
+            )));
+        };
+        let mut told = false;
+        for (group, [cpu, memory]) in groups().zip(answers) {
+            let cpu = by_object(cpu, self.label(query.measured, &self.queries.cpu))?;
+            let memory = by_object(memory, self.label(query.measured, &self.queries.memory))?;
+            for object in group {
+                let (Some(cpu), Some(memory)) = (cpu.get(object.name), memory.get(object.name))
+                else {
+                    continue;
+                };
+                told = true;
+                let parts = self.parts(query.measured, cpu, memory);
+                let samples = cpu.iter().chain(memory);
+                let at = samples.map(|(sample, _)| sample.at).min();
+                sink(Usage {
+                    namespace: object.namespace,
+                    name: object.name,
+                    labels: object.labels,
+                    at: at.unwrap_or_default(),
+                    window: self.queries.window,
+                    parts: &parts,
+                });
+            }
+        }
+        if named && !told {
+            return Err(Error::NoValue {
+                reason: "Prometheus has no CPU or no memory of it".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What Prometheus is asked about objects of one namespace.
+    fn asks(&self, measured: Measured, group: &[Object<'_>]) -> Result<[Ask; 2], Error> {
+        let names: Vec<&str> = group.iter().map(|object| object.name).collect();
+        let namespace = group.first().and_then(|object| object.namespace);
+        let ask = |query: &ResourceQuery| {
+            let promql = match measured {
+                Measured::Pods => query.of_pods(namespace.unwrap_or_default(), &names),
+                Measured::Nodes => query.of_nodes(&names),
+            };
+            // What is wrong with the rule the log told when it was read.
+            let promql = promql.map_err(|_| Error::Unavailable { what: NO_METRICS })?;
+            Ok(Ask {
+                promql: promql.into(),
+                rule: query.place.into(),
+            })
+        };
+        Ok([ask(&self.queries.cpu)?, ask(&self.queries.memory)?])
+    }
+
+    fn label<'q>(&self, measured: Measured, query: &'q ResourceQuery) -> &'q str {
+        let label = match measured {
+            Measured::Pods => &query.pod,
+            Measured::Nodes => &query.node,
+        };
+        label.as_deref().unwrap_or_default()
+    }
+
+    /// Containers with what they use: 0 where there is nothing about one. Of a
+    /// node the first samples stand, of a container the last, as upstream.
+    fn parts<'a>(
+        &self,
+        measured: Measured,
+        cpu: &[(&'a Sample, i64)],
+        memory: &[(&'a Sample, i64)],
+    ) -> Vec<(&'a str, Amounts)> {
+        let first = |samples: &[(&Sample, i64)]| samples.first().map_or(0, |(_, milli)| *milli);
+        if measured == Measured::Nodes {
+            let amounts = Amounts {
+                cpu: first(cpu),
+                memory: first(memory),
+            };
+            return vec![("", amounts)];
+        }
+        let name = |sample: &'a Sample, query: &ResourceQuery| {
+            sample.labels.get(query.container()).unwrap_or_default()
+        };
+        let mut parts: BTreeMap<&str, Amounts> = BTreeMap::new();
+        for (sample, milli) in cpu {
+            parts
+                .entry(name(sample, &self.queries.cpu))
+                .or_default()
+                .cpu = *milli;
+        }
+        for (sample, milli) in memory {
+            let name = name(sample, &self.queries.memory);
+            parts.entry(name).or_default().memory = *milli;
+        }
+        parts.into_iter().collect()
+    }
+}
+
+const fn singular(measured: Measured) -> &'static str {
+    match measured {
+        Measured::Pods => "pod",
+        Measured::Nodes => "node",
+    }
+}
+
+/// Pods that run, or nodes, in the inventory's order.
+fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery<'_>) -> Vec<Object<'a>> {
+    let is_chosen = |object: &Object<'_>| {
+        let namespace = object.namespace.unwrap_or_default();
+        let is_it = match query.which {
+            Which::Named(name) => object.name == name,
+            Which::Matching(selector) => selector.matches(object.labels),
+        };
+        is_it
+            && query.namespace.is_none_or(|it| it == namespace)
+            && query.fields.matches(namespace, object.name)
+    };
+    match query.measured {
+        Measured::Pods => {
+            let pods = inventory.pods.iter();
+            let running = pods.filter(|pod| pod.phase == PodPhase::Running);
+            let objects = running.map(|pod| Object {
+                namespace: Some(&pod.namespace),
+                name: &pod.name,
+                labels: &pod.labels,
+            });
+            objects.filter(is_chosen).collect()
+        }
+        Measured::Nodes => {
+            let objects = inventory.nodes.iter().map(|node| Object {
+                namespace: None,
+                name: &node.name,
+                labels: &node.labels,
+            });
+            objects.filter(is_chosen).collect()
+        }
+    }
+}
+
+/// NaN and what is negative is 0, as upstream; what is too large to be said is
+/// no sample.
+fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, Error> {
+    let Answer::Vector(samples) = answer else {
+        return Err(Error::Unavailable { what: NO_METRICS });
+    };
+    let mut by_object = ByObject::new();
+    for sample in samples {
+        let value = if sample.value > 0.0 {
+            sample.value
+        } else {
+            0.0
+        };
+        if let (Some(name), Some(milli)) =
+            (sample.labels.get(label), quantity::milli_from_f64(value))
+        {
+            by_object.entry(name).or_default().push((sample, milli));
+        }
+    }
+    Ok(by_object)
+}

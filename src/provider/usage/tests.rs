@@ -1,0 +1,390 @@
+//! What pods and nodes use: the facts of upstream's own tests
+//! (prometheus-adapter `pkg/resourceprovider/provider_test.go`), and where this
+//! differs.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::core::inventory::{ClusterObject, Pod};
+use crate::core::selector::Selector;
+use crate::rules::raw::{self, Checked};
+
+/// What prometheus-adapter's `config-gen` writes, with a window of a minute.
+const RULES: &str = r#"
+cpu:
+  containerQuery: sum(rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
+  nodeQuery: sum(rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>, id='/'}[1m])) by (<<.GroupBy>>)
+  resources: &resources
+    overrides:
+      instance: {resource: node}
+      namespace: {resource: namespace}
+      pod: {resource: pod}
+  containerLabel: container
+memory:
+  containerQuery: sum(container_memory_working_set_bytes{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+  nodeQuery: sum(container_memory_working_set_bytes{<<.LabelMatchers>>,id='/'}) by (<<.GroupBy>>)
+  resources: *resources
+  containerLabel: container
+window: 1m
+"#;
+
+pub(crate) fn rules() -> ResourceRules {
+    let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(RULES).unwrap();
+    ResourceRules::resolve(&raw).unwrap()
+}
+
+pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static str)]) -> Pod {
+    Pod {
+        namespace: namespace.into(),
+        name: name.into(),
+        labels: Labels::from_pairs(labels.iter().copied()),
+        node: None,
+        phase: PodPhase::Running,
+        terminating: false,
+        started: None,
+        running_since: None,
+        gpus: 0,
+        uncounted: false,
+        daemon: false,
+        owners: Vec::new(),
+    }
+}
+
+/// Sorted pods and nodes.
+pub(crate) fn inventory(pods: Vec<Pod>, nodes: &[&str]) -> Inventory {
+    let node = |name: &&str| ClusterObject {
+        name: (*name).into(),
+        labels: Labels::from_pairs([("zone", *name)]),
+        created: None,
+    };
+    Inventory {
+        pods,
+        nodes: nodes.iter().map(node).collect(),
+        ..Inventory::default()
+    }
+}
+
+/// A sample of a pod's container (`ns/pod/container`) or of a node, at some
+/// milliseconds.
+pub(crate) fn sample(of: &str, value: f64, at: i64) -> Sample {
+    let labels = match of.split('/').collect::<Vec<_>>()[..] {
+        [namespace, pod, container] => vec![
+            ("namespace", namespace),
+            ("pod", pod),
+            ("container", container),
+        ],
+        _ => vec![("instance", of)],
+    };
+    Sample {
+        labels: Labels::from_pairs(labels),
+        value,
+        at: Timestamp::from_millis(at),
+    }
+}
+
+/// Prometheus: samples that begin with `cpu ` or `memory `, by what a query is
+/// about and the namespace that it names.
+struct Prometheus(Vec<(&'static str, Vec<Sample>)>);
+
+impl Prometheus {
+    fn answer(&self, promql: &str) -> Answer {
+        let found = self.0.iter().filter(|(words, _)| {
+            let mut words = words.split(' ');
+            words.all(|word| promql.contains(word))
+        });
+        Answer::Vector(found.flat_map(|(_, samples)| samples.clone()).collect())
+    }
+}
+
+/// Who, when, and parts with CPU and memory in whole units.
+type Told = (String, i64, Vec<(String, i64, i64)>);
+
+struct Scene {
+    inventory: Inventory,
+    prometheus: Prometheus,
+}
+
+impl Scene {
+    fn list(&self, measured: Measured, namespace: Option<&str>) -> Result<Vec<Told>, Error> {
+        self.ask(
+            measured,
+            namespace,
+            Which::Matching(&Selector::everything()),
+        )
+    }
+
+    fn ask(
+        &self,
+        measured: Measured,
+        namespace: Option<&str>,
+        which: Which<'_>,
+    ) -> Result<Vec<Told>, Error> {
+        let usages = Usages::new(rules());
+        let mut query = UsageQuery {
+            measured,
+            namespace,
+            which,
+            fields: &FieldSelector::default(),
+            effort: Effort::AtHand,
+            fetched: None,
+        };
+        let mut told = Vec::new();
+        let mut sink = |usage: Usage<'_>| {
+            assert_eq!(usage.window, Duration::from_secs(60));
+            let part = |(name, amounts): &(&str, Amounts)| {
+                let whole = |milli: i64| {
+                    assert_eq!(milli % 1000, 0);
+                    milli / 1000
+                };
+                (
+                    (*name).to_owned(),
+                    whole(amounts.cpu),
+                    whole(amounts.memory),
+                )
+            };
+            let who = match usage.namespace {
+                Some(namespace) => format!("{namespace}/{}", usage.name),
+                None => usage.name.to_owned(),
+            };
+            told.push((
+                who,
+                usage.at.millis(),
+                usage.parts.iter().map(part).collect(),
+            ));
+        };
+        let first = usages.tell(&self.inventory, &query, &mut sink);
+        let Err(Error::Lacks(Lack::Answers(asks))) = first else {
+            return first.map(|()| told);
+        };
+        let answers = asks.iter().map(|ask| {
+            let answer = Arc::new(self.prometheus.answer(&ask.promql));
+            (Arc::clone(&ask.promql), answer)
+        });
+        let fetched = Fetched(answers.collect());
+        query.fetched = Some(&fetched);
+        usages.tell(&self.inventory, &query, &mut sink)?;
+        Ok(told)
+    }
+}
+
+fn told(who: &str, at: i64, parts: &[(&str, i64, i64)]) -> Told {
+    let parts = parts.iter();
+    let parts = parts.map(|(name, cpu, memory)| ((*name).to_owned(), *cpu, *memory));
+    (who.to_owned(), at, parts.collect())
+}
+
+const CPU: &str = "cpu_usage";
+const MEMORY: &str = "memory_working_set";
+
+#[test]
+fn pods_of_several_namespaces_are_asked_for_by_namespace() {
+    let scene = Scene {
+        inventory: inventory(
+            vec![
+                pod("other", "c", &[]),
+                pod("some", "a", &[]),
+                pod("some", "b", &[]),
+            ],
+            &[],
+        ),
+        prometheus: Prometheus(vec![
+            (
+                r#"cpu_usage namespace="some",pod=~"a|b""#,
+                vec![
+                    sample("some/a/one", 1100.0, 10),
+                    sample("some/a/two", 1110.0, 20),
+                    sample("some/b/one", 1300.0, 10),
+                    sample("some/b/two", 1310.0, 20),
+                ],
+            ),
+            (
+                r#"cpu_usage namespace="other",pod="c""#,
+                vec![sample("other/c/one", 2200.0, 270)],
+            ),
+            (
+                r#"memory_working_set namespace="some",pod=~"a|b" (pod,container)"#,
+                vec![
+                    sample("some/a/one", 3100.0, 11),
+                    sample("some/a/two", 3110.0, 21),
+                    sample("some/b/one", 3300.0, 11),
+                    sample("some/b/two", 3310.0, 21),
+                ],
+            ),
+            (
+                r#"memory_working_set namespace="other",pod="c""#,
+                vec![sample("other/c/one", 4200.0, 271)],
+            ),
+        ]),
+    };
+    let all = vec![
+        told("other/c", 270, &[("one", 2200, 4200)]),
+        told("some/a", 10, &[("one", 1100, 3100), ("two", 1110, 3110)]),
+        told("some/b", 10, &[("one", 1300, 3300), ("two", 1310, 3310)]),
+    ];
+    assert_eq!(scene.list(Measured::Pods, None), Ok(all.clone()));
+    assert_eq!(
+        scene.list(Measured::Pods, Some("some")),
+        Ok(all[1..].to_vec())
+    );
+    assert_eq!(scene.list(Measured::Pods, Some("none")), Ok(Vec::new()));
+}
+
+/// `a` has both, `b` has processors only, `c` nothing; `d` is not running.
+fn partial() -> Scene {
+    let mut pods: Vec<Pod> = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[])).into();
+    pods[3].phase = PodPhase::Pending;
+    Scene {
+        inventory: inventory(pods, &[]),
+        prometheus: Prometheus(vec![
+            (
+                CPU,
+                vec![
+                    sample("ns/a/one", 1.0, 10),
+                    sample("ns/b/one", 1.0, 10),
+                    sample("ns/d/one", 1.0, 10),
+                ],
+            ),
+            (
+                MEMORY,
+                vec![sample("ns/a/two", 2.0, 10), sample("ns/d/two", 2.0, 10)],
+            ),
+        ]),
+    }
+}
+
+#[test]
+fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing() {
+    let scene = partial();
+    let only = told("ns/a", 10, &[("one", 1, 0), ("two", 0, 2)]);
+    assert_eq!(scene.list(Measured::Pods, None), Ok(vec![only.clone()]));
+    let one = |name| scene.ask(Measured::Pods, Some("ns"), Which::Named(name));
+    assert_eq!(one("a"), Ok(vec![only]));
+    for (name, why) in [
+        ("b", "no CPU or no memory"),
+        ("c", "no CPU or no memory"),
+        ("d", "no such pod is running"),
+        ("e", "no such pod is running"),
+    ] {
+        match one(name) {
+            Err(Error::NoValue { reason }) => assert!(reason.contains(why), "{name}: {reason}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_or_below_nothing_is_nothing() {
+    let (nan, negative) = (f64::NAN, -1100.0);
+    let scene = Scene {
+        inventory: inventory(vec![pod("ns", "a", &[]), pod("ns", "b", &[])], &["m", "n"]),
+        prometheus: Prometheus(vec![
+            (
+                r#"cpu_usage namespace="ns""#,
+                vec![
+                    sample("ns/a/one", negative, 10),
+                    sample("ns/a/two", nan, 20),
+                    sample("ns/b/one", negative, 10),
+                    sample("ns/b/two", 1310.0, 20),
+                ],
+            ),
+            (
+                r#"memory_working_set namespace="ns""#,
+                vec![
+                    sample("ns/a/one", 3100.0, 11),
+                    sample("ns/a/two", negative, 21),
+                    sample("ns/b/one", nan, 11),
+                    sample("ns/b/two", negative, 21),
+                ],
+            ),
+            (
+                "cpu_usage id='/'",
+                vec![sample("m", negative, 10), sample("n", 1200.0, 14)],
+            ),
+            (
+                "memory_working_set id='/'",
+                vec![sample("m", 2100.0, 11), sample("n", nan, 12)],
+            ),
+        ]),
+    };
+    let pods = vec![
+        told("ns/a", 10, &[("one", 0, 3100), ("two", 0, 0)]),
+        told("ns/b", 10, &[("one", 0, 0), ("two", 1310, 0)]),
+    ];
+    assert_eq!(scene.list(Measured::Pods, None), Ok(pods));
+    let nodes = vec![
+        told("m", 10, &[("", 0, 2100)]),
+        told("n", 12, &[("", 1200, 0)]),
+    ];
+    assert_eq!(scene.list(Measured::Nodes, None), Ok(nodes));
+}
+
+#[test]
+fn nodes_need_both() {
+    let scene = Scene {
+        inventory: inventory(Vec::new(), &["l", "m", "n"]),
+        prometheus: Prometheus(vec![
+            (
+                r#"cpu_usage instance=~"l|m|n" (instance)"#,
+                vec![sample("l", 1100.0, 10), sample("m", 1200.0, 14)],
+            ),
+            (
+                r#"memory_working_set instance=~"l|m|n""#,
+                vec![
+                    sample("l", 2100.0, 11),
+                    sample("m", 2200.0, 12),
+                    sample("n", 2300.0, 12),
+                ],
+            ),
+            (r#"cpu_usage instance="n""#, vec![]),
+        ]),
+    };
+    let both = vec![
+        told("l", 10, &[("", 1100, 2100)]),
+        told("m", 12, &[("", 1200, 2200)]),
+    ];
+    assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
+    let gone = scene.ask(Measured::Nodes, None, Which::Named("o"));
+    assert!(matches!(gone, Err(Error::NoValue { .. })));
+}
+
+#[test]
+fn what_is_too_large_to_be_said_is_no_sample() {
+    let scene = Scene {
+        inventory: inventory(Vec::new(), &["m", "n"]),
+        prometheus: Prometheus(vec![
+            (
+                CPU,
+                vec![sample("m", f64::INFINITY, 1), sample("n", 1.0, 1)],
+            ),
+            (MEMORY, vec![sample("m", 1.0, 1), sample("n", 1.0, 1)]),
+        ]),
+    };
+    let only = vec![told("n", 1, &[("", 1, 1)])];
+    assert_eq!(scene.list(Measured::Nodes, None), Ok(only));
+}
+
+#[test]
+fn kinds_that_no_label_names_are_told_and_have_no_answer() {
+    let text = RULES.replace("      instance: {resource: node}\n", "");
+    let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(&text).unwrap();
+    let rules = ResourceRules::resolve(&raw).unwrap();
+    let told: Vec<String> = rules.unlabelled().iter().map(ToString::to_string).collect();
+    let said = |rule| {
+        format!(
+            "resourceRules.{rule}.resources: names no label for a node: write overrides such as \
+             LABEL: {{resource: node}}"
+        )
+    };
+    assert_eq!(told, [said("cpu"), said("memory")]);
+    let query = UsageQuery {
+        measured: Measured::Nodes,
+        namespace: None,
+        which: Which::Named("n"),
+        fields: &FieldSelector::default(),
+        effort: Effort::AtHand,
+        fetched: None,
+    };
+    let inventory = inventory(Vec::new(), &["n"]);
+    let told = Usages::new(rules).tell(&inventory, &query, &mut |_| {});
+    assert_eq!(told, Err(Error::Unavailable { what: NO_METRICS }));
+}
