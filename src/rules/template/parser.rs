@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 50;
 
 /// What ended a list of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum End {
+enum Stop {
     /// The text's end.
     Text,
     /// `<<end>>`.
@@ -47,7 +47,7 @@ pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), InvalidTempl
         named: Named::new(),
     };
     let (nodes, end) = parser.nodes()?;
-    if end != End::Text {
+    if end != Stop::Text {
         let at = parser.at_before();
         return Err(invalid(at, "end or else without if, range, with or define"));
     }
@@ -103,7 +103,7 @@ impl Parser<'_> {
     }
 
     /// Up to an `end`, an `else` or the text's end.
-    fn nodes(&mut self) -> Result<(Vec<Node>, End), InvalidTemplate> {
+    fn nodes(&mut self) -> Result<(Vec<Node>, Stop), InvalidTemplate> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(invalid(self.at(), "nested too deeply"));
@@ -112,7 +112,7 @@ impl Parser<'_> {
         let mut nodes = Vec::new();
         let end = loop {
             let Some(token) = self.tokens.get(self.next) else {
-                break End::Text;
+                break Stop::Text;
             };
             let at = token.at;
             self.next += 1;
@@ -124,7 +124,7 @@ impl Parser<'_> {
             match self.keyword().as_deref() {
                 Some("end") => {
                     self.close_after_keyword()?;
-                    break End::End;
+                    break Stop::End;
                 }
                 Some("else") => break self.else_()?,
                 Some("define") => self.define()?,
@@ -141,13 +141,13 @@ impl Parser<'_> {
         self.expect(&What::Close, ">>")
     }
 
-    fn else_(&mut self) -> Result<End, InvalidTemplate> {
+    fn else_(&mut self) -> Result<Stop, InvalidTemplate> {
         self.next += 1;
         match self.keyword() {
-            Some(word) if word == "if" || word == "with" => Ok(End::ElseThen(word)),
+            Some(word) if word == "if" || word == "with" => Ok(Stop::ElseThen(word)),
             _ => {
                 self.expect(&What::Close, ">>")?;
-                Ok(End::Else)
+                Ok(Stop::Else)
             }
         }
     }
@@ -209,19 +209,19 @@ impl Parser<'_> {
         let (then, end) = self.nodes()?;
         self.ranges -= usize::from(is_range);
         let otherwise = match end {
-            End::End => Vec::new(),
-            End::Else => match self.nodes()? {
-                (otherwise, End::End) => otherwise,
+            Stop::End => Vec::new(),
+            Stop::Else => match self.nodes()? {
+                (otherwise, Stop::End) => otherwise,
                 _ => return Err(invalid(at, format!("{keyword} has no end: write <<end>>"))),
             },
-            End::ElseThen(word) if word == keyword => {
+            Stop::ElseThen(word) if word == keyword => {
                 let at = self.at();
                 self.depth += 1;
                 let branch = self.branch(at, &word)?;
                 self.depth -= 1;
                 vec![branch]
             }
-            End::ElseThen(_) | End::Text => {
+            Stop::ElseThen(_) | Stop::Text => {
                 return Err(invalid(at, format!("{keyword} has no end: write <<end>>")));
             }
         };
@@ -260,7 +260,7 @@ impl Parser<'_> {
         let ranges = std::mem::take(&mut self.ranges);
         let (nodes, end) = self.nodes()?;
         (self.variables, self.ranges) = (outer, ranges);
-        if end != End::End {
+        if end != Stop::End {
             return Err(invalid(at, "define or block has no end: write <<end>>"));
         }
         self.named.insert(name, nodes);
