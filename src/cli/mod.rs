@@ -4,13 +4,15 @@ pub mod certs;
 pub mod demo;
 mod serve;
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.
 #[derive(Debug, Parser)]
@@ -75,10 +77,26 @@ impl Failure {
     }
 }
 
+/// A first word that is no command. Later words, and a path in front such as
+/// prometheus-adapter's chart passes, have no effect: its parser ignores them.
+fn mistyped_command(words: &[OsString]) -> Option<clap::Error> {
+    let first = words.get(1)?.to_str()?;
+    let mut cli = Cli::command();
+    let is_command = first == "help" || cli.find_subcommand(first).is_some();
+    if is_command || first.is_empty() || first.starts_with(['-', '/']) {
+        return None;
+    }
+    let message = format!("unrecognized subcommand '{first}'");
+    Some(cli.error(ErrorKind::InvalidSubcommand, message))
+}
+
 /// Parses the arguments and runs the command; the process' exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     let (words, without_effect) = serve::retired::take_out(std::env::args_os());
+    if let Some(mistyped) = mistyped_command(&words) {
+        mistyped.exit();
+    }
     let cli = Cli::parse_from(words);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
