@@ -5,7 +5,7 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane stores cargo-deny
+.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane peer stores cargo-deny
 
 all: lint test
 
@@ -13,7 +13,7 @@ all: lint test
 # Prometheus, VictoriaMetrics, kubectl and control plane.
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
-	@$(MAKE) --no-print-directory -j2 controlplane programs
+	@$(MAKE) --no-print-directory -j2 controlplane peer programs
 	$(CARGO) test --locked --lib --bins --benches
 	@# They wait more than they work: for windows, autoscalers, outages.
 	$(CARGO) test --locked --test e2e -- --test-threads=4
@@ -65,6 +65,11 @@ prerequisites:
 # minutes, once, into a folder that checkouts share.
 controlplane:
 	@e2e/controlplane/build.sh
+
+# prometheus-adapter, which the server stands in for, from its Go module: about
+# two minutes, once, into such a folder.
+peer:
+	@e2e/peer/build.sh
 
 # Prometheus 3, Thanos and Mimir, from Go modules: about ten minutes, once.
 stores:
