@@ -5,7 +5,7 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane peer stores cargo-deny
+.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane helm manifests peer stores cargo-deny
 
 all: lint test
 
@@ -13,7 +13,7 @@ all: lint test
 # Prometheus, VictoriaMetrics, kubectl and control plane.
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
-	@$(MAKE) --no-print-directory -j2 controlplane peer programs
+	@$(MAKE) --no-print-directory -j2 controlplane helm peer programs
 	$(CARGO) test --locked --lib --bins --benches
 	@# They wait more than they work: for windows, autoscalers, outages.
 	$(CARGO) test --locked --test e2e -- --test-threads=4
@@ -70,6 +70,14 @@ controlplane:
 # two minutes, once, into such a folder.
 peer:
 	@e2e/peer/build.sh
+
+# What renders and installs the chart: three minutes, once, into the same folder.
+helm:
+	@e2e/chart/build.sh
+
+# The objects of manifests/, which the chart is the source of.
+manifests: helm
+	@charts/manifests.sh
 
 # Prometheus 3, Thanos and Mimir, from Go modules: about ten minutes, once.
 stores:

@@ -215,12 +215,12 @@ fn nobody_reading_along_does_not_disturb_it() {
 fn a_log_that_no_person_sees_has_no_colours() {
     let dir = TempDir::new().unwrap();
     let config = dir.path().join("own.yaml");
-    std::fs::write(&config, "rules: []").unwrap();
+    std::fs::write(&config, "rules: [{seriesQuery: up}]").unwrap();
     let mut command = demo();
     command.arg("--dir").arg(dir.path());
     command.arg("--config").arg(&config);
     let demo = Program::start(command);
-    demo.await_stderr("rules: accepted but not served");
+    demo.await_stderr("rules[0].metricsQuery: is missing");
     assert!(!demo.stderr().contains('\u{1b}'), "{}", demo.stderr());
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod bad_input;
+mod chart;
 mod cluster;
 mod controlplane;
 mod demo;

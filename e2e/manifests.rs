@@ -108,15 +108,14 @@ fn the_pod_may_do_nothing_it_need_not() {
         let spec = &one(&objects, "Deployment", NAME)["spec"];
         assert_eq!(spec["replicas"], 2);
         let pod = &spec["template"]["spec"];
-        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-        assert_eq!(
-            pod["securityContext"]["seccompProfile"]["type"],
-            "RuntimeDefault"
-        );
+        // The group of mounted keys.
+        assert_eq!(pod["securityContext"], json!({"fsGroup": 10001}));
         let container = &pod["containers"][0];
         let wanted = json!({
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
             "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": true, "runAsUser": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
         });
         assert_eq!(container["securityContext"], wanted);
         for (probe, path) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
@@ -152,7 +151,14 @@ fn cert_manager_makes_what_kube_apiserver_verifies_and_the_server_writes_nothing
         let annotation = &service["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
         assert_eq!(*annotation, format!("{NAMESPACE}/{NAME}"));
     }
-    assert_eq!(flag(&objects, "certificate-secret"), None);
+    let files = [
+        "--tls-cert-file=/tls/tls.crt",
+        "--tls-private-key-file=/tls/tls.key",
+    ];
+    let mut wanted = args(&built("manifests"));
+    assert!(wanted.pop().unwrap().starts_with("--certificate-secret="));
+    wanted.extend(files.map(str::to_owned));
+    assert_eq!(args(&objects), wanted);
     let text = serde_json::to_string(&objects).unwrap();
     assert!(!text.contains("\"patch\"") && !text.contains("\"secrets\""));
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 const PLACES: &[&str] = &[
     "src",
     "e2e",
+    "charts",
     "manifests",
     "certs",
     "docs",

@@ -56,13 +56,14 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
 }
 
 /// The arguments that the Deployment gives its containers, but for the place
-/// of the configuration and the port, which are this machine's.
+/// of the configuration, the port and Prometheus, which are this machine's.
 pub(super) fn arguments(plane: &ControlPlane) -> Vec<String> {
     let said = plane.kubectl(&["get", "deploy", NAME, "-n", HOME, "-o", "json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
     let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
     let args = args.unwrap().iter().map(|arg| arg.as_str().unwrap());
-    args.filter(|arg| !arg.starts_with("--config=") && !arg.starts_with("--secure-port="))
+    let here = ["--config=", "--secure-port=", "--prometheus-url="];
+    args.filter(|arg| !here.iter().any(|flag| arg.starts_with(flag)))
         .map(str::to_owned)
         .collect()
 }

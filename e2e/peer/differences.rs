@@ -1,5 +1,5 @@
-//! Where the answers differ, and why. docs/migrate/prometheus-adapter.md says
-//! it to users.
+//! Where the answers differ, and why. docs/rules.md, "Differences on purpose",
+//! says it to users.
 
 /// Who should change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod findings;
 mod measure;
 mod numbers;
 pub mod relist;
+pub mod reload;
 pub mod server;
 pub mod shutdown;
 #[cfg(test)]

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::clock;
+use super::reload::RuleSet;
 use crate::cluster::client::Client;
 use crate::cluster::served;
 use crate::provider::rules::{InForce, RuleProvider};
@@ -55,10 +57,8 @@ impl Default for Times {
 /// What the rounds are made from.
 #[derive(Debug)]
 pub struct Relist {
-    /// The usable `rules`.
-    pub rules: Vec<Rule>,
-    /// The usable `externalRules`.
-    pub external_rules: Vec<Rule>,
+    /// The rules in force.
+    pub rules: watch::Receiver<Arc<RuleSet>>,
     /// Whom to ask for series.
     pub prometheus: Arc<Promql>,
     /// Whom to ask for kinds.
@@ -79,27 +79,17 @@ struct Known {
 }
 
 impl Relist {
-    /// Whether there is anything to look for.
-    #[must_use]
-    pub const fn is_idle(&self) -> bool {
-        self.rules.is_empty() && self.external_rules.is_empty()
-    }
-
-    /// Goes round for ever.
-    pub async fn run(self, health: &Health) {
-        if self.is_idle() {
-            return;
-        }
+    /// Goes round until nobody can change the rules any more.
+    pub async fn run(mut self, health: &Health) {
         let waiting = State::Waiting("the series of the rules are being looked for".to_owned());
         let first = health.register("rules", Weight::Readiness, waiting);
         let detail = health.register("rule-series", Weight::Detail, State::Ok);
         let mut known = Known::default();
         let begun = Instant::now();
-        let mut beat = tokio::time::interval(self.times.relist);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let round = self.round(&mut known, &detail);
-            let failed = if begun.elapsed() < PATIENCE {
+            let rules = Arc::clone(&self.rules.borrow_and_update());
+            let failed = {
+                let round = self.round(&rules, &mut known, &detail);
                 tokio::pin!(round);
                 match tokio::time::timeout_at(begun + PATIENCE, &mut round).await {
                     Ok(failed) => failed,
@@ -108,21 +98,29 @@ impl Relist {
                         round.await
                     }
                 }
-            } else {
-                round.await
             };
             first.ok();
-            if failed {
-                let sooner = tokio::time::sleep(SOONER.min(self.times.relist));
-                tokio::select! { _ = beat.tick() => {} () = sooner => {} }
-            } else {
-                beat.tick().await;
+            let wait = match failed {
+                true => self.times.relist.min(SOONER),
+                false => self.times.relist,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                changed = self.rules.changed() => if changed.is_err() {
+                    return;
+                }
             }
         }
     }
 
     /// Whether something failed.
-    async fn round(&self, known: &mut Known, detail: &Check) -> bool {
+    async fn round(&self, rules: &RuleSet, known: &mut Known, detail: &Check) -> bool {
+        if rules.iter().next().is_none() {
+            *known = Known::default();
+            detail.ok();
+            self.publish(rules, known);
+            return false;
+        }
         self.prometheus.renew().await;
         let mut troubles = BTreeSet::new();
         match served::kinds(&self.client).await {
@@ -133,8 +131,11 @@ impl Relist {
                 ));
             }
         }
-        let all = || self.rules.iter().chain(&self.external_rules);
-        let selectors: BTreeSet<String> = all().map(|rule| rule.series_query.clone()).collect();
+        let selectors: BTreeSet<String> =
+            rules.iter().map(|rule| rule.series_query.clone()).collect();
+        known
+            .series
+            .retain(|selector, _| selectors.contains(selector));
         let since = clock::now() - self.times.max_age;
         let searches = selectors.into_iter().map(|selector| {
             let prometheus = Arc::clone(&self.prometheus);
@@ -152,14 +153,14 @@ impl Relist {
                     known.series.insert(selector, shapes);
                 }
                 Err(error) => {
-                    let whose = all().filter(|rule| rule.series_query == *selector);
+                    let whose = rules.iter().filter(|rule| rule.series_query == *selector);
                     let whose: Vec<&str> = whose.map(|rule| &*rule.place).collect();
                     troubles.insert(format!("{}: its series: {error}", whose.join(", ")));
                 }
             }
         }
         let failed = !troubles.is_empty();
-        for rule in all() {
+        for rule in rules.iter() {
             for kind in rule.labels.unknown(&known.kinds) {
                 troubles.insert(format!(
                     "{}: resources.overrides names {kind}, which the cluster does not serve",
@@ -178,11 +179,15 @@ impl Relist {
             None => State::Ok,
         });
         known.told = troubles;
-        self.publish(known);
+        self.publish(rules, known);
         failed
     }
 
-    fn publish(&self, known: &Known) {
+    fn publish(&self, rules: &RuleSet, known: &Known) {
+        let RuleSet {
+            rules,
+            external_rules,
+        } = rules;
         let mut registry = Registry::default();
         let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
             let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
@@ -191,15 +196,11 @@ impl Relist {
                 .map(|rule| of(rule).unwrap_or_default())
                 .collect()
         };
-        registry.add_custom(&self.rules, &series(&self.rules), &known.kinds);
-        registry.add_external(
-            &self.external_rules,
-            &series(&self.external_rules),
-            &known.kinds,
-        );
+        registry.add_custom(rules, &series(rules), &known.kinds);
+        registry.add_external(external_rules, &series(external_rules), &known.kinds);
         self.provider.publish(InForce {
-            rules: self.rules.clone(),
-            external_rules: self.external_rules.clone(),
+            rules: rules.clone(),
+            external_rules: external_rules.clone(),
             registry,
             kinds: known.kinds.clone(),
         });

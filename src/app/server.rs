@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::relist::{self, Relist};
+use super::reload::{ConfigFile, RuleSet};
 use super::shutdown::{Shutdown, Times};
 use super::trusted::Overlay;
 use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
@@ -93,6 +94,8 @@ pub enum Lookup {
 pub struct ServerSettings {
     /// The configuration, with the address of Prometheus.
     pub config: Config,
+    /// The file it is from.
+    pub file: Option<ConfigFile>,
     /// How to reach Prometheus for GPU series.
     pub source: Source,
     /// How to reach it for the rules.
@@ -188,8 +191,7 @@ pub async fn run(
     };
     let serving = background.keep_certificate(settings.certificate, &lister);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
-    let rules = settings.config.rules.usable.clone();
-    let external_rules = settings.config.external_rules.usable.clone();
+    let rules = background.follow_file(settings.file, &settings.config);
     let (gpus, objects) = background.poll(settings.config, settings.source, &lister);
     let prometheus = Arc::new(settings.promql);
     let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
@@ -199,7 +201,6 @@ pub async fn run(
     background.relist(
         Relist {
             rules,
-            external_rules,
             prometheus,
             client: lister.clone(),
             provider: Arc::clone(&rule_provider),
@@ -323,11 +324,30 @@ impl Background {
         trust
     }
 
+    /// The rules in force: those of the file as it changes.
+    fn follow_file(
+        &mut self,
+        file: Option<ConfigFile>,
+        config: &Config,
+    ) -> watch::Receiver<Arc<RuleSet>> {
+        let (sender, rules) = watch::channel(Arc::new(RuleSet::from(config)));
+        let check = self
+            .telemetry
+            .health
+            .register("configuration", Weight::Detail, State::Ok);
+        let config = config.clone();
+        self.until_draining(async move {
+            match file {
+                Some(file) => file.follow(config, sender, check).await,
+                // Who has the sender keeps the rules in force.
+                None => sender.closed().await,
+            }
+        });
+        rules
+    }
+
     /// Finds out which metrics the rules have, and asks ahead for their values.
     fn relist(&mut self, relist: Relist, answers: Arc<Answers>) {
-        if relist.is_idle() {
-            return;
-        }
         let health = self.telemetry.health.clone();
         self.until_draining(async move { relist.run(&health).await });
         self.until_draining(answers.run());

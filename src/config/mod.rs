@@ -132,6 +132,19 @@ impl Config {
         }
     }
 
+    /// Whether everything but the rules is as in `other`.
+    #[must_use]
+    pub fn has_same_settings(&self, other: &Self) -> bool {
+        self.prometheus == other.prometheus
+            && self.policy == other.policy
+            && self.poll == other.poll
+            && self.exporters == other.exporters
+            && self.gpu_resources == other.gpu_resources
+            && self.signals == other.signals
+            && self.metrics == other.metrics
+            && self.gpus_enabled == other.gpus_enabled
+    }
+
     /// Reads a configuration file.
     ///
     /// # Errors

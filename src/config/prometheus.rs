@@ -13,7 +13,7 @@ use super::raw;
 use super::value;
 
 /// How to ask Prometheus.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrometheusSettings {
     /// Its address, with a path prefix where there is one, without credentials.
     pub url: Url,

@@ -1,6 +1,9 @@
 //! Answers by prometheus-adapter's rules: which metrics there are is in memory,
 //! values are what Prometheus answers to the rules' queries.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 //! [`raw`] is what the user typed, [`rule`] what it means, [`registry`] which
 //! metrics there are given the series of Prometheus and the kinds of the
 //! cluster, [`query`] what Prometheus is asked. No clock, no I/O. Upstream:
-//! kubernetes-sigs/prometheus-adapter, `docs/config.md`, `pkg/config` and
+//! kubernetes-sigs/prometheus-adapter, `pkg/config` and
 //! `pkg/naming`; docs/rules.md says where this differs.
 
 pub mod answer;

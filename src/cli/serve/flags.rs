@@ -208,7 +208,7 @@ pub(super) struct RuleFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(super) struct Logging {
-    /// How much is logged: 0 to 3 what an operator acts on, 4 more, 6 all
+    /// How much is logged: 0 to 4 what an operator acts on, 5 more, 6 all
     #[arg(short, long, default_value_t = 0, value_parser = number(0..=100_u8))]
     pub(super) v: u8,
     /// Text or JSON

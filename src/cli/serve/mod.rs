@@ -20,6 +20,7 @@ use flags::{
 
 use super::{Failure, certs};
 use crate::app::relist;
+use crate::app::reload::ConfigFile;
 use crate::app::server::{self, CertificateSource, Lookup, ServerSettings, Ways};
 use crate::app::shutdown::Times;
 use crate::app::trusted::Overlay;
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
     for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
-    let config = configuration(&args.prometheus)?;
+    let (config, file) = configuration(&args.prometheus)?;
     let source = source_of(&config)?;
     let promql = promql_of(&config)?;
     let certificate = certificate(&args.listening)?;
@@ -69,6 +70,7 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
     }
     let settings = ServerSettings {
         config,
+        file,
         source,
         promql,
         relist: relist_times(&args.rules),
@@ -106,11 +108,11 @@ fn ignored(args: &ServeArgs) -> Vec<String> {
     sentences
 }
 
-/// klog's verbosity: up to 3 is what operators act on, 4 and 5 are debugging.
+/// klog's verbosity: up to 4, what prometheus-adapter's chart sets, is what operators act on.
 fn start_logging(logging: &Logging) {
     let level = match logging.v {
-        0..=3 => Level::INFO,
-        4 | 5 => Level::DEBUG,
+        0..=4 => Level::INFO,
+        5 => Level::DEBUG,
         6.. => Level::TRACE,
     };
     let lines = match logging.logging_format {
@@ -120,7 +122,7 @@ fn start_logging(logging: &Logging) {
     telemetry::init(level, lines);
 }
 
-fn configuration(args: &PrometheusFlags) -> Result<Config, Failure> {
+fn configuration(args: &PrometheusFlags) -> Result<(Config, Option<ConfigFile>), Failure> {
     let mut headers = HeaderMap::new();
     for (name, value) in &args.prometheus_header {
         headers.append(name, value.clone());
@@ -151,13 +153,14 @@ fn configuration(args: &PrometheusFlags) -> Result<Config, Failure> {
             }),
     };
     let Some(path) = &args.config else {
-        return Ok(Config::built_in(&flags));
+        return Ok((Config::built_in(&flags), None));
     };
     let config = Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    Ok(config)
+    let path = path.clone();
+    Ok((config, Some(ConfigFile { path, flags })))
 }
 
 fn relist_times(rules: &RuleFlags) -> relist::Times {

@@ -1,0 +1,182 @@
+//! The chart, rendered and installed by the real Helm.
+//!
+//! `chart/fixtures` holds values files: those that prometheus-adapter's chart is
+//! tested with, what its users write, and our own keys.
+
+mod certificates;
+mod migration;
+mod monitoring;
+mod objects;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// As somebody called the release of prometheus-adapter.
+const RELEASE: &str = "prometheus-adapter";
+const NAMESPACE: &str = "monitoring";
+/// What the chart makes of it: the old names, but for the Deployment's.
+const FULL: &str = RELEASE;
+const DEPLOYMENT: &str = "prometheus-adapter-gpu-metrics-apiserver";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn chart() -> PathBuf {
+    root().join("charts/gpu-metrics-apiserver")
+}
+
+fn fixture(name: &str) -> PathBuf {
+    root().join(format!("e2e/chart/fixtures/{name}.yaml"))
+}
+
+/// The names of all fixtures.
+fn fixtures() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("e2e/chart/fixtures")).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().path())
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    assert!(names.len() > 10, "{names:?}");
+    names
+}
+
+/// Helm as `make helm` built it. The script knows where.
+fn helm() -> &'static Path {
+    static HELM: OnceLock<PathBuf> = OnceLock::new();
+    HELM.get_or_init(|| {
+        let script = root().join("e2e/chart/build.sh");
+        let output = Command::new(&script).arg("where").output().unwrap();
+        let folder = String::from_utf8(output.stdout).unwrap();
+        let helm = Path::new(folder.trim_end()).join("helm");
+        assert!(
+            helm.is_file(),
+            "{} is missing, and these tests run the real one: make helm",
+            helm.display()
+        );
+        helm
+    })
+}
+
+/// Runs Helm; what it says, or its complaint.
+fn run<S: AsRef<std::ffi::OsStr>>(
+    arguments: &[S],
+    kubeconfig: Option<&Path>,
+) -> Result<String, String> {
+    // It reads and writes nothing of the user's.
+    let home = tempfile::tempdir().unwrap();
+    let nowhere = home.path().join("no.kubeconfig");
+    let output = Command::new(helm())
+        .args(arguments)
+        .env("HOME", home.path())
+        .env("HELM_CACHE_HOME", home.path())
+        .env("HELM_CONFIG_HOME", home.path())
+        .env("HELM_DATA_HOME", home.path())
+        .env("KUBECONFIG", kubeconfig.unwrap_or(&nowhere))
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+/// The chart rendered with a fixture and settings (`key=value`).
+fn try_render(name: &str, settings: &[&str]) -> Result<Vec<Value>, String> {
+    let (chart, file) = (chart(), fixture(name));
+    let mut arguments: Vec<&str> = vec!["template", RELEASE, chart.to_str().unwrap()];
+    arguments.extend(["--namespace", NAMESPACE, "-f", file.to_str().unwrap()]);
+    for setting in settings {
+        arguments.extend(["--set", setting]);
+    }
+    let said = run(&arguments, None)?;
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(&said).map_err(|error| format!("{error}: {said}"))?;
+    Ok(objects.into_iter().filter(|it| !it.is_null()).collect())
+}
+
+fn render(name: &str) -> Vec<Value> {
+    try_render(name, &[]).unwrap_or_else(|said| panic!("{name}: {said}"))
+}
+
+/// Why Helm does not render it.
+fn refusal(name: &str, settings: &[&str]) -> String {
+    match try_render(name, settings) {
+        Err(said) => said,
+        Ok(_) => panic!("{name} {settings:?} was rendered"),
+    }
+}
+
+fn of<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|it| it["kind"] == kind).collect()
+}
+
+/// The only one of its kind, but for the extra manifests.
+fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let found = of(objects, kind);
+    let [it] = found[..] else {
+        panic!("{} of {kind}", found.len());
+    };
+    it
+}
+
+fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = objects
+        .iter()
+        .find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
+    let found = of(objects, kind).into_iter();
+    found
+        .map(|it| it["metadata"]["name"].as_str().unwrap())
+        .collect()
+}
+
+/// The pod that the Deployment makes.
+fn pod(objects: &[Value]) -> &Value {
+    &one(objects, "Deployment")["spec"]["template"]["spec"]
+}
+
+fn container(objects: &[Value]) -> &Value {
+    &pod(objects)["containers"][0]
+}
+
+fn arguments(objects: &[Value]) -> Vec<String> {
+    let arguments = container(objects)["args"].as_array().unwrap().iter();
+    arguments
+        .map(|it| it.as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The value of a flag, which is given once.
+fn flag(objects: &[Value], name: &str) -> Option<String> {
+    let prefix = format!("--{name}=");
+    let all = arguments(objects);
+    let found: Vec<&str> = all
+        .iter()
+        .filter_map(|it| it.strip_prefix(&prefix))
+        .collect();
+    assert!(found.len() < 2, "{all:?}");
+    found.first().map(|it| (*it).to_owned())
+}
+
+/// The text of the server's configuration.
+fn configuration(objects: &[Value]) -> &str {
+    let name = &pod(objects)["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["name"] == "config")
+        .unwrap()["configMap"]["name"];
+    named(objects, "ConfigMap", name.as_str().unwrap())["data"]["config.yaml"]
+        .as_str()
+        .unwrap()
+}

@@ -1,0 +1,334 @@
+//! From a release of prometheus-adapter to this chart, and back, by the real
+//! Helm on a real kube-apiserver; the server that fills in its authority is the
+//! real one too.
+//!
+//! `chart/adapter` stands for the old chart: its names, labels and selectors.
+
+use std::time::Duration;
+
+use gpu_metrics_apiserver::certificates::managed::APISERVICES;
+use serde_json::json;
+
+use super::*;
+use crate::controlplane::{ControlPlane, Extent, parts};
+use crate::program::{Program, eventually};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const PAGE: &str = include_str!("../../docs/migrate/prometheus-adapter.md");
+
+/// The commands of a section of the page, in their order.
+fn commands(section: &str) -> Vec<&'static str> {
+    let (_, rest) = PAGE.split_once(&format!("\n## {section}\n")).unwrap();
+    let text = rest.split("\n## ").next().unwrap();
+    let blocks = text.split("\n```sh\n").skip(1);
+    blocks
+        .flat_map(|block| block.split("\n```").next().unwrap().lines())
+        .collect()
+}
+
+/// A cluster with a release.
+#[derive(Debug)]
+struct Scene {
+    plane: ControlPlane,
+}
+
+fn adapter() -> PathBuf {
+    root().join("e2e/chart/adapter")
+}
+
+/// A release of our own choice, and what the chart makes of its name.
+const OURS: &str = "gpu-metrics-apiserver";
+
+impl Scene {
+    /// With prometheus-adapter, installed with these values.
+    fn with_adapter(values: &str) -> Self {
+        let plane = ControlPlane::start(Extent::Api);
+        plane.kubectl(&["create", "namespace", NAMESPACE]);
+        let scene = Self { plane };
+        let (adapter, values) = (adapter(), fixture(values));
+        let (adapter, values) = (adapter.to_str().unwrap(), values.to_str().unwrap());
+        scene.helm(&["install", RELEASE, adapter, "-f", values]);
+        scene
+    }
+
+    /// Runs a line of the page where a checkout's charts are.
+    fn try_line(&self, line: &str) -> Result<String, String> {
+        let dir = self.plane.dir();
+        let charts = dir.join("charts");
+        if !charts.exists() {
+            std::os::unix::fs::symlink(root().join("charts"), charts).unwrap();
+        }
+        let kubectl = parts::find("kubectl").unwrap();
+        let folders = [helm(), &kubectl].map(|it| it.parent().unwrap().display().to_string());
+        let path = std::env::var("PATH").unwrap_or_default();
+        let output = Command::new("sh")
+            .args(["-ec", line])
+            .current_dir(dir)
+            .env("HOME", dir)
+            .env("KUBECONFIG", self.plane.kubeconfig())
+            .env("PATH", format!("{}:{path}", folders.join(":")))
+            .output()
+            .unwrap();
+        match output.status.success() {
+            true => Ok(String::from_utf8(output.stdout).unwrap()),
+            false => Err(String::from_utf8(output.stderr).unwrap()),
+        }
+    }
+
+    fn line(&self, line: &str) -> String {
+        self.try_line(line)
+            .unwrap_or_else(|said| panic!("{line}: {said}"))
+    }
+
+    fn helm(&self, arguments: &[&str]) -> String {
+        let place = ["--namespace", NAMESPACE];
+        let arguments = [arguments, &place].concat();
+        run(&arguments, Some(self.plane.kubeconfig()))
+            .unwrap_or_else(|said| panic!("helm {arguments:?}: {said}"))
+    }
+
+    fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let arguments = [
+            "get",
+            kind,
+            name,
+            "-n",
+            NAMESPACE,
+            "-o",
+            "json",
+            "--ignore-not-found",
+        ];
+        let said = self.plane.kubectl(&arguments);
+        (!said.is_empty()).then(|| serde_json::from_str(&said).unwrap())
+    }
+
+    fn object(&self, kind: &str, name: &str) -> Value {
+        self.get(kind, name)
+            .unwrap_or_else(|| panic!("no {kind} {name}"))
+    }
+
+    fn names(&self, kind: &str) -> Vec<String> {
+        let output = "-o=jsonpath={.items[*].metadata.name}";
+        let said = self.plane.kubectl(&["get", kind, "-n", NAMESPACE, output]);
+        said.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn registered(&self, name: &str) -> Value {
+        self.object("apiservice", name)["spec"].clone()
+    }
+
+    /// The server as the Deployment starts it, with the rights of its
+    /// ServiceAccount.
+    fn serve(&self, deployment: &str) -> Program {
+        let deployment = self.object("deployment", deployment);
+        let pod = &deployment["spec"]["template"]["spec"];
+        let account = pod["serviceAccountName"].as_str().unwrap();
+        let account = self.plane.service_account_kubeconfig(NAMESPACE, account);
+        let map = pod["volumes"][0]["configMap"]["name"].as_str().unwrap();
+        let config = self.plane.dir().join("config.yaml");
+        let text = self.object("configmap", map)["data"]["config.yaml"].clone();
+        std::fs::write(&config, text.as_str().unwrap()).unwrap();
+        let arguments = pod["containers"][0]["args"].as_array().unwrap().iter();
+        let arguments = arguments.map(|it| it.as_str().unwrap()).filter(|it| {
+            // The place of the file and the port are this machine's.
+            !it.starts_with("--config=") && !it.starts_with("--secure-port=")
+        });
+        let mut command = Program::command(arguments);
+        command.args(["--secure-port=0", "--config"]).arg(config);
+        for way in ["lister", "authentication", "authorization"] {
+            command.arg(format!("--{way}-kubeconfig")).arg(&account);
+        }
+        Program::start(command)
+    }
+
+    /// What the server has filled in: the bundles and the Secret's content.
+    fn filled(&self) -> Result<Vec<Value>, String> {
+        let mut filled: Vec<Value> = APISERVICES
+            .iter()
+            .map(|name| self.registered(name)["caBundle"].clone())
+            .collect();
+        let mut secrets = self.names("secret").into_iter();
+        let secret = secrets.find(|name| name.ends_with("-certificates"));
+        filled.push(self.object("secret", &secret.unwrap())["data"].clone());
+        match filled.iter().any(Value::is_null) {
+            true => Err(json!(filled).to_string()),
+            false => Ok(filled),
+        }
+    }
+}
+
+/// With names as the charts make them, and with one that both are given.
+#[test]
+fn an_adapters_release_becomes_ours_and_the_adapters_again() {
+    let [values, upgrade, _] = commands("Helm: there")[..] else {
+        panic!("other commands than this test knows");
+    };
+    for (fixture, full, deployment) in [
+        ("default", FULL, DEPLOYMENT),
+        (
+            "fullname-override",
+            "adapter",
+            "adapter-gpu-metrics-apiserver",
+        ),
+    ] {
+        let scene = Scene::with_adapter(fixture);
+        assert_eq!(scene.names("deployment"), [full]);
+        scene.line(values);
+        let notes = scene.line(upgrade);
+        for name in APISERVICES {
+            assert!(notes.contains(&format!("apiservice/{name}")), "{notes}");
+        }
+        assert!(
+            notes.contains(&format!("logs deployment/{deployment} ")),
+            "{notes}"
+        );
+
+        assert_eq!(scene.names("deployment"), [deployment]);
+        assert_eq!(scene.names("service"), [full]);
+        let old = "prometheus-adapter-system-auth-delegator";
+        assert_eq!(scene.get("clusterrolebinding", old), None);
+        for name in APISERVICES {
+            let spec = scene.registered(name);
+            assert_eq!(spec["insecureSkipTLSVerify"], Value::Null, "{spec}");
+            assert_eq!(spec["service"]["name"], full);
+        }
+
+        let server = scene.serve(deployment);
+        let before = eventually("what the server fills in", PATIENCE, || scene.filled());
+        scene.line(&format!("{upgrade} --set logLevel=2"));
+        let object = scene.object("deployment", deployment);
+        assert_eq!(flag(&[object], "v").unwrap(), "2");
+        assert_eq!(scene.filled().unwrap(), before, "an upgrade took something");
+
+        if full == FULL {
+            too_early(&scene);
+        }
+        back(&scene, server, full);
+        scene.line(upgrade);
+        assert_eq!(scene.names("deployment"), [deployment]);
+    }
+}
+
+/// Without the first command, and how to come out of it: from the failed
+/// revision on Helm no longer knows what was ours.
+fn too_early(scene: &Scene) {
+    let [_, rollback] = commands("Helm: back")[..] else {
+        panic!("other commands than this test knows");
+    };
+    let said = scene.try_line(rollback).unwrap_err();
+    let words = "may not be true if caBundle is present";
+    assert!(said.contains(words) && PAGE.contains(words), "{said}");
+    assert_eq!(scene.names("deployment"), [RELEASE, DEPLOYMENT]);
+    let [_, upgrade, _] = commands("Helm: there")[..] else {
+        panic!("other commands than this test knows");
+    };
+    scene.line(upgrade);
+    assert_eq!(scene.names("deployment"), [DEPLOYMENT]);
+}
+
+fn back(scene: &Scene, server: Program, full: &str) {
+    let [delete, rollback] = commands("Helm: back")[..] else {
+        panic!("other commands than this test knows");
+    };
+    scene.line(delete);
+    scene.line(rollback);
+    drop(server);
+    assert_eq!(scene.names("deployment"), [full]);
+    assert_eq!(scene.names("service"), [full]);
+    for name in &APISERVICES[1..] {
+        let spec = scene.registered(name);
+        assert_eq!(spec["service"]["name"], full);
+        assert_eq!(spec["insecureSkipTLSVerify"], true);
+        assert_eq!(spec["caBundle"], Value::Null);
+    }
+    assert_eq!(scene.get("apiservice", APISERVICES[0]), None);
+}
+
+/// Nothing of another release is touched; beside it nothing needs to be.
+#[test]
+fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
+    let scene = Scene::with_adapter("default");
+    let [values, ..] = commands("Helm: there")[..] else {
+        panic!("no commands");
+    };
+    let [beside] = commands("Helm: beside it first")[..] else {
+        panic!("other commands than this test knows");
+    };
+    scene.line(values);
+    let registered = || -> Vec<Value> {
+        let theirs = APISERVICES[1..].iter();
+        theirs.map(|name| scene.registered(name)).collect()
+    };
+    let before = registered();
+    let all = beside.replace("=false", "=true");
+    let said = scene.try_line(&all).unwrap_err();
+    assert!(
+        said.contains("cannot be imported into the current release"),
+        "{said}"
+    );
+    assert!(said.contains("custom.metrics.k8s.io"), "{said}");
+    assert_eq!(scene.names("deployment"), [RELEASE]);
+    let notes = scene.line(beside);
+    assert_eq!(scene.names("deployment"), [OURS, RELEASE]);
+    // The server may look whose they are, and leaves them alone.
+    let server = scene.serve(OURS);
+    server.await_stderr("belongs to Service monitoring/prometheus-adapter");
+    assert!(!server.stderr().contains("orbidden"), "{}", server.stderr());
+    assert_eq!(registered(), before);
+
+    // The forwarded port is the server's own here.
+    let lines = notes
+        .lines()
+        .filter_map(|line| line.strip_prefix("  kubectl "));
+    let lines: Vec<String> = lines.map(|line| format!("kubectl {line}")).collect();
+    let [forward, authority, ask, _] = &lines[..] else {
+        panic!("{notes}");
+    };
+    assert!(
+        forward.contains(&format!("service/{OURS} 6443:443")),
+        "{forward}"
+    );
+    scene.line(authority);
+    let port = server.find_in_stderr("its port", PATIENCE, port);
+    let ask = ask.replace("localhost:6443", &format!("localhost:{port}"));
+    // Verified and allowed; there is no Prometheus.
+    eventually("the server's own answer", PATIENCE, || {
+        let said = scene.try_line(&ask).unwrap_err();
+        let own = said.contains("queries to Prometheus have failed");
+        own.then_some(()).ok_or(said)
+    });
+}
+
+/// Where a server listens, as it says itself.
+fn port(said: &str) -> Option<u16> {
+    let line = said.lines().find(|line| line.contains("listening"))?;
+    let (_, rest) = line.split_once("address=0.0.0.0:")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// One that kubectl made belongs to no release. Helm leaves
+/// `insecureSkipTLSVerify` there, which it never wrote; the server does not.
+#[test]
+fn an_adapter_that_helm_did_not_install_is_taken_over_too() {
+    let [.., take] = commands("Helm: there")[..] else {
+        panic!("no commands");
+    };
+    let plane = ControlPlane::start(Extent::Api);
+    plane.kubectl(&["create", "namespace", NAMESPACE]);
+    let scene = Scene { plane };
+    let rendered = scene.plane.dir().join("adapter.yaml");
+    let adapter = adapter();
+    let text = scene.helm(&["template", RELEASE, adapter.to_str().unwrap()]);
+    std::fs::write(&rendered, text).unwrap();
+    let file = rendered.to_str().unwrap();
+    scene.plane.kubectl(&["apply", "-f", file]);
+    scene.line(take);
+    let _server = scene.serve(OURS);
+    eventually("what the server fills in", PATIENCE, || scene.filled());
+    for name in APISERVICES {
+        let spec = scene.registered(name);
+        assert_eq!(spec["insecureSkipTLSVerify"], Value::Null, "{spec}");
+        assert_eq!(spec["service"]["name"], OURS);
+    }
+}

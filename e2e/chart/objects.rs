@@ -1,0 +1,320 @@
+//! The objects: taken by kube-apiserver, named as they should be, the same in
+//! `manifests/`.
+
+use gpu_metrics_apiserver::certificates::managed::APISERVICES;
+use serde_json::json;
+
+use super::*;
+use crate::controlplane::{ControlPlane, Extent};
+
+/// Of CRDs that the control plane does not have.
+const FOREIGN: [&str; 4] = ["Certificate", "Issuer", "PrometheusRule", "ServiceMonitor"];
+
+#[test]
+fn kube_apiserver_takes_the_objects_of_every_fixture() {
+    let plane = ControlPlane::start(Extent::Api);
+    for namespace in [NAMESPACE, "gpu-metrics"] {
+        plane.kubectl(&["create", "namespace", namespace]);
+    }
+    for name in fixtures() {
+        let mut objects = render(&name);
+        objects.retain(|it| !FOREIGN.contains(&it["kind"].as_str().unwrap()));
+        let file = plane.dir().join(format!("{name}.json"));
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        std::fs::write(&file, list.to_string()).unwrap();
+        let file = file.to_str().unwrap();
+        let arguments = ["apply", "--dry-run=server", "--validate=strict", "-f", file];
+        let said = plane
+            .kubectl_as(plane.kubeconfig(), &arguments)
+            .unwrap_or_else(|said| panic!("{name}: {said}"));
+        assert_eq!(said.lines().count(), objects.len(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn the_manifests_are_the_chart_with_its_defaults() {
+    let written = tempfile::tempdir().unwrap();
+    let output = Command::new(root().join("charts/manifests.sh"))
+        .arg(written.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let list = read(&root().join("manifests/kustomization.yaml"));
+    let mut count = 0;
+    for entry in std::fs::read_dir(written.path()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert_eq!(
+            read(&root().join("manifests").join(&name)),
+            read(&written.path().join(&name)),
+            "manifests/{name} is not what the chart says: make manifests"
+        );
+        assert!(list.contains(&format!("- {name}\n")), "{name}: {list}");
+        count += 1;
+    }
+    // And the namespace.
+    assert_eq!(list.matches("\n- ").count(), count + 1);
+    let chart = render("default");
+    let mut kinds = 0;
+    for entry in std::fs::read_dir(written.path()).unwrap() {
+        let text = read(&entry.unwrap().path());
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        kinds += objects.len();
+    }
+    assert_eq!(kinds, chart.len(), "an object of the chart is not written");
+}
+
+#[test]
+fn one_selector_is_everywhere_and_is_not_the_adapters() {
+    for name in ["default", "names", "fullname-override", "everything-set"] {
+        let objects = render(name);
+        let deployment = &one(&objects, "Deployment")["spec"];
+        let selector = &deployment["selector"]["matchLabels"];
+        let labels = &deployment["template"]["metadata"]["labels"];
+        for (label, value) in selector.as_object().unwrap() {
+            assert_eq!(labels[label], *value, "{name}");
+        }
+        assert_eq!(one(&objects, "Service")["spec"]["selector"], *selector);
+        let budget = &one(&objects, "PodDisruptionBudget")["spec"]["selector"];
+        assert_eq!(budget["matchLabels"], *selector);
+        let policy = &one(&objects, "NetworkPolicy")["spec"]["podSelector"];
+        assert_eq!(policy["matchLabels"], *selector);
+        // prometheus-adapter's pods are of the component `metrics`.
+        assert_eq!(selector["app.kubernetes.io/component"], "gpu-metrics");
+    }
+}
+
+#[test]
+fn no_deployment_has_the_name_of_the_adapters() {
+    for (fixture, full, deployment) in [
+        ("default", FULL, DEPLOYMENT),
+        (
+            "fullname-override",
+            "adapter",
+            "adapter-gpu-metrics-apiserver",
+        ),
+        (
+            "names",
+            "prometheus-adapter-metrics",
+            "prometheus-adapter-metrics-gpu-metrics-apiserver",
+        ),
+    ] {
+        let objects = render(fixture);
+        assert_eq!(names(&objects, "Service"), [full]);
+        assert_eq!(names(&objects, "ServiceAccount"), [full]);
+        assert_eq!(names(&objects, "Deployment"), [deployment]);
+    }
+    // As long as names may be.
+    let setting = format!("fullnameOverride={}", "a".repeat(63));
+    let objects = try_render("default", &[&setting]).unwrap();
+    let name = names(&objects, "Deployment")[0];
+    assert!(name.len() == 63 && name.ends_with("-gpu-metrics-apiserver"));
+    assert!(
+        one(&objects, "Secret")["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .len()
+            <= 63
+    );
+}
+
+#[test]
+fn the_namespace_is_that_of_the_override() {
+    let objects = try_render("our-keys", &["namespaceOverride=elsewhere"]).unwrap();
+    let mut elsewhere = 0;
+    for object in &objects {
+        if let Some(namespace) = object["metadata"]["namespace"].as_str() {
+            let reader = object["metadata"]["name"] == format!("{FULL}:authentication-reader");
+            let wanted = if reader { "kube-system" } else { "elsewhere" };
+            assert_eq!(namespace, wanted, "{object}");
+            elsewhere += usize::from(!reader);
+        }
+    }
+    assert!(elsewhere > 7, "{elsewhere}");
+    for service in of(&objects, "APIService") {
+        assert_eq!(service["spec"]["service"]["namespace"], "elsewhere");
+    }
+}
+
+#[test]
+fn the_server_is_registered_for_what_it_is_to_serve() {
+    let role = format!("{FULL}:registration");
+    let registered = |name| {
+        let objects = render(name);
+        let mut made = names(&objects, "APIService");
+        let rules = &named(&objects, "ClusterRole", &role)["rules"];
+        let with = |verbs: Value| {
+            let mut rules = rules.as_array().unwrap().iter();
+            let rule = rules.find(|rule| rule["verbs"] == verbs);
+            let mut names: Vec<String> = rule.map_or(Vec::new(), |rule| {
+                serde_json::from_value(rule["resourceNames"].clone()).unwrap()
+            });
+            names.sort();
+            names
+        };
+        let own = with(json!(["get", "patch"]));
+        made.sort();
+        assert_eq!(own, made, "{name}");
+        // The rotation waits for each that cannot be read.
+        let mut seen = [own.clone(), with(json!(["get"]))].concat();
+        seen.retain(|name| APISERVICES.contains(&name.as_str()));
+        assert_eq!(seen.len(), APISERVICES.len(), "{name}");
+        own
+    };
+    let mut all = APISERVICES.map(str::to_owned).to_vec();
+    all.sort();
+    assert_eq!(registered("default"), all);
+    all.retain(|name| !name.contains("external"));
+    assert_eq!(registered("keda"), all);
+    assert_eq!(registered("beside"), [""; 0]);
+    let with_resources = registered("resource-rules");
+    assert!(with_resources.contains(&"v1beta1.metrics.k8s.io".to_owned()));
+    let objects = render("everything-set");
+    let service = &of(&objects, "APIService")[0]["spec"]["service"];
+    assert_eq!(
+        service["port"],
+        one(&objects, "Service")["spec"]["ports"][0]["port"]
+    );
+}
+
+#[test]
+fn the_autoscaler_may_read_what_the_values_say_and_nobody_without_rbac() {
+    let role = format!("{FULL}:autoscaler");
+    for (fixture, custom, external) in [
+        ("default", "*", "*"),
+        ("everything-set", "pods/my_metric", "queue_length"),
+    ] {
+        let objects = render(fixture);
+        let rules = &named(&objects, "ClusterRole", &role)["rules"];
+        let wanted = json!([
+            {"apiGroups": ["custom.metrics.k8s.io"], "resources": [custom], "verbs": ["get", "list"]},
+            {"apiGroups": ["external.metrics.k8s.io"], "resources": [external], "verbs": ["get", "list"]},
+        ]);
+        assert_eq!(*rules, wanted);
+        let subjects = &named(&objects, "ClusterRoleBinding", &role)["subjects"];
+        assert_eq!(subjects[0]["name"], "horizontal-pod-autoscaler");
+    }
+    let objects = render("everything-set");
+    let extra = &named(&objects, "ClusterRole", &format!("{FULL}:inventory"))["rules"];
+    assert_eq!(extra[3]["resources"], json!(["leaderworkersets"]));
+    let objects = render("without-rights");
+    for kind in [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "ServiceAccount",
+    ] {
+        assert_eq!(of(&objects, kind).len(), 0, "{kind}");
+    }
+    assert_eq!(pod(&objects)["serviceAccountName"], "made-elsewhere");
+}
+
+#[test]
+fn every_key_that_is_set_is_in_the_objects() {
+    let objects = render("everything-set");
+    let deployment = one(&objects, "Deployment");
+    let spec = &deployment["spec"];
+    assert_eq!(
+        (&spec["replicas"], &spec["revisionHistoryLimit"]),
+        (&json!(3), &json!(2))
+    );
+    assert_eq!(
+        deployment["metadata"]["annotations"]["example.com/deployment"],
+        "1"
+    );
+    let metadata = &spec["template"]["metadata"];
+    assert_eq!(metadata["labels"]["team"], "metrics");
+    assert_eq!(metadata["annotations"]["example.com/pod"], "1");
+    let pod = pod(&objects);
+    let values: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(fixture("everything-set")).unwrap())
+            .unwrap();
+    for key in [
+        "affinity",
+        "topologySpreadConstraints",
+        "nodeSelector",
+        "priorityClassName",
+        "dnsPolicy",
+        "dnsConfig",
+        "tolerations",
+        "automountServiceAccountToken",
+    ] {
+        assert_eq!(pod[key], values[key], "{key}");
+    }
+    assert_eq!(pod["securityContext"], values["podSecurityContext"]);
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
+    assert_eq!(pod["serviceAccountName"], "metrics");
+    assert_eq!(pod["containers"][1], values["extraContainers"][0]);
+    assert_eq!(pod["volumes"][0], values["extraVolumes"][0]);
+    let container = &pod["containers"][0];
+    assert_eq!(
+        container["image"],
+        "registry.example.com/gpu-metrics-apiserver:1.2"
+    );
+    assert_eq!(container["imagePullPolicy"], "Always");
+    assert_eq!(container["env"], values["env"]);
+    assert_eq!(container["resources"], values["resources"]);
+    assert_eq!(container["startupProbe"], values["startupProbe"]);
+    assert_eq!(container["volumeMounts"][0], values["extraVolumeMounts"][0]);
+    assert_eq!(container["securityContext"]["runAsUser"], 2000);
+    let service = one(&objects, "Service");
+    assert_eq!(service["metadata"]["annotations"]["example.com/note"], "1");
+    assert_eq!(service["spec"]["clusterIP"], "10.96.7.7");
+    let budget = &one(&objects, "PodDisruptionBudget")["spec"];
+    assert_eq!(
+        (&budget["minAvailable"], &budget["maxUnavailable"]),
+        (&json!("50%"), &Value::Null)
+    );
+    assert_eq!(
+        named(&objects, "ConfigMap", "extra")["metadata"]["labels"]["of"],
+        RELEASE
+    );
+    for object in objects
+        .iter()
+        .filter(|it| it["metadata"]["name"] != "extra")
+    {
+        assert_eq!(
+            object["metadata"]["annotations"]["role"], "custom-metrics",
+            "{object}"
+        );
+        assert_eq!(
+            object["metadata"]["labels"]["monitoring"], "adapter",
+            "{object}"
+        );
+    }
+}
+
+#[test]
+fn on_the_host_network_names_of_services_are_still_found() {
+    let objects = render("host-network");
+    let pod = pod(&objects);
+    assert_eq!(pod["hostNetwork"], true);
+    assert_eq!(pod["dnsPolicy"], "ClusterFirstWithHostNet");
+    assert_eq!(container(&objects)["ports"][0]["containerPort"], 7443);
+    assert_eq!(flag(&objects, "secure-port").unwrap(), "7443");
+    // Without the default's rollingUpdate, which Recreate does not go with.
+    assert_eq!(
+        one(&objects, "Deployment")["spec"]["strategy"],
+        json!({"type": "Recreate"})
+    );
+}
+
+#[test]
+fn the_way_out_is_open_unless_ports_are_named() {
+    let policy = render("default");
+    let policy = &one(&policy, "NetworkPolicy")["spec"];
+    assert_eq!(policy["policyTypes"], json!(["Ingress"]));
+    assert_eq!(
+        policy["ingress"],
+        json!([{"ports": [{"port": "https", "protocol": "TCP"}]}])
+    );
+    let policy = render("our-keys");
+    let policy = &one(&policy, "NetworkPolicy")["spec"];
+    assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(policy["ingress"][0]["ports"][1]["port"], 8443);
+    let ports = policy["egress"][0]["ports"].as_array().unwrap().iter();
+    let ports: Vec<&Value> = ports.map(|it| &it["port"]).collect();
+    assert_eq!(ports, [53, 53, 443, 9090]);
+}

@@ -1,0 +1,265 @@
+//! What values mean: those of prometheus-adapter as there, ours as they say.
+
+use std::collections::BTreeSet;
+
+use gpu_metrics_apiserver::config::{Config, Flags};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::program::Program;
+
+fn yaml(path: &Path) -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn helm_finds_nothing_to_complain_of() {
+    let chart = chart();
+    for name in fixtures() {
+        let file = fixture(&name);
+        let arguments = ["lint", "--strict", chart.to_str().unwrap(), "-f"];
+        run(&[&arguments[..], &[file.to_str().unwrap()]].concat(), None)
+            .unwrap_or_else(|said| panic!("{name}: {said}"));
+    }
+}
+
+#[test]
+fn the_chart_is_of_the_programs_version() {
+    let chart = yaml(&chart().join("Chart.yaml"));
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_schema_knows_the_keys_of_the_values_and_of_older_charts() {
+    let schema = std::fs::read_to_string(chart().join("values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let keys =
+        |it: &Value| -> BTreeSet<String> { it.as_object().unwrap().keys().cloned().collect() };
+    let mut known = keys(&yaml(&chart().join("values.yaml")));
+    for name in ["global", "dnsPolicy", "psp", "runAsUser"] {
+        assert!(known.insert(name.to_owned()), "{name}");
+    }
+    assert_eq!(keys(&schema["properties"]), known);
+}
+
+#[test]
+fn a_typo_is_named_with_its_place() {
+    for (setting, words) in [
+        ("replicaz=3", "additional properties 'replicaz' not allowed"),
+        (
+            "gpu.widnow=1m",
+            "at '/gpu': additional properties 'widnow' not allowed",
+        ),
+        ("rules.defualt=false", "at '/rules'"),
+        ("rules.custom=everything", "at '/rules/custom'"),
+        ("replicas=many", "at '/replicas'"),
+        ("metricsRelistInterval=60", "at '/metricsRelistInterval'"),
+    ] {
+        let said = refusal("default", &[setting]);
+        assert!(said.contains(words), "{setting}: {said}");
+    }
+}
+
+#[test]
+fn every_default_of_the_adapters_chart_keeps_its_meaning() {
+    let objects = render("all-defaults");
+    assert_eq!(one(&objects, "Deployment")["spec"]["replicas"], 1);
+    assert_eq!(of(&objects, "PodDisruptionBudget").len(), 0);
+    let container = container(&objects);
+    // Beside what is different on purpose and not in those values.
+    let wanted = json!({
+        "httpGet": {"path": "/healthz", "port": "https", "scheme": "HTTPS"},
+        "initialDelaySeconds": 30, "timeoutSeconds": 5,
+        "periodSeconds": 10, "failureThreshold": 6,
+    });
+    assert_eq!(container["livenessProbe"], wanted);
+    let mut others = try_render(
+        "all-defaults",
+        &["replicas=2", "podDisruptionBudget.enabled=true"],
+    );
+    let others = others.as_mut().unwrap();
+    let pod = others.iter_mut().find(|it| it["kind"] == "Deployment");
+    let container = &mut pod.unwrap()["spec"]["template"]["spec"]["containers"][0];
+    let ours = render("default");
+    for probe in ["livenessProbe", "readinessProbe"] {
+        container[probe] = super::container(&ours)[probe].clone();
+    }
+    assert_eq!(*others, ours);
+}
+
+#[test]
+fn what_is_different_on_purpose() {
+    let objects = render("default");
+    assert_eq!(one(&objects, "Deployment")["spec"]["replicas"], 2);
+    let budget = &one(&objects, "PodDisruptionBudget")["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert_eq!(of(&objects, "APIService").len(), 3);
+    assert_eq!(of(&render("resource-rules"), "APIService").len(), 4);
+    for name in fixtures() {
+        let text = serde_json::to_string(&render(&name)).unwrap();
+        assert!(!text.contains("insecureSkipTLSVerify"), "{name}");
+        let own = ["tls", "own-certificate"].contains(&name.as_str());
+        assert_eq!(text.contains("caBundle"), own, "{name}");
+    }
+}
+
+#[test]
+fn the_adapters_image_is_never_run() {
+    let ours = format!("gpu-metrics-apiserver:{}", env!("CARGO_PKG_VERSION"));
+    for name in ["default", "all-defaults", "older-keys"] {
+        assert_eq!(container(&render(name))["image"], ours, "{name}");
+    }
+    let mirror = "image.repository=mirror.example.com/prometheus-adapter/prometheus-adapter";
+    let said = refusal("default", &[mirror]);
+    assert!(said.contains("is prometheus-adapter's image"), "{said}");
+    // A tag of the old values, an image of the command line.
+    let setting = "image.repository=registry.example.com/gpu-metrics-apiserver";
+    let objects = try_render("default", &[setting, "image.tag=v0.12.0"]).unwrap();
+    assert_eq!(
+        container(&objects)["image"],
+        format!("registry.example.com/{ours}")
+    );
+}
+
+#[test]
+fn the_flags_are_the_adapters_where_it_has_one() {
+    let arguments = arguments(&render("custom-rules"));
+    let service = format!("--service={NAMESPACE}/{FULL}");
+    let secret = format!("--certificate-secret={FULL}-certificates");
+    assert_eq!(
+        arguments,
+        [
+            "serve",
+            "--config=/etc/gpu-metrics-apiserver/config.yaml",
+            "--secure-port=6443",
+            "--prometheus-url=http://kube-prometheus-stack-prometheus.monitoring.svc/prometheus",
+            "--metrics-relist-interval=30s",
+            "--v=6",
+            &service,
+            &secret,
+        ]
+    );
+}
+
+#[test]
+fn extra_arguments_take_the_place_of_the_charts() {
+    let objects = render("everything-set");
+    assert_eq!(flag(&objects, "secure-port").unwrap(), "6444");
+    let arguments = arguments(&render("certificate-in-arguments"));
+    assert!(arguments.contains(&"-v=6".to_owned()), "{arguments:?}");
+    let again = |it: &&String| it.starts_with("--v=");
+    assert_eq!(arguments.iter().find(again), None);
+}
+
+/// The program refuses flags that it does not know before it reads the file.
+#[test]
+fn the_program_takes_the_flags_and_the_configuration() {
+    for name in fixtures() {
+        let objects = render(&name);
+        let mut arguments = arguments(&objects);
+        for argument in &mut arguments {
+            if argument.starts_with("--config=") {
+                "--config=/nowhere/config.yaml".clone_into(argument);
+            }
+        }
+        let end = Program::run(Program::command(&arguments));
+        assert!(
+            end.stderr.contains("/nowhere/config.yaml"),
+            "{name}: {}",
+            end.stderr
+        );
+        if name == "existing-rules" {
+            continue;
+        }
+        let url = flag(&objects, "prometheus-url").unwrap();
+        let flags = Flags {
+            prometheus_url: Some(url.parse().unwrap()),
+            ..Flags::default()
+        };
+        let config = Config::from_yaml(&name, configuration(&objects), &flags);
+        let config = config.unwrap_or_else(|error| panic!("{name}: {error}"));
+        if name == "our-keys" {
+            let prometheus = config.prometheus.unwrap();
+            assert_eq!(prometheus.headers["x-scope-orgid"], "team-a");
+            assert_eq!(prometheus.max_body_bytes, 512 << 20);
+            assert_eq!(config.metrics.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn rules_are_written_as_the_adapters_chart_does() {
+    let config = |name| -> Value {
+        let objects = render(name);
+        serde_saphyr::from_str(configuration(&objects)).unwrap()
+    };
+    let rules = config("default")["rules"].as_array().unwrap().clone();
+    let queries: Vec<&Value> = rules.iter().map(|rule| &rule["metricsQuery"]).collect();
+    let rate =
+        r#"sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[5m])) by (<<.GroupBy>>)"#;
+    let wanted = [
+        rate,
+        rate,
+        r#"sum(<<.Series>>{<<.LabelMatchers>>,container!="POD"}) by (<<.GroupBy>>)"#,
+        "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+        "sum(rate(<<.Series>>{<<.LabelMatchers>>}[5m])) by (<<.GroupBy>>)",
+        "sum(rate(<<.Series>>{<<.LabelMatchers>>}[5m])) by (<<.GroupBy>>)",
+    ];
+    assert_eq!(queries, wanted);
+    for rule in &rules {
+        let keys: Vec<&str> = rule
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let wanted = [
+            "metricsQuery",
+            "name",
+            "resources",
+            "seriesFilters",
+            "seriesQuery",
+        ];
+        assert_eq!(keys, wanted);
+    }
+
+    let custom = config("custom-rules");
+    assert_eq!(
+        custom["rules"],
+        yaml(&fixture("custom-rules"))["rules"]["custom"]
+    );
+    let external = config("external-rules");
+    assert_eq!(external["rules"], json!(rules));
+    let values = yaml(&fixture("external-rules"));
+    assert_eq!(external["externalRules"], values["rules"]["external"]);
+    let resource = config("resource-rules");
+    let values = yaml(&fixture("resource-rules"));
+    assert_eq!(resource["resourceRules"], values["rules"]["resource"]);
+}
+
+#[test]
+fn an_existing_configmap_is_mounted_and_nothing_else_is_promised() {
+    let objects = render("existing-rules");
+    assert_eq!(of(&objects, "ConfigMap").len(), 0);
+    let volumes = &pod(&objects)["volumes"];
+    assert_eq!(volumes[0]["configMap"]["name"], "rules-of-mine");
+    for setting in ["gpu.maxWindow=10m", "prometheus.verb=POST"] {
+        let said = refusal("existing-rules", &[setting]);
+        let words = "the ConfigMap rules-of-mine holds the whole configuration";
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn pods_are_replaced_when_their_configuration_changes() {
+    let sum = |settings: &[&str]| {
+        let objects = try_render("default", settings).unwrap();
+        one(&objects, "Deployment")["spec"]["template"]["metadata"]["annotations"]
+            ["checksum/config"]
+            .clone()
+    };
+    assert!(sum(&[]).is_string());
+    assert_eq!(sum(&[]), sum(&["networkPolicy.enabled=false"]));
+    assert_ne!(sum(&[]), sum(&["gpu.maxWindow=10m"]));
+}

@@ -1,0 +1,329 @@
+//! Answers by rules, with a cluster and a Prometheus made up.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::*;
+use crate::core::labels::Labels;
+use crate::provider::composite::Composite;
+use crate::provider::gpu::GpuProvider;
+use crate::provider::{Effort, Fetched};
+use crate::rules::raw::{self, Checked};
+use crate::rules::registry::Shape;
+use crate::rules::rule::Rules;
+
+/// Pods `a`, `b`, `c` of namespace `n`; deployments are followed when asked for.
+#[derive(Debug, Default)]
+struct Objects3(Mutex<bool>);
+
+impl ObjectNames for Objects3 {
+    fn matching(
+        &self,
+        kind: &Kind,
+        _: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Vec<Arc<str>>, Unlisted> {
+        if *kind.plural == *"deployments" && !*self.0.lock().unwrap() {
+            return Err(Unlisted::NotFollowed);
+        }
+        let all = ["a", "b", "c"].into_iter();
+        let labels = |name: &str| Labels::from_pairs([("app", name)]);
+        Ok(all
+            .filter(|name| selector.matches(&labels(name)))
+            .map(Into::into)
+            .collect())
+    }
+
+    fn follow(&self, _: Kind) -> Pending<'_, ()> {
+        *self.0.lock().unwrap() = true;
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Answers to queries, by their text.
+#[derive(Debug, Default)]
+struct Prometheus(BTreeMap<&'static str, Answer>);
+
+impl Answers for Prometheus {
+    fn fetch(&self, promql: Arc<str>, _: Arc<str>) -> Pending<'_, Option<Arc<Answer>>> {
+        let answer = self.0.get(&*promql).cloned().map(Arc::new);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn sample(labels: &[(&str, &str)], value: f64) -> Sample {
+    let labels = labels.iter().map(|(name, value)| (*name, *value));
+    Sample {
+        labels: Labels::from_pairs(labels),
+        value,
+        at: Timestamp::from_secs(100),
+    }
+}
+
+fn kind(group: &str, plural: &str, singular: &str, namespaced: bool) -> Kind {
+    Kind {
+        group: group.into(),
+        version: "v1".into(),
+        plural: plural.into(),
+        singular: singular.into(),
+        short: Vec::new(),
+        kind: singular.into(),
+        namespaced,
+        watchable: true,
+    }
+}
+
+const RULES: &str = "
+- seriesQuery: hits
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}, dep: {resource: deployment}}}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+";
+
+const EXTERNAL: &str = "
+- seriesQuery: queue
+  name: {as: Queue_Length}
+  resources: {namespaced: false}
+  metricsQuery: max(<<.Series>>{<<.LabelMatchers>>})
+- seriesQuery: scalar
+  resources: {namespaced: false}
+  metricsQuery: scalar(<<.Series>>)
+- seriesQuery: homeless
+  metricsQuery: <<.Series>>
+";
+
+fn rules(list: &str, yaml: &str) -> Vec<Rule> {
+    let raw: Vec<Checked<raw::Rule>> = serde_saphyr::from_str(yaml).unwrap();
+    let rules = Rules::resolve(list, &raw);
+    assert_eq!(rules.faults, []);
+    rules.usable
+}
+
+fn provider(answers: Prometheus) -> RuleProvider {
+    let kinds = Kinds::new(vec![
+        kind("", "pods", "pod", true),
+        kind("", "namespaces", "namespace", false),
+        kind("apps", "deployments", "deployment", true),
+    ]);
+    let shape = |name: &str, labels: &[&str]| -> Arc<[Shape]> {
+        let labels = labels.iter().map(|label| (*label).into()).collect();
+        [Shape {
+            name: name.into(),
+            labels,
+        }]
+        .into()
+    };
+    let (rules, external_rules) = (rules("rules", RULES), rules("externalRules", EXTERNAL));
+    let mut registry = Registry::default();
+    registry.add_custom(
+        &rules,
+        &[shape("hits", &["namespace", "pod", "dep"])],
+        &kinds,
+    );
+    let external = ["queue", "scalar", "homeless"].map(|name| shape(name, &["namespace"]));
+    registry.add_external(&external_rules, &external, &kinds);
+    let provider = RuleProvider::new(Box::new(Objects3::default()), Box::new(answers));
+    provider.publish(InForce {
+        rules,
+        external_rules,
+        registry,
+        kinds,
+    });
+    provider
+}
+
+/// Asks until nothing lacks; what the sink was given.
+fn custom(
+    provider: &dyn Provider,
+    resource: &str,
+    which: Which<'_>,
+    selector: &str,
+) -> Result<Vec<(String, f64)>, Error> {
+    let selector = Selector::parse(selector).unwrap();
+    let objects = Objects {
+        resource,
+        namespace: Some("n"),
+        which,
+    };
+    asked(provider, "hits", &selector, |query, items| {
+        provider.custom(objects, query, &mut |item| {
+            items.push((item.name.to_owned(), item.value.value));
+        })
+    })
+}
+
+fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>, Error> {
+    let selector = Selector::everything();
+    asked(provider, metric, &selector, |query, items| {
+        provider.external("n", query, &mut |item| {
+            items.push((
+                format!("{} {:?}", item.metric, item.labels),
+                item.value.value,
+            ));
+        })
+    })
+}
+
+fn asked(
+    provider: &dyn Provider,
+    metric: &str,
+    selector: &Selector,
+    mut ask: impl FnMut(&Query<'_>, &mut Vec<(String, f64)>) -> Result<Empty, Error>,
+) -> Result<Vec<(String, f64)>, Error> {
+    let mut fetched: Option<Fetched> = None;
+    loop {
+        let query = Query {
+            metric,
+            selector,
+            now: Timestamp::from_secs(100),
+            effort: Effort::Full,
+            fetched: fetched.as_ref(),
+        };
+        let mut items = Vec::new();
+        match ask(&query, &mut items) {
+            Err(Error::Lacks(lack)) => {
+                fetched = futures_util::FutureExt::now_or_never(provider.fetch(lack)).unwrap()?;
+            }
+            answer => return answer.map(|_| items),
+        }
+    }
+}
+
+const LIST: &str = r#"sum(hits{namespace="n",pod=~"a|b|c"}) by (pod)"#;
+
+#[test]
+fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples() {
+    let samples = vec![
+        sample(&[("pod", "b")], 1.0),
+        sample(&[("pod", "gone")], 9.0),
+        sample(&[("pod", "b")], 2.0),
+        sample(&[("pod", "a")], 3.0),
+        sample(&[], 4.0),
+    ];
+    let provider = provider(Prometheus(BTreeMap::from([(
+        LIST,
+        Answer::Vector(samples),
+    )])));
+    let everything = Selector::everything();
+    let list = custom(&provider, "pods", Which::Matching(&everything), "").unwrap();
+    assert_eq!(list, [("a".to_owned(), 3.0), ("b".to_owned(), 2.0)]);
+    assert_eq!(
+        custom(&provider, "pod", Which::Matching(&everything), "").unwrap(),
+        list,
+        "the singular is taken too"
+    );
+}
+
+#[test]
+fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
+    let provider = provider(Prometheus(BTreeMap::from([(
+        LIST,
+        Answer::Vector(Vec::new()),
+    )])));
+    let everything = Selector::everything();
+    assert_eq!(
+        custom(&provider, "pods", Which::Matching(&everything), ""),
+        Ok(Vec::new())
+    );
+    let nobody = Selector::parse("app=nobody").unwrap();
+    let none = custom(&provider, "pods", Which::Matching(&nobody), "");
+    assert!(matches!(none, Err(Error::NoValue { .. })), "{none:?}");
+}
+
+#[test]
+fn a_named_object_is_asked_for_alone_whether_or_not_it_exists() {
+    let query = r#"sum(hits{x="y",namespace="n",pod="gone"}) by (pod)"#;
+    let samples = vec![sample(&[("pod", "gone")], 7.0)];
+    let provider = provider(Prometheus(BTreeMap::from([(
+        query,
+        Answer::Vector(samples),
+    )])));
+    let found = custom(&provider, "pods", Which::Named("gone"), "x=y");
+    assert_eq!(found, Ok(vec![("gone".to_owned(), 7.0)]));
+    let odd = custom(&provider, "pods", Which::Named("a\"}"), "");
+    assert!(matches!(odd, Err(Error::NoValue { .. })), "{odd:?}");
+    let greater = custom(&provider, "pods", Which::Named("gone"), "x>1");
+    assert!(
+        matches!(greater, Err(Error::BadSelector { .. })),
+        "{greater:?}"
+    );
+}
+
+#[test]
+fn a_kind_is_followed_when_it_is_first_asked_for() {
+    let query = r#"sum(hits{namespace="n",dep=~"a|b|c"}) by (dep)"#;
+    let samples = vec![sample(&[("dep", "c")], 7.0)];
+    let provider = provider(Prometheus(BTreeMap::from([(
+        query,
+        Answer::Vector(samples),
+    )])));
+    let everything = Selector::everything();
+    let list = custom(
+        &provider,
+        "deployments.apps",
+        Which::Matching(&everything),
+        "",
+    );
+    assert_eq!(list, Ok(vec![("c".to_owned(), 7.0)]));
+}
+
+#[test]
+fn what_prometheus_does_not_answer_is_unavailable_and_a_matrix_is_too() {
+    let everything = Selector::everything();
+    for answers in [
+        BTreeMap::new(),
+        BTreeMap::from([(LIST, Answer::Other("matrix".to_owned()))]),
+    ] {
+        let list = custom(
+            &provider(Prometheus(answers)),
+            "pods",
+            Which::Matching(&everything),
+            "",
+        );
+        assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
+    }
+}
+
+#[test]
+fn external_metrics_have_labels_and_are_found_in_any_case() {
+    let provider = provider(Prometheus(BTreeMap::from([
+        (
+            "max(queue{})",
+            Answer::Vector(vec![sample(&[("q", "x")], 5.0), sample(&[], 6.0)]),
+        ),
+        (
+            "scalar(scalar)",
+            Answer::Scalar(8.0, Timestamp::from_secs(100)),
+        ),
+    ])));
+    let found = external(&provider, "queue_length").unwrap();
+    assert_eq!(found[0], (r#"Queue_Length [("q", "x")]"#.to_owned(), 5.0));
+    assert_eq!(found[1], ("Queue_Length []".to_owned(), 6.0));
+    assert_eq!(external(&provider, "scalar").unwrap()[0].1, 8.0);
+    assert_eq!(
+        external(&provider, "homeless"),
+        Err(Error::Unavailable { what: NO_METRICS }),
+        "no label names the namespace: as upstream, at each request"
+    );
+    assert_eq!(external(&provider, "nope"), Err(Error::NoSuchMetric));
+}
+
+#[test]
+fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
+    let rules = Arc::new(provider(Prometheus(BTreeMap::new())));
+    let gpus = Arc::new(GpuProvider::new(&crate::dcgm::metrics::built_in()));
+    let both = Composite::new(Arc::clone(&rules), gpus);
+    let listed = both.custom_metrics();
+    assert!(Arc::ptr_eq(&listed, &both.custom_metrics()), "made once");
+    let has = |resource: &str, metric: &str| {
+        listed
+            .iter()
+            .any(|it| *it.resource == *resource && *it.metric == *metric)
+    };
+    assert!(has("pods", "hits") && has("pods", "gpu_memory_utilization"));
+    assert!(listed.is_sorted());
+    let everything = Selector::everything();
+    let list = custom(&both, "pods", Which::Matching(&everything), "");
+    assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
+    rules.publish(InForce::default());
+    assert!(!both.custom_metrics().iter().any(|it| *it.metric == *"hits"));
+}
