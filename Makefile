@@ -5,7 +5,7 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane helm manifests peer stores cargo-deny
+.PHONY: all test test-slow lint bench bench-peer dist release programs prerequisites controlplane helm manifests peer stores cargo-deny
 
 all: lint test
 
@@ -35,6 +35,10 @@ lint: cargo-deny
 # Checks its answers; writes the table of e2e/bench/README.md to stdout.
 bench:
 	$(CARGO) bench --locked --profile dist
+
+# Lists of 4 and of 1,000 pods from this server and from prometheus-adapter.
+bench-peer: prerequisites controlplane peer
+	$(CARGO) test --locked --release --test e2e peer::speed -- --ignored --nocapture
 
 # The binary as the image has it; some minutes on two cores.
 dist:

@@ -6,6 +6,7 @@ mod differences;
 mod objects;
 mod pair;
 mod questions;
+mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -230,11 +230,16 @@ pub(super) fn create(plane: &ControlPlane) {
 /// A Prometheus that holds `series.txt` from some minutes ago to some minutes
 /// ahead, so that both servers see the same whenever they ask.
 pub(super) async fn prometheus() -> Engine {
+    holding(include_str!("series.txt")).await
+}
+
+/// One that holds other series, written in the same way.
+pub(super) async fn holding(series: &str) -> Engine {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap() / STEP * STEP;
     let storage = Storage::new();
     blocks(&storage, "", |out| {
-        for line in include_str!("series.txt").lines() {
+        for line in series.lines() {
             let Some((series, number)) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))
             else {
                 continue;

@@ -99,10 +99,16 @@ impl Scene<'_> {
         self.ready(Program::start(command), port, dir).await
     }
 
-    /// Starts this server, without its own metrics.
+    /// Starts this server, without its own metrics; it asks Prometheus for each
+    /// request.
     pub(super) async fn ours(&self, config: &str) -> Result<Side, Ended> {
+        self.ours_with(config, "--rule-max-age=0").await
+    }
+
+    /// Starts it with another flag.
+    pub(super) async fn ours_with(&self, config: &str, flag: &str) -> Result<Side, Ended> {
         let (dir, flags) = self.flags(&format!("{config}\ngpu: {{enabled: false}}\n"));
-        let mut command = Program::command(["--secure-port=0", "--rule-max-age=0"]);
+        let mut command = Program::command(["--secure-port=0", flag]);
         command.args(flags);
         let program = Program::start(command);
         let port = listening(&program);
