@@ -5,7 +5,7 @@ CARGO ?= cargo
 DENY_VERSION := 0.20.2
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench dist release programs prerequisites controlplane helm manifests stores cargo-deny
+.PHONY: all test test-slow lint bench bench-peer dist release programs prerequisites controlplane helm manifests peer stores cargo-deny
 
 all: lint test
 
@@ -13,7 +13,7 @@ all: lint test
 # Prometheus, VictoriaMetrics, kubectl and control plane.
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
-	@$(MAKE) --no-print-directory -j2 controlplane helm programs
+	@$(MAKE) --no-print-directory -j2 controlplane helm peer programs
 	$(CARGO) test --locked --lib --bins --benches
 	@# They wait more than they work: for windows, autoscalers, outages.
 	$(CARGO) test --locked --test e2e -- --test-threads=4
@@ -35,6 +35,10 @@ lint: cargo-deny
 # Checks its answers; writes the table of e2e/bench/README.md to stdout.
 bench:
 	$(CARGO) bench --locked --profile dist
+
+# Lists of 4 and of 1,000 pods from this server and from prometheus-adapter.
+bench-peer: prerequisites controlplane peer
+	$(CARGO) test --locked --release --test e2e peer::speed -- --ignored --nocapture
 
 # The binary as the image has it; some minutes on two cores.
 dist:
@@ -65,6 +69,11 @@ prerequisites:
 # minutes, once, into a folder that checkouts share.
 controlplane:
 	@e2e/controlplane/build.sh
+
+# prometheus-adapter, which the server stands in for, from its Go module: about
+# two minutes, once, into such a folder.
+peer:
+	@e2e/peer/build.sh
 
 # What renders and installs the chart: three minutes, once, into the same folder.
 helm:

@@ -19,6 +19,7 @@ mod image;
 mod kubectl;
 mod live;
 mod manifests;
+mod peer;
 mod program;
 mod prometheus;
 mod stores;

@@ -146,6 +146,11 @@ impl Program {
         assert!(status.success(), "{kill}: {status}");
     }
 
+    /// Whether it has.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
     /// Waits until it has ended, and for the rest of what it said.
     pub(crate) fn await_end(mut self, within: Duration) -> End {
         let ended = |process: &mut Child| -> Option<ExitStatus> { process.try_wait().unwrap() };

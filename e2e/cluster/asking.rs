@@ -133,7 +133,7 @@ pub(super) fn identity((certificate, key): (&Path, &Path)) -> Identity {
 }
 
 /// Those of a kubeconfig.
-pub(super) fn identity_of(kubeconfig: &Path) -> Identity {
+pub(crate) fn identity_of(kubeconfig: &Path) -> Identity {
     let config = read(kubeconfig);
     let user = &config["users"][0]["user"];
     let both = [&user["client-certificate-data"], &user["client-key-data"]];

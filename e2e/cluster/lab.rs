@@ -405,7 +405,7 @@ pub(super) const APISERVICES: [&str; 3] = [
 ];
 
 /// The port that a server has said it listens on.
-pub(super) fn listening(server: &Program) -> u16 {
+pub(crate) fn listening(server: &Program) -> u16 {
     server.find_in_stderr("the address", PATIENCE, |said| {
         let line = said.lines().find(|line| line.contains("listening"))?;
         let (_, rest) = line.split_once("address=0.0.0.0:")?;

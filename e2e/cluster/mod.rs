@@ -1,9 +1,9 @@
 //! The server in a real cluster, asked by a real autoscaler.
 
-mod asking;
+pub(crate) mod asking;
 mod crowd;
 mod install;
-mod lab;
+pub(crate) mod lab;
 mod memory;
 mod outages;
 mod readme;

@@ -64,8 +64,9 @@ impl Collection {
 /// Why the objects of a kind are not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unlisted {
-    /// The kind was not asked for so far: [follow](ObjectNames::follow) it.
-    #[error("its objects are not watched so far")]
+    /// The kind was not asked for so far, or a moment ago:
+    /// [follow](ObjectNames::follow) it.
+    #[error("its objects are not listed so far")]
     NotFollowed,
     /// It cannot be listed, or was not so far.
     #[error("{0}")]
@@ -100,6 +101,10 @@ impl ObjectNames {
         };
         let collection = collection.ok_or(Unlisted::NotFollowed)?;
         let table = collection.lock();
+        if !table.settled {
+            // Somebody's first question is on its way: wait with them.
+            return Err(Unlisted::NotFollowed);
+        }
         if !table.complete {
             return Err(Unlisted::Trouble(self.trouble(kind)));
         }
@@ -128,7 +133,10 @@ impl ObjectNames {
                 notified.await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, settled).await;
+        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+            // Nobody else waits for what takes this long.
+            Writer(collection).failed();
+        }
     }
 
     /// `None`: it cannot be watched.

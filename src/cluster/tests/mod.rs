@@ -6,6 +6,7 @@ mod client;
 mod departed;
 mod fixture;
 mod kinds;
+mod names;
 mod owners;
 mod reduction;
 mod reviews;

@@ -1,0 +1,187 @@
+//! prometheus-adapter and this server with the same file, the same Prometheus
+//! and the same cluster, asked the same questions.
+
+mod comparison;
+mod differences;
+mod objects;
+mod pair;
+mod questions;
+mod speed;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use futures_util::stream::{self, StreamExt as _};
+use regex::Regex;
+use reqwest::Method;
+
+use crate::controlplane::{ControlPlane, Extent};
+use differences::{DIFFERENCES, Difference, Whose};
+use pair::{DOCUMENTS, Ended, Scene, Side};
+
+/// Files that are tried side by side: each pair waits more than it works.
+const SIDE_BY_SIDE: usize = 3;
+
+/// Questions in flight to each.
+const AT_A_TIME: usize = 4;
+
+/// The files, by name.
+macro_rules! configs {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("configs/", $name, ".yaml")))),*]
+    };
+}
+
+const CONFIGS: &[(&str, &str)] = configs![
+    "deployment",
+    "defaults",
+    "walkthrough",
+    "config-walkthrough",
+    "external-walkthrough",
+    "sample",
+    "recipes",
+    "gpu",
+    "values",
+    "templates",
+    "names",
+    "labels",
+    "overlap",
+    "twins",
+    "external",
+    "dead",
+    "nothing",
+    "bad-series-query",
+    "empty-rule",
+    "unknown-key",
+    "both-filters",
+    "two-captures",
+    "unknown-kind",
+    "bad-template",
+    "bad-regex",
+];
+
+/// One answer's differences: a line for each.
+type Lines = Vec<String>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_answers_as_prometheus_adapter_does_but_for_the_table() {
+    let plane = ControlPlane::start(Extent::Api);
+    objects::create(&plane);
+    let prometheus = objects::prometheus().await;
+    let scene = Scene {
+        plane: &plane,
+        prometheus: &prometheus,
+    };
+    // PEER_FILES=values,labels shows the lines of some files, and judges
+    // nothing.
+    let chosen = std::env::var("PEER_FILES").ok();
+    let is_chosen = |name: &str| {
+        let mut names = chosen.iter().flat_map(|chosen| chosen.split(','));
+        chosen.is_none() || names.any(|it| it == name)
+    };
+    let files = CONFIGS.iter().filter(|(name, _)| is_chosen(name));
+    let tried = files.map(|&(name, config)| tried(scene, name, config));
+    let answers: Vec<Vec<Lines>> = stream::iter(tried).buffered(SIDE_BY_SIDE).collect().await;
+    let answers = answers.concat();
+    if chosen.is_some() {
+        println!("{}", answers.concat().join("\n"));
+    } else {
+        judge(&answers);
+    }
+}
+
+/// Every difference has a row, and every row a difference.
+fn judge(answers: &[Lines]) {
+    let patterns = DIFFERENCES
+        .iter()
+        .map(|row| Regex::new(row.pattern).unwrap());
+    let patterns: Vec<Regex> = patterns.collect();
+    let row = |line: &String| patterns.iter().position(|pattern| pattern.is_match(line));
+    let mut counts = vec![0_usize; DIFFERENCES.len()];
+    let mut unknown = Vec::new();
+    let (mut same, mut as_good) = (0, 0);
+    for lines in answers {
+        let mut is_neither = true;
+        for line in lines {
+            match row(line) {
+                Some(row) => {
+                    counts[row] += 1;
+                    is_neither &= DIFFERENCES[row].whose == Whose::Neither;
+                }
+                None => unknown.push(line.as_str()),
+            }
+        }
+        same += usize::from(lines.is_empty());
+        as_good += usize::from(is_neither);
+    }
+    for (count, row) in counts.iter().zip(DIFFERENCES) {
+        println!("{count:6}  {:?}: {}", row.whose, row.reason);
+    }
+    let all = answers.len();
+    println!("{all} answers: {same} the same, {as_good} but for what is neither's mistake");
+    let must = |row: &&Difference| row.whose != Whose::TheirsAtRandom;
+    let idle = counts
+        .iter()
+        .zip(DIFFERENCES)
+        .filter(|(count, _)| **count == 0);
+    let idle: Vec<&str> = idle
+        .map(|(_, row)| row)
+        .filter(must)
+        .map(|row| row.pattern)
+        .collect();
+    assert!(
+        unknown.is_empty() && idle.is_empty(),
+        "{} differences are not in the table:\n{}\nrows without a difference: {idle:#?}",
+        unknown.len(),
+        unknown[..unknown.len().min(200)].join("\n"),
+    );
+}
+
+/// Starts both with a file and asks them everything.
+async fn tried(scene: Scene<'_>, name: &str, config: &str) -> Vec<Lines> {
+    let begun = Instant::now();
+    let (theirs, ours) = tokio::join!(scene.theirs(config), scene.ours(config));
+    let mut answers = match (theirs, ours) {
+        (Ok(theirs), Ok(ours)) => asked(&theirs, &ours).await,
+        (theirs, ours) => {
+            let said = |side: &Result<Side, Ended>| match side {
+                Ok(_) => "serves".to_owned(),
+                Err(why) => format!("ends: {why}"),
+            };
+            vec![vec![format!("start: {} | {}", said(&theirs), said(&ours))]]
+        }
+    };
+    for line in answers.iter_mut().flatten() {
+        *line = format!("{name}: {line}");
+    }
+    println!(
+        "{name}: {} answers after {:?}",
+        answers.len(),
+        begun.elapsed()
+    );
+    answers
+}
+
+async fn asked(theirs: &Side, ours: &Side) -> Vec<Lines> {
+    let mut listed = [BTreeMap::new(), BTreeMap::new()];
+    for (document, listed) in DOCUMENTS.iter().zip(&mut listed) {
+        listed.extend(theirs.listed(document).await);
+        listed.extend(ours.listed(document).await);
+    }
+    let [custom, external] = listed;
+    let questions = questions::all(&custom, &external).into_iter();
+    let questions = questions.map(|(method, path)| (path, method.to_string()));
+    let questions: BTreeSet<(String, String)> = questions.collect();
+    let compared = questions.iter().map(|(path, method)| async move {
+        let asked: Method = method.parse().unwrap();
+        let (left, right) = tokio::join!(theirs.ask(&asked, path), ours.ask(&asked, path));
+        let found = comparison::differences(&left, &right).into_iter();
+        found
+            .map(|line| format!("{method} {path}: {line}"))
+            .collect::<Lines>()
+    });
+    let answers = stream::iter(compared).buffered(AT_A_TIME).collect().await;
+    let said = ours.log();
+    assert!(!said.contains("panicked"), "{said}");
+    answers
+}

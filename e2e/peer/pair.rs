@@ -1,0 +1,219 @@
+//! prometheus-adapter and this server with one file, side by side.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cluster::asking::identity_of;
+use crate::cluster::lab::listening;
+use crate::controlplane::ControlPlane;
+use crate::program::Program;
+use crate::prometheus::{Engine, free_port};
+
+/// How long either may take until it is ready.
+const START: Duration = Duration::from_secs(60);
+
+/// How long discovery may stay empty before it counts as empty.
+const EMPTY: Duration = Duration::from_secs(3);
+
+/// How long both may show nothing new before that counts as all.
+const SETTLED: Duration = Duration::from_millis(600);
+
+/// The discovery documents of both groups' versions.
+pub(super) const DOCUMENTS: &[&str] = &[
+    "/apis/custom.metrics.k8s.io/v1beta2",
+    "/apis/external.metrics.k8s.io/v1beta1",
+];
+
+/// What came of a request: the status and the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Came {
+    pub(super) code: u16,
+    pub(super) body: String,
+}
+
+/// A server that is asked as a cluster's administrator.
+#[derive(Debug)]
+pub(super) struct Side {
+    program: Program,
+    client: reqwest::Client,
+    base: String,
+    _dir: TempDir,
+}
+
+/// Why a server does not serve.
+pub(super) type Ended = String;
+
+/// Where the control plane and Prometheus are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) plane: &'a ControlPlane,
+    pub(super) prometheus: &'a Engine,
+}
+
+/// Where `make peer` has put prometheus-adapter.
+fn adapter() -> &'static Path {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/peer/build.sh");
+        let said = Command::new("sh").args([script, "where"]).output().unwrap();
+        let file = Path::new(String::from_utf8_lossy(&said.stdout).trim_end()).join("adapter");
+        assert!(file.is_file(), "{} is missing: make peer", file.display());
+        file
+    })
+}
+
+impl Scene<'_> {
+    /// Flags that both understand, and their files.
+    fn flags(&self, config: &str) -> (TempDir, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        std::fs::write(&file, config).unwrap();
+        let mut flags = vec![
+            format!("--config={}", file.display()),
+            format!("--cert-dir={}", dir.path().display()),
+            format!("--prometheus-url={}", self.prometheus.url()),
+            "--metrics-relist-interval=10m".to_owned(),
+            // Without them it asks kube-apiserver five times a second at most.
+            "--client-qps=100000".to_owned(),
+            "--client-burst=100000".to_owned(),
+        ];
+        for name in ["lister", "authentication", "authorization"] {
+            let file = self.plane.kubeconfig().display();
+            flags.push(format!("--{name}-kubeconfig={file}"));
+        }
+        (dir, flags)
+    }
+
+    /// Starts prometheus-adapter.
+    pub(super) async fn theirs(&self, config: &str) -> Result<Side, Ended> {
+        let (dir, flags) = self.flags(config);
+        let port = free_port();
+        let mut command = Command::new(adapter());
+        command.args(flags).arg(format!("--secure-port={port}"));
+        self.ready(Program::start(command), port, dir).await
+    }
+
+    /// Starts this server, without its own metrics; it asks Prometheus for each
+    /// request.
+    pub(super) async fn ours(&self, config: &str) -> Result<Side, Ended> {
+        self.ours_with(config, "--rule-max-age=0").await
+    }
+
+    /// Starts it with another flag.
+    pub(super) async fn ours_with(&self, config: &str, flag: &str) -> Result<Side, Ended> {
+        let (dir, flags) = self.flags(&format!("{config}\ngpu: {{enabled: false}}\n"));
+        let mut command = Program::command(["--secure-port=0", flag]);
+        command.args(flags);
+        let program = Program::start(command);
+        let port = listening(&program);
+        self.ready(program, port, dir).await
+    }
+
+    async fn ready(&self, mut program: Program, port: u16, dir: TempDir) -> Result<Side, Ended> {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(START)
+            .tls_danger_accept_invalid_certs(true)
+            .identity(identity_of(self.plane.kubeconfig()))
+            .build()
+            .unwrap();
+        let begun = Instant::now();
+        let base = format!("https://127.0.0.1:{port}");
+        loop {
+            let asked = client.get(format!("{base}/readyz")).send().await;
+            if asked.is_ok_and(|answer| answer.status().is_success()) {
+                break;
+            }
+            if program.has_ended() {
+                return Err(last_words(&program.stderr()));
+            }
+            assert!(begun.elapsed() < START, "not ready: {}", program.stderr());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let side = Side {
+            program,
+            client,
+            base,
+            _dir: dir,
+        };
+        side.settle().await;
+        Ok(side)
+    }
+}
+
+/// The line that says why.
+fn last_words(log: &str) -> String {
+    let told = log
+        .lines()
+        .rfind(|line| line.starts_with('F') || line.starts_with("Error"));
+    let line = told.or_else(|| log.lines().last()).unwrap_or_default();
+    line.split_once("] ")
+        .map_or(line, |(_, words)| words)
+        .to_owned()
+}
+
+impl Side {
+    /// Asks.
+    pub(super) async fn ask(&self, method: &Method, path: &str) -> Came {
+        let url = format!("{}{path}", self.base);
+        let request = self.client.request(method.clone(), url);
+        match request.send().await {
+            Ok(answer) => Came {
+                code: answer.status().as_u16(),
+                body: answer.text().await.unwrap(),
+            },
+            Err(error) => panic!("{path}: {error:?}\n{}", self.program.stderr()),
+        }
+    }
+
+    /// What it has said.
+    pub(super) fn log(&self) -> String {
+        self.program.stderr()
+    }
+
+    /// The names that discovery lists for a group's version.
+    pub(super) async fn listed(&self, document: &str) -> Vec<(String, bool)> {
+        let came = self.ask(&Method::GET, document).await;
+        let document: Value = serde_json::from_str(&came.body).unwrap_or_default();
+        let resources = document["resources"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let entry = |entry: &Value| {
+            let name = entry["name"].as_str().unwrap_or_default().to_owned();
+            (name, entry["namespaced"] == true)
+        };
+        resources.iter().map(entry).collect()
+    }
+
+    /// Waits until discovery does not change: prometheus-adapter is ready
+    /// before it has looked for series.
+    async fn settle(&self) {
+        let begun = Instant::now();
+        let (mut known, mut since) = (0, Instant::now());
+        loop {
+            let mut count = 0;
+            for document in DOCUMENTS {
+                count += self.listed(document).await.len();
+            }
+            if count != known {
+                (known, since) = (count, Instant::now());
+            }
+            let enough = if known == 0 {
+                begun.elapsed() > EMPTY
+            } else {
+                since.elapsed() > SETTLED
+            };
+            if enough {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
