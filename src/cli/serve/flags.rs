@@ -177,8 +177,8 @@ pub(super) struct PrometheusFlags {
     #[arg(long, conflicts_with = "prometheus_token_file", conflicts_with = "prometheus_auth_config",
           num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) prometheus_auth_incluster: bool,
-    /// A kubeconfig whose credentials and authority are for Prometheus
-    #[arg(long)]
+    /// Not read yet: the message says what to give in its place
+    #[arg(long, hide = true)]
     pub(super) prometheus_auth_config: Option<PathBuf>,
     /// Header sent with each query, NAME=VALUE; may be repeated
     #[arg(long, value_parser = header)]

@@ -123,6 +123,14 @@ fn start_logging(logging: &Logging) {
 }
 
 fn configuration(args: &PrometheusFlags) -> Result<(Config, Option<ConfigFile>), Failure> {
+    if args.prometheus_auth_config.is_some() {
+        return Err(Failure::Usage(
+            "--prometheus-auth-config is not read: give what the kubeconfig holds by \
+             --prometheus-ca-file, --prometheus-token-file, --prometheus-client-tls-cert-file and \
+             --prometheus-client-tls-key-file, or prometheus.auth.basic in the file of --config"
+                .to_owned(),
+        ));
+    }
     let mut headers = HeaderMap::new();
     for (name, value) in &args.prometheus_header {
         headers.append(name, value.clone());
