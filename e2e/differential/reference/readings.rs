@@ -107,16 +107,29 @@ impl Reference {
 
     /// Whether PromQL says something else of a row at an instant: it goes by the
     /// age at the instant, and takes what is reserved for nothing where it is
-    /// not known.
+    /// not known. Parts of the framebuffer may be another row's of the device.
     pub(super) fn is_past_promql(&self, id: usize, instant: i64) -> bool {
         let row = &self.rows[id];
-        let hold_ms = self.hold_ms(row);
-        let is_old = |(_, at): Reading| instant * self.view.step_ms - at >= hold_ms;
-        let mut fields = row.cells.keys();
-        let held_longer = fields.any(|field| self.field(row, *field, instant).is_some_and(is_old));
+        let is_old = |row: &Row, field| {
+            let hold_ms = self.hold_ms(row);
+            let reading = self.field(row, field, instant);
+            reading.is_some_and(|(_, at)| instant * self.view.step_ms - at >= hold_ms)
+        };
+        if row.cells.keys().any(|field| is_old(row, *field)) {
+            return true;
+        }
         let unknown = |field| self.field(row, field, instant).is_none();
-        let reserved_unknown = unknown(Field::Reserved) && !unknown(Field::Used);
-        held_longer || (reserved_unknown && self.had(row, Field::Reserved, instant))
+        let lacks_reserved = unknown(Field::Reserved) && !unknown(Field::Used);
+        if !lacks_reserved && !row.share {
+            return false;
+        }
+        let mut others = self.of_device[&row.device].iter().map(|id| &self.rows[*id]);
+        others.any(|other| {
+            (lacks_reserved && self.had(other, Field::Reserved, instant))
+                || [Field::Used, Field::Free, Field::Reserved]
+                    .into_iter()
+                    .any(|field| is_old(other, field))
+        })
     }
 
     /// What a row says of its device, whoever holds it now.
