@@ -6,6 +6,7 @@ mod differences;
 mod objects;
 mod pair;
 mod questions;
+#[cfg(feature = "bench-peer")]
 mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -77,7 +77,6 @@ async fn timed(side: &Side, query: &str, items: usize) -> Vec<Duration> {
     times
 }
 
-#[ignore = "a measurement: make bench-peer"]
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_of_few_and_of_many_pods() {
     let plane = ControlPlane::start(Extent::Api);

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod metric;
 pub mod original;
 pub mod policy;
+pub mod promql;
 pub mod quantity;
 pub mod renewal;
 pub mod resources;

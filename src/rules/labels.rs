@@ -9,6 +9,7 @@ use regex::Regex;
 use super::kinds::{Kind, Kinds};
 use super::naming::regex;
 use super::template::{Fields, Template, Value};
+use crate::core::promql::quote_regex;
 
 /// `resources.overrides` and `resources.template`, resolved.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +115,7 @@ impl LabelTemplate {
                 "{text:?} names no kind: write <<.Resource>> where the kind stands in the label"
             ));
         }
-        let pattern = super::query::quote_regex(&rendered)
+        let pattern = quote_regex(&rendered)
             .replacen('\u{1}', "(?P<group>.*)", 1)
             .replacen('\u{2}', "(?P<resource>.+?)", 1);
         if pattern.contains(['\u{1}', '\u{2}']) {

@@ -26,7 +26,7 @@ impl Filter {
 /// How a metric is named.
 #[derive(Clone, Debug)]
 pub struct Naming {
-    matches: Option<Regex>,
+    matches: Regex,
     /// With `$1`, `${name}` for what `matches` captured.
     pattern: String,
 }
@@ -34,49 +34,26 @@ pub struct Naming {
 impl Naming {
     /// `matches` and `as`; where `as` is not set it is the only capture, or the
     /// whole match where there is none. `None`: several captures, no `as`.
-    pub(super) fn new(matches: Option<Regex>, pattern: Option<&str>) -> Option<Self> {
-        let captures = matches.as_ref().map_or(0, |regex| regex.captures_len() - 1);
-        let pattern = match (pattern, captures) {
+    pub(super) fn new(matches: Regex, pattern: Option<&str>) -> Option<Self> {
+        let pattern = match (pattern, matches.captures_len()) {
             (Some(pattern), _) => pattern,
-            (None, 0) => "$0",
-            (None, 1) => "$1",
+            // The whole match is counted too.
+            (None, 1) => "$0",
+            (None, 2) => "$1",
             (None, _) => return None,
         };
-        Some(Self {
-            matches,
-            pattern: pattern.to_owned(),
-        })
+        let pattern = pattern.to_owned();
+        Some(Self { matches, pattern })
     }
 
-    /// Whether a series of this name is named at all.
-    #[must_use]
-    pub fn keeps(&self, series: &str) -> bool {
-        self.matches
-            .as_ref()
-            .is_none_or(|regex| regex.is_match(series))
-    }
-
-    /// The metric's name. `None`: none, or an empty one, which nobody could
-    /// ask for.
+    /// The metric's name. `None`: the series is not named, or by an empty name,
+    /// which nobody could ask for.
     #[must_use]
     pub fn metric(&self, series: &str) -> Option<String> {
         let mut name = String::new();
-        match &self.matches {
-            Some(regex) => regex.captures(series)?.expand(&self.pattern, &mut name),
-            None => everything(series, &self.pattern, &mut name),
-        }
+        let captures = self.matches.captures(series)?;
+        captures.expand(&self.pattern, &mut name);
         Some(name).filter(|name| !name.is_empty())
-    }
-}
-
-/// Expansion where `matches` is not set: `.*`, which takes the whole name.
-fn everything(series: &str, pattern: &str, out: &mut String) {
-    if pattern == "$0" {
-        out.push_str(series);
-    } else if let Ok(all) = Regex::new("(?s)^.*$")
-        && let Some(captures) = all.captures(series)
-    {
-        captures.expand(pattern, out);
     }
 }
 

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::labels::is_label;
-use super::template::{Fields, Template, Value, quote};
+use super::template::{Fields, Template, Value};
+use crate::core::promql::{quote, quote_regex};
 use crate::core::selector::{Operator, Requirement, Selector};
 
 /// Why a question cannot be asked of Prometheus.
@@ -116,18 +117,6 @@ fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> 
 fn any_of(texts: &[&str]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
     quote(&quoted.join("|"))
-}
-
-/// A text within a regular expression of Go or of Rust.
-pub(super) fn quote_regex(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for next in text.chars() {
-        if "\\.+*?()|[]{}^$".contains(next) {
-            out.push('\\');
-        }
-        out.push(next);
-    }
-    out
 }
 
 /// Names of objects go into templates as they are, where a rule may put them

@@ -32,7 +32,7 @@ impl Rule {
     #[must_use]
     pub fn metric(&self, series: &str) -> Option<String> {
         let is_kept = self.filters.iter().all(|filter| filter.keeps(series));
-        (is_kept && self.naming.keeps(series)).then(|| self.naming.metric(series))?
+        is_kept.then(|| self.naming.metric(series))?
     }
 }
 
@@ -207,7 +207,7 @@ impl Reader {
             self.unknown("name", &raw.unknown);
             (raw.known.matches.as_ref(), raw.known.pattern.as_ref())
         });
-        let regex = match text(matches).map(regex).transpose() {
+        let regex = match regex(text(matches).unwrap_or(".*")) {
             Ok(regex) => regex,
             Err(message) => {
                 self.fault("name.matches", matches, message);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::core::duration::format_duration;
+use crate::core::promql::{quote, quote_regex};
 use crate::core::signal::SignalSpec;
 use crate::core::store::MIG_LABEL;
 use crate::core::time::Timestamp;
@@ -69,14 +70,14 @@ pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
 /// running an expression over every name it knows.
 #[must_use]
 pub fn any_name_of(spec: &SignalSpec) -> String {
-    let names: Vec<String> = spellings(spec).iter().map(|n| regex_literal(n)).collect();
-    format!("__name__=~\"{}\"", string_literal(&names.join("|")))
+    let names: Vec<String> = spellings(spec).iter().map(|n| quote_regex(n)).collect();
+    format!("__name__=~{}", quote(&names.join("|")))
 }
 
 /// `__name__="A"`.
 #[must_use]
 pub fn name_is(name: &str) -> String {
-    format!("__name__=\"{}\"", string_literal(name))
+    format!("__name__={}", quote(name))
 }
 
 /// `{__name__=~"A|B",cluster="c"}[30s]`: what `name`, a matcher on the metric's
@@ -94,7 +95,7 @@ pub fn range_selector(
         .map(|(label, value)| (&**label, "=", &**value));
     for (label, is, value) in matchers.chain(devices.matcher()) {
         // Writing to a String cannot fail.
-        let _ = write!(query, ",{label}{is}\"{}\"", string_literal(value));
+        let _ = write!(query, ",{label}{is}{}", quote(value));
     }
     let _ = write!(
         query,
@@ -102,36 +103,6 @@ pub fn range_selector(
         format_duration(range.max(Duration::from_millis(1)))
     );
     query
-}
-
-/// A text as a regular expression (RE2) that matches it alone.
-fn regex_literal(text: &str) -> String {
-    let mut literal = String::with_capacity(text.len());
-    for c in text.chars() {
-        if r"\.+*?()|[]{}^$".contains(c) {
-            literal.push('\\');
-        }
-        literal.push(c);
-    }
-    literal
-}
-
-/// A text as the inside of a PromQL string in double quotes.
-fn string_literal(text: &str) -> String {
-    let mut literal = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                literal.push('\\');
-                literal.push(c);
-            }
-            '\n' => literal.push_str("\\n"),
-            '\r' => literal.push_str("\\r"),
-            '\t' => literal.push_str("\\t"),
-            c => literal.push(c),
-        }
-    }
-    literal
 }
 
 /// The endpoint `query` or `series` below an address: a path prefix is kept

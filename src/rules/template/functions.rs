@@ -1,6 +1,7 @@
 //! The functions of Go's templates that rules can use.
 
 use super::Value;
+use crate::core::promql::quote;
 
 /// A function by name. `and` and `or` are the evaluator's: they leave the rest
 /// of their arguments alone.
@@ -196,27 +197,6 @@ fn printf(format: &str, arguments: &[Value]) -> Result<String, String> {
         None => Ok(out),
         Some(_) => Err("printf has more arguments than verbs".to_owned()),
     }
-}
-
-/// Go's `%q`, which is also how PromQL writes a string.
-pub(in crate::rules) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for next in text.chars() {
-        match next {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if control.is_control() => {
-                out.push_str(&format!("\\u{:04x}", u32::from(control)));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// Go's `url.QueryEscape`.

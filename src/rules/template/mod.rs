@@ -17,7 +17,6 @@ mod value;
 
 use std::collections::BTreeMap;
 
-pub(super) use functions::quote;
 pub use value::{Fields, Value};
 
 use syntax::Node;
