@@ -11,12 +11,22 @@ helm=$(../e2e/chart/build.sh where)/helm
 [ -x "$helm" ] || { echo "make manifests: $helm is missing: make helm"; exit 1; }
 
 name=gpu-metrics-apiserver
-for file in apiservices config deployment networkpolicy pdb rbac secret service serviceaccount; do
-	"$helm" template $name $name --namespace gpu-metrics --show-only "templates/$file.yaml" |
+# Writes one object: its template, its file, further arguments.
+write() {
+	template=$1 file=$2
+	shift 2
+	"$helm" template $name $name --namespace gpu-metrics --show-only "templates/$template.yaml" "$@" |
 		# What only Helm uses: its labels, its marks, and the sum that restarts
 		# pods when the values change.
 		sed -e '1{/^---$/d}' -e '/^# Source: /d' -e '/^ *helm.sh\/chart: /d' \
 			-e '/^ *app.kubernetes.io\/managed-by: /d' \
-			-e '/^ *annotations:$/{N;/checksum\/config/d}' >"$folder/.$file.yaml"
-	mv "$folder/.$file.yaml" "$folder/$file.yaml"
+			-e '/^ *annotations:$/{N;/checksum\/config/d}' >"$folder/.written.yaml"
+	mv "$folder/.written.yaml" "$folder/$file.yaml"
+}
+
+for file in apiservices config deployment networkpolicy pdb rbac secret service serviceaccount; do
+	write $file $file
 done
+mkdir -p "$folder/optional"
+write autoscalers optional/autoscalers --set rbac.autoscalers=true
+write prometheusrule optional/prometheusrule --set prometheusRule.enabled=true

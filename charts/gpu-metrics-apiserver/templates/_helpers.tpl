@@ -152,9 +152,14 @@ cert-manager, secret (an existing one), arguments (files named there).
 
 {{/* The container's arguments; extraArguments take the place of those they repeat. */}}
 {{- define "gpu-metrics.arguments" -}}
-{{- $address := tpl .Values.prometheus.url . -}}
-{{- with .Values.prometheus.port }}{{ $address = printf "%s:%v" $address . }}{{ end -}}
-{{- with .Values.prometheus.path }}{{ $address = printf "%s%s" $address . }}{{ end -}}
+{{- $addresses := list -}}
+{{- range splitList "," (tpl .Values.prometheus.url .) -}}
+{{- $address := . -}}
+{{- with $.Values.prometheus.port }}{{ $address = printf "%s:%v" $address . }}{{ end -}}
+{{- with $.Values.prometheus.path }}{{ $address = printf "%s%s" $address . }}{{ end -}}
+{{- $addresses = append $addresses $address -}}
+{{- end -}}
+{{- $address := join "," $addresses -}}
 {{- $own := list
   "--config=/etc/gpu-metrics-apiserver/config.yaml"
   (printf "--secure-port=%v" (.Values.listenPort | default 6443))
