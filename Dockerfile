@@ -13,6 +13,8 @@ RUN mkdir -p src e2e/bench \
  && cargo build --profile dist --locked
 
 COPY src src
+# Part of the program: check --explain prints them.
+COPY docs/checks docs/checks
 # docker build --build-arg GIT_COMMIT=$(git rev-parse HEAD)
 ARG GIT_COMMIT=unknown
 # Newer than what the layer above made of the placeholders.

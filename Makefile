@@ -3,9 +3,10 @@
 
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
+MDBOOK_VERSION := 0.5.4
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench bench-peer dist release programs prerequisites controlplane helm manifests peer stores cargo-deny
+.PHONY: all test test-slow lint bench bench-peer dist plugin release programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny
 
 all: lint test
 
@@ -36,9 +37,18 @@ lint: cargo-deny
 bench:
 	$(CARGO) bench --locked --profile dist
 
-# Lists of 4 and of 1,000 pods from this server and from prometheus-adapter.
+# Lists of 4 and of 1,000 pods, and 500 autoscalers, from this server and from
+# prometheus-adapter; nginx as the limit. For the tables of e2e/peer/README.md.
 bench-peer: prerequisites controlplane peer
-	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed -- --nocapture
+	@missing=""; \
+	command -v wrk >/dev/null || missing="$$missing wrk"; \
+	[ -x /usr/sbin/nginx ] || missing="$$missing nginx-light"; \
+	if [ -n "$$missing" ]; then \
+	  echo "make bench-peer: installing Debian's$$missing"; \
+	  $(SUDO) apt-get update -qq && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+	$(CARGO) test --locked --release --features bench-peer --test e2e peer::speed -- --nocapture --test-threads=1
 
 # The binary as the image has it; some minutes on two cores.
 dist:
@@ -47,6 +57,12 @@ dist:
 # The same, built quickly: what tests of the image and `demo` run.
 release:
 	$(CARGO) build --locked --release
+
+# The archive that krew installs on machines like this one; plugin/manifest.sh
+# makes the manifest of all of them.
+plugin: dist
+	@arch=$$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/'); \
+	tar -czf "target/gpu-metrics-apiserver_linux_$$arch.tar.gz" LICENSE -C target/dist gpu-metrics-apiserver
 
 programs: release
 	$(CARGO) test --locked --all-targets --no-run
@@ -58,6 +74,7 @@ prerequisites:
 	command -v victoria-metrics >/dev/null || missing="$$missing victoria-metrics"; \
 	command -v kubectl >/dev/null || missing="$$missing kubernetes-client"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || missing="$$missing chromium chromium-driver"; \
 	if [ -n "$$missing" ]; then \
 	  echo "make test: installing Debian's$$missing"; \
 	  $(SUDO) apt-get update -qq && \
@@ -79,9 +96,25 @@ peer:
 helm:
 	@e2e/chart/build.sh
 
-# The objects of manifests/, which the chart is the source of.
+# The objects of manifests/, the alerts and the dashboard, which the chart is the
+# source of.
 manifests: helm
 	@charts/manifests.sh
+	@cp charts/gpu-metrics-apiserver/files/alerts.yaml alerts/gpu-metrics-apiserver.yaml
+	@cp charts/gpu-metrics-apiserver/files/dashboards/*.json dashboards/
+
+# The page with what --help says.
+command-line:
+	$(CARGO) build --locked
+	@docs/command-line.sh target/debug/gpu-metrics-apiserver > target/command-line.md
+	@mv target/command-line.md docs/command-line.md
+
+# The manual as a site.
+docs:
+	@mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || { \
+	  echo "make docs: building mdBook $(MDBOOK_VERSION), some minutes, once"; \
+	  $(CARGO) install --quiet --locked --version $(MDBOOK_VERSION) --no-default-features --features search mdbook; }
+	mdbook build
 
 # Prometheus 3, Thanos and Mimir, from Go modules: about ten minutes, once.
 stores:

@@ -15,6 +15,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::controlplane::ControlPlane;
+
 /// As somebody called the release of prometheus-adapter.
 const RELEASE: &str = "prometheus-adapter";
 const NAMESPACE: &str = "monitoring";
@@ -47,7 +49,7 @@ fn fixtures() -> Vec<String> {
 }
 
 /// Helm as `make helm` built it. The script knows where.
-fn helm() -> &'static Path {
+pub(crate) fn helm() -> &'static Path {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     HELM.get_or_init(|| {
         let script = root().join("e2e/chart/build.sh");
@@ -85,6 +87,20 @@ fn run<S: AsRef<std::ffi::OsStr>>(
         true => Ok(text(&output.stdout)),
         false => Err(text(&output.stderr)),
     }
+}
+
+/// What stands for prometheus-adapter's chart.
+fn adapter() -> PathBuf {
+    root().join("e2e/chart/adapter")
+}
+
+/// Installs it, as `RELEASE` in `NAMESPACE`.
+pub(crate) fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
+    let chart = adapter();
+    let install = ["install", RELEASE, chart.to_str().unwrap()];
+    let place = ["--namespace", NAMESPACE];
+    let arguments = [&install[..], settings, &place].concat();
+    run(&arguments, Some(plane.kubeconfig())).unwrap_or_else(|said| panic!("{said}"));
 }
 
 /// The chart rendered with a fixture and settings (`key=value`).

@@ -35,10 +35,10 @@ fn port(demo: &Program) -> u16 {
 /// Waits for the commands it prints with the first values.
 fn commands(demo: &Program) -> Vec<String> {
     demo.await_stdout("the first values", FIRST_VALUES, |said| {
-        let (printed, _) = said.split_once("Ctrl-C ends it.")?;
-        let commands = printed
-            .lines()
-            .filter(|line| line.starts_with("  kubectl "));
+        let (_, printed) = said.split_once("try, in another terminal:")?;
+        let (printed, _) = printed.split_once("Ctrl-C ends it.")?;
+        let commands = printed.lines().filter_map(|line| line.strip_prefix("  "));
+        let commands = commands.filter(|line| !line.starts_with('#'));
         Some(commands.map(str::to_owned).collect())
     })
 }
@@ -64,6 +64,18 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
+/// Runs a command as it is printed, or with other words; what it says.
+fn said(command: &str) -> Result<String, String> {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    // A shell's word for a program that is not there.
+    assert_ne!(output.status.code(), Some(127), "kubectl {REMEDY}");
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    match output.status.success() {
+        true => Ok(text(output.stdout)),
+        false => Err(text(output.stdout) + &text(output.stderr)),
+    }
+}
+
 #[test]
 fn every_printed_command_answers_as_printed() {
     let dir = TempDir::new().unwrap();
@@ -72,14 +84,15 @@ fn every_printed_command_answers_as_printed() {
     let demo = Program::start(command);
     let commands = commands(&demo);
     println!("first values after {:?}", demo.age());
-    assert!((3..=4).contains(&commands.len()), "{commands:?}");
-    for command in &commands {
-        let output = Command::new("sh").args(["-c", command]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        // A shell's word for a program that is not there.
-        assert_ne!(output.status.code(), Some(127), "kubectl {REMEDY}");
-        assert!(output.status.success(), "{command}: {said}");
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (own, kubectl): (Vec<_>, Vec<_>) = commands
+        .iter()
+        .partition(|command| !command.starts_with("kubectl "));
+    assert!(
+        (3..=4).contains(&kubectl.len()) && own.len() == 3,
+        "{commands:?}"
+    );
+    for command in kubectl {
+        let answer: Value = serde_json::from_str(&said(command).unwrap()).unwrap();
         let items = answer["items"].as_array().unwrap();
         assert!(!items.is_empty(), "{command}: {answer}");
         assert!(
@@ -87,9 +100,92 @@ fn every_printed_command_answers_as_printed() {
             "{answer}"
         );
     }
+    for (command, expected) in own.iter().zip(["INSTANT", "MEM%", "errors: 0"]) {
+        let said = said(command).unwrap();
+        assert!(said.contains(expected), "{command}: {said}");
+    }
+    in_other_words(own[0]);
+    assert_eq!(demo.stderr(), "", "a log, and nothing is wrong");
     end_by(demo, "INT");
     // A directory of the user's own stays.
     assert!(dir.path().join("it's new/kubeconfig").exists());
+}
+
+/// Kinds by their short names, typing errors, what needs a cluster, and every
+/// metric that discovery names.
+fn in_other_words(explain: &str) {
+    let (program, words) = explain.split_once(" explain deploy ").unwrap();
+    let (object, rest) = words.split_once(' ').unwrap();
+    let (metric, kubeconfig) = rest.split_once(' ').unwrap();
+    let (namespace, name) = object.split_once('/').unwrap();
+    let run = |words: &str| said(&format!("{program} {words} {kubeconfig}"));
+    for words in [
+        format!("explain Deployment {object} {metric}"),
+        format!("explain deployments.apps {name} {metric} -n {namespace}"),
+        format!("explain ns {namespace} {metric}"),
+        format!("explain external cluster_{metric} -n {namespace}"),
+        format!("explain external {namespace} {metric}"),
+    ] {
+        let said = run(&words).unwrap();
+        assert!(said.contains("INSTANT"), "{words}: {said}");
+        let (prose, _) = said.split_once("The same in PromQL").unwrap_or((&said, ""));
+        let fits = |line: &str| line.chars().count() <= 80;
+        assert!(prose.lines().all(fits), "{words}: {prose}");
+    }
+    let wrong = &metric[..metric.len() - 1];
+    let other = &name[..name.len() - 1];
+    for (words, told) in [
+        (
+            format!("explain deploy {object} {wrong}"),
+            format!("did you mean {metric}?"),
+        ),
+        (
+            format!("explain metric {wrong}"),
+            format!("did you mean {metric}?"),
+        ),
+        (
+            format!("explain deploymnt {object} {metric}"),
+            "did you mean deployments?".to_owned(),
+        ),
+        (
+            format!("expalin deploy {object} {metric}"),
+            "'explain'".to_owned(),
+        ),
+        (format!("explain hpa {object}"), "name a cluster".to_owned()),
+        (
+            format!("explain external ml {metric} -n {namespace}"),
+            "which of the two".to_owned(),
+        ),
+    ] {
+        let said = run(&words).unwrap_err();
+        assert!(said.contains(&told), "{words}: {said}");
+    }
+    let said = run("check").unwrap();
+    assert!(said.contains("metrics alone (demo)"), "{said}");
+    let said = run(&format!("explain deploy {namespace}/{other} {metric}")).unwrap();
+    assert!(said.contains(&format!("Did you mean {name}?")), "{said}");
+    let said = run(&format!("top pods no-such-pod -n {namespace}")).unwrap_err();
+    assert!(said.contains("does not exist"), "{said}");
+    for group in [
+        "custom.metrics.k8s.io/v1beta2",
+        "external.metrics.k8s.io/v1beta1",
+    ] {
+        let list = format!("kubectl get --raw /apis/{group} {kubeconfig}");
+        let list: Value = serde_json::from_str(&crate::demo::said(&list).unwrap()).unwrap();
+        let resources = list["resources"].as_array().unwrap().iter();
+        let names = resources.map(|it| it["name"].as_str().unwrap().rsplit('/').next().unwrap());
+        for name in names.collect::<std::collections::BTreeSet<_>>() {
+            let said = run(&format!("explain metric {name}")).unwrap();
+            assert!(
+                said.contains("  unit ") && said.contains("  read from DCGM_"),
+                "{name}: {said}"
+            );
+            assert!(
+                said.lines().all(|line| line.chars().count() <= 80),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -108,6 +204,7 @@ fn only_the_owner_reads_what_it_leaves_in_the_directory() {
         "client.crt",
         "client.key",
         "config.yaml",
+        "hpa.yaml",
         "kubeconfig",
     ];
     assert_eq!(names, wanted.map(|name| dir.join(name)));
@@ -130,7 +227,7 @@ fn the_configuration_it_writes_is_one_it_reads() {
         .arg(dir.path().join("first/config.yaml"));
     let second = Program::start(second);
     commands(&second);
-    assert!(!second.stderr().contains("WARN"), "{}", second.stderr());
+    assert_eq!(second.stderr(), "");
 }
 
 #[test]

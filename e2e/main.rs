@@ -9,8 +9,10 @@
     reason = "a test that meets what it did not expect has failed, in its helpers too"
 )]
 
+mod backtest;
 mod bad_input;
 mod chart;
+mod check;
 mod cluster;
 mod controlplane;
 mod demo;
@@ -19,7 +21,10 @@ mod image;
 mod kubectl;
 mod live;
 mod manifests;
+mod manual;
+mod page;
 mod peer;
+mod plugin;
 mod program;
 mod prometheus;
 mod stores;

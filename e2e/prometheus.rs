@@ -107,6 +107,12 @@ impl Engine {
         }
     }
 
+    /// Its process.
+    #[cfg(feature = "bench-peer")]
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Its address.
     pub(crate) fn url(&self) -> &str {
         &self.url

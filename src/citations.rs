@@ -14,6 +14,7 @@ const PLACES: &[&str] = &[
     "manifests",
     "certs",
     "docs",
+    ".github",
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -189,11 +190,12 @@ fn every_link_between_pages_leads_somewhere() {
                 "" => here.clone(),
                 path => here.parent().unwrap().join(path),
             };
-            let Ok(content) = fs::read_to_string(&target) else {
+            // A picture has no headings.
+            let Ok(content) = fs::read(&target) else {
                 wrong.push(format!("{name} links {link}, which is not there"));
                 continue;
             };
-            let is_known = headings(&content)
+            let is_known = headings(&String::from_utf8_lossy(&content))
                 .iter()
                 .any(|heading| anchor(heading) == fragment);
             if !fragment.is_empty() && !is_known {
@@ -202,6 +204,50 @@ fn every_link_between_pages_leads_somewhere() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is not in the summary is no page of the site, and a link out of `docs` is
+/// dead there.
+#[test]
+fn the_manual_is_whole_and_closed() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let named = links(&summary);
+    for (name, text) in texts() {
+        let Some(page) = name.strip_prefix("docs/") else {
+            continue;
+        };
+        let depth = page.matches('/').count();
+        let is_page = page.ends_with(".md") && page != "SUMMARY.md";
+        assert!(!is_page || named.contains(&page), "{page}: docs/SUMMARY.md");
+        let leaves = |link: &&str| link.matches("../").count() > depth;
+        let out = links(&text).into_iter().find(leaves);
+        assert!(!is_page || out.is_none(), "{page}: {out:?} is not in docs");
+    }
+}
+
+/// It is set in Cargo.toml.
+#[test]
+fn the_version_that_is_written_is_the_programs() {
+    let mut count = 0;
+    for (name, text) in texts() {
+        for mark in [
+            "gpu-metrics-apiserver:",
+            "image.tag=",
+            "kubernetes.io/version: ",
+        ] {
+            for (at, _) in text.match_indices(mark) {
+                let rest = &text[at + mark.len()..];
+                if !rest.starts_with(|c: char| c.is_ascii_digit()) {
+                    continue;
+                }
+                let is_own = rest.starts_with(env!("CARGO_PKG_VERSION"));
+                let rest = rest.lines().next().unwrap_or_default();
+                assert!(is_own || name.starts_with("e2e/"), "{name}: {mark}{rest}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 20, "{count}");
 }
 
 #[test]

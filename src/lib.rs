@@ -24,11 +24,17 @@
 //! [`serve`] and the handlers of [`api`] stands [`security`]: who asks, and
 //! whether they may. [`app`] connects the parts, [`cli`] has the commands,
 //! [`config`] reads the file, [`telemetry`] tells how the server itself does,
-//! and [`simulator`] makes fleets whose truth is known.
+//! and [`simulator`] makes fleets whose truth is known. [`autoscaler`] computes
+//! what the controller on the other side makes of the numbers, [`why`] tells how
+//! they came to be, [`findings`] knows what may be wrong with a cluster, and
+//! [`backtest`] tells what an autoscaler would have done with a past demand.
 
 pub mod api;
 pub mod app;
+pub mod autoscaler;
+pub mod backtest;
 pub mod certificates;
+pub mod chart;
 #[cfg(test)]
 mod citations;
 pub mod cli;
@@ -37,6 +43,7 @@ pub mod config;
 pub mod core;
 pub mod dcgm;
 mod file;
+pub mod findings;
 #[cfg(test)]
 mod layering;
 pub mod pipeline;
@@ -49,4 +56,5 @@ pub mod source;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
+pub mod why;
 pub mod x509;

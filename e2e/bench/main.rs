@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod answer;
+mod backtest;
 mod cluster;
 mod fleet;
 mod narrow;
@@ -57,6 +58,9 @@ fn main() {
     }
     if wanted("cluster") {
         cluster::run();
+    }
+    if wanted("backtest") {
+        backtest::run();
     }
 }
 

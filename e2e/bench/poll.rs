@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use gpu_metrics_apiserver::findings::source::{self, Seen};
+
 use super::fleet::{Bench, SCRAPE};
 use super::{best_of, ms, row};
 
@@ -78,4 +80,12 @@ fn publish(bench: &mut Bench, gpus: u32) {
     );
     row("compute and publish a snapshot", &size, &ms(warm), "");
     row("the same after pods changed", &size, &ms(cold), "");
+    let seen = Seen {
+        snapshot: &snapshot,
+        store: bench.pipeline.store(),
+        failing: &std::collections::BTreeSet::new(),
+    };
+    let (judged, report) = best_of(3, || source::check(seen, None));
+    assert!(report.looked, "the data were judged");
+    row("judge the data", &size, &ms(judged), "");
 }

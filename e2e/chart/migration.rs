@@ -10,7 +10,7 @@ use gpu_metrics_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
 use super::*;
-use crate::controlplane::{ControlPlane, Extent, parts};
+use crate::controlplane::{Extent, parts};
 use crate::program::{Program, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,23 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAGE: &str = include_str!("../../docs/migrate/prometheus-adapter.md");
 
 /// The commands of a section of the page, in their order.
-fn commands(section: &str) -> Vec<&'static str> {
-    let (_, rest) = PAGE.split_once(&format!("\n## {section}\n")).unwrap();
-    let text = rest.split("\n## ").next().unwrap();
-    let blocks = text.split("\n```sh\n").skip(1);
-    blocks
-        .flat_map(|block| block.split("\n```").next().unwrap().lines())
-        .collect()
+fn commands(section: &str) -> Vec<String> {
+    crate::manual::commands("docs/migrate/prometheus-adapter.md", section)
 }
 
 /// A cluster with a release.
 #[derive(Debug)]
 struct Scene {
     plane: ControlPlane,
-}
-
-fn adapter() -> PathBuf {
-    root().join("e2e/chart/adapter")
 }
 
 /// A release of our own choice, and what the chart makes of its name.
@@ -46,9 +37,7 @@ impl Scene {
         let plane = ControlPlane::start(Extent::Api);
         plane.kubectl(&["create", "namespace", NAMESPACE]);
         let scene = Self { plane };
-        let (adapter, values) = (adapter(), fixture(values));
-        let (adapter, values) = (adapter.to_str().unwrap(), values.to_str().unwrap());
-        scene.helm(&["install", RELEASE, adapter, "-f", values]);
+        install_adapter(&scene.plane, &["-f", fixture(values).to_str().unwrap()]);
         scene
     }
 
@@ -161,7 +150,8 @@ impl Scene {
 /// With names as the charts make them, and with one that both are given.
 #[test]
 fn an_adapters_release_becomes_ours_and_the_adapters_again() {
-    let [values, upgrade, _] = commands("Helm: there")[..] else {
+    let lines = commands("Helm: there");
+    let [values, upgrade, _] = &lines[..] else {
         panic!("other commands than this test knows");
     };
     for (fixture, full, deployment) in [
@@ -213,14 +203,16 @@ fn an_adapters_release_becomes_ours_and_the_adapters_again() {
 /// Without the first command, and how to come out of it: from the failed
 /// revision on Helm no longer knows what was ours.
 fn too_early(scene: &Scene) {
-    let [_, rollback] = commands("Helm: back")[..] else {
+    let lines = commands("Helm: back");
+    let [_, rollback] = &lines[..] else {
         panic!("other commands than this test knows");
     };
     let said = scene.try_line(rollback).unwrap_err();
     let words = "may not be true if caBundle is present";
     assert!(said.contains(words) && PAGE.contains(words), "{said}");
     assert_eq!(scene.names("deployment"), [RELEASE, DEPLOYMENT]);
-    let [_, upgrade, _] = commands("Helm: there")[..] else {
+    let lines = commands("Helm: there");
+    let [_, upgrade, _] = &lines[..] else {
         panic!("other commands than this test knows");
     };
     scene.line(upgrade);
@@ -228,7 +220,8 @@ fn too_early(scene: &Scene) {
 }
 
 fn back(scene: &Scene, server: Program, full: &str) {
-    let [delete, rollback] = commands("Helm: back")[..] else {
+    let lines = commands("Helm: back");
+    let [delete, rollback] = &lines[..] else {
         panic!("other commands than this test knows");
     };
     scene.line(delete);
@@ -249,10 +242,12 @@ fn back(scene: &Scene, server: Program, full: &str) {
 #[test]
 fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     let scene = Scene::with_adapter("default");
-    let [values, ..] = commands("Helm: there")[..] else {
+    let lines = commands("Helm: there");
+    let [values, ..] = &lines[..] else {
         panic!("no commands");
     };
-    let [beside] = commands("Helm: beside it first")[..] else {
+    let lines = commands("Helm: beside it first");
+    let [beside] = &lines[..] else {
         panic!("other commands than this test knows");
     };
     scene.line(values);
@@ -311,7 +306,8 @@ fn port(said: &str) -> Option<u16> {
 /// `insecureSkipTLSVerify` there, which it never wrote; the server does not.
 #[test]
 fn an_adapter_that_helm_did_not_install_is_taken_over_too() {
-    let [.., take] = commands("Helm: there")[..] else {
+    let lines = commands("Helm: there");
+    let [.., take] = &lines[..] else {
         panic!("no commands");
     };
     let plane = ControlPlane::start(Extent::Api);

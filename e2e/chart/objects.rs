@@ -42,14 +42,21 @@ fn the_manifests_are_the_chart_with_its_defaults() {
     assert!(output.status.success(), "{said}");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
     let list = read(&root().join("manifests/kustomization.yaml"));
+    let same = |name: &str| {
+        assert_eq!(
+            read(&root().join("manifests").join(name)),
+            read(&written.path().join(name)),
+            "manifests/{name} is not what the chart says: make manifests"
+        );
+    };
+    let optional = written.path().join("optional");
+    same("optional/autoscalers.yaml");
+    same("optional/prometheusrule.yaml");
+    std::fs::remove_dir_all(optional).unwrap();
     let mut count = 0;
     for entry in std::fs::read_dir(written.path()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert_eq!(
-            read(&root().join("manifests").join(&name)),
-            read(&written.path().join(&name)),
-            "manifests/{name} is not what the chart says: make manifests"
-        );
+        same(&name);
         assert!(list.contains(&format!("- {name}\n")), "{name}: {list}");
         count += 1;
     }

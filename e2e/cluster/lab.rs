@@ -2,11 +2,8 @@
 //! pod, GPUs whose holders are the pods that are really there, a Prometheus
 //! that scrapes them, and the server, registered.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpu_metrics_apiserver::core::time::Timestamp;
@@ -15,6 +12,7 @@ use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::gpus::{Gpus, Places};
 use super::install;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::live::scene::scrapes;
@@ -33,11 +31,10 @@ pub(super) const TEAM: &str = "team";
 pub(super) const APP: &str = "infer";
 
 /// The configuration of the server, but for the address of Prometheus.
-const CONFIG: &str = "gpu: {window: 10s}\n";
+pub(super) const CONFIG: &str = "gpu: {window: 10s}\n";
 
-/// Nodes of four GPUs.
-const NODES: u32 = 3;
-const GPUS: usize = 4 * NODES as usize;
+/// Nodes of four GPUs, where a test does not say.
+const NODES: usize = 3;
 
 /// Everything that runs. Ended from top to bottom.
 #[derive(Debug)]
@@ -48,172 +45,31 @@ pub(super) struct Lab {
     pub(super) gpus: Gpus,
     pub(super) plane: Arc<ControlPlane>,
     pub(super) prometheus: Engine,
+    /// What the server takes for Prometheus, if not that one.
+    pub(super) stand_in: Option<String>,
     dir: TempDir,
     /// The ServiceAccount's, which has the rights of the manifests.
     account: PathBuf,
     _exporters: Vec<RunningExporter>,
 }
 
-/// Hands GPUs to the pods of the service as they come and go.
-#[derive(Debug)]
-pub(super) struct Gpus {
-    work: Arc<Mutex<Work>>,
-    /// Pods by the place of their GPU in [`device`]'s order.
-    held: Arc<Mutex<BTreeMap<usize, String>>>,
-    controls: Arc<Controls>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// What the GPUs that are held do; those that nobody holds do nothing.
-#[derive(Clone, Copy, Debug)]
-enum Work {
-    /// The first so many work this hard, percent; the others are idle.
-    First(usize, u32),
-    /// They share this many percent evenly.
-    Shared(u32),
-}
-
-impl Work {
-    /// Percent of the GPU at a place among those held.
-    fn of(self, place: usize, held: usize) -> f64 {
-        match self {
-            Self::First(busy, percent) if place < busy => f64::from(percent),
-            Self::First(..) => 0.0,
-            Self::Shared(percent) => (f64::from(percent) / held.max(1) as f64).min(100.0),
-        }
-    }
-}
-
-impl Gpus {
-    fn start(plane: Arc<ControlPlane>, controls: Arc<Controls>) -> Self {
-        let mut gpus = Self {
-            work: Arc::new(Mutex::new(Work::First(0, 0))),
-            held: Arc::default(),
-            controls,
-            stop: Arc::default(),
-            thread: None,
-        };
-        let (work, held) = (Arc::clone(&gpus.work), Arc::clone(&gpus.held));
-        let (controls, stop) = (Arc::clone(&gpus.controls), Arc::clone(&gpus.stop));
-        let thread = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                if let Some(pods) = pods(&plane) {
-                    hand_out(&mut held.lock().unwrap(), &pods, &controls);
-                }
-                let work = *work.lock().unwrap();
-                let places: Vec<usize> = held.lock().unwrap().keys().copied().collect();
-                for place in 0..GPUS {
-                    let rank = places.iter().position(|held| *held == place);
-                    let percent = rank.map_or(0.0, |rank| work.of(rank, places.len()));
-                    controls.force_value(device(place), percent);
-                }
-                std::thread::sleep(Duration::from_millis(250));
-            }
-        });
-        gpus.thread = Some(thread);
-        gpus
-    }
-
-    /// From now on every GPU that is held works this hard.
-    pub(super) fn work(&self, percent: u32) {
-        self.concentrate(GPUS, percent);
-    }
-
-    /// From now on the first so many work this hard, and the others not.
-    pub(super) fn concentrate(&self, busy: usize, percent: u32) {
-        *self.work.lock().unwrap() = Work::First(busy, percent);
-    }
-
-    /// From now on those held share this many percent: as many as there are.
-    pub(super) fn share(&self, percent: u32) {
-        *self.work.lock().unwrap() = Work::Shared(percent);
-    }
-
-    /// The pods that hold a GPU, in the order in which work is given to them.
-    pub(super) fn holders(&self) -> Vec<String> {
-        self.held.lock().unwrap().values().cloned().collect()
-    }
-
-    /// The exporter of a node gives no answer until it resumes. The first pods
-    /// to hold a GPU are on one node each.
-    pub(super) fn silence(&self, node: usize) {
-        self.controls.silence(node);
-    }
-
-    /// All exporters answer.
-    pub(super) fn resume(&self) {
-        (0..NODES as usize).for_each(|node| self.controls.resume(node));
-    }
-}
-
-/// The device at a place: one of each node, then the second of each node.
-fn device(place: usize) -> usize {
-    let nodes = NODES as usize;
-    place % nodes * 4 + place / nodes
-}
-
-impl Drop for Gpus {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The service's pods that run; nothing while kube-apiserver is away.
-fn pods(plane: &ControlPlane) -> Option<Vec<String>> {
-    let label = format!("app={APP}");
-    let said = plane
-        .kubectl_as(
-            plane.kubeconfig(),
-            &["get", "pods", "-n", TEAM, "-l", &label, "-o", "json"],
-        )
-        .ok()?;
-    let list: Value = serde_json::from_str(&said).ok()?;
-    let running = |pod: &&Value| {
-        pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
-    };
-    let name = |pod: &Value| Some(pod["metadata"]["name"].as_str()?.to_owned());
-    Some(
-        list["items"]
-            .as_array()?
-            .iter()
-            .filter(running)
-            .filter_map(name)
-            .collect(),
-    )
-}
-
-fn hand_out(held: &mut BTreeMap<usize, String>, pods: &[String], controls: &Controls) {
-    held.retain(|place, name| {
-        let stays = pods.contains(name);
-        if !stays {
-            controls.release(device(*place));
-        }
-        stays
-    });
-    for name in pods {
-        let free = (0..GPUS).find(|place| !held.contains_key(place));
-        if let (false, Some(place)) = (held.values().any(|holder| holder == name), free) {
-            controls.reassign(device(place), TEAM, name);
-            held.insert(place, name.clone());
-        }
-    }
-}
-
 impl Lab {
     /// Starts everything; the server is registered and Available.
     pub(super) async fn start(autoscaler_sync: Duration) -> Self {
+        Self::with_nodes(autoscaler_sync, NODES).await
+    }
+
+    /// The same with so many nodes of four GPUs.
+    pub(super) async fn with_nodes(autoscaler_sync: Duration, nodes: usize) -> Self {
         let plane = Arc::new(ControlPlane::start(Extent::Cluster { autoscaler_sync }));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
-        let mut scenario = Scenario::clean(NODES, 4, 7).starting_at(epoch);
+        let mut scenario = Scenario::clean(u32::try_from(nodes).unwrap(), 4, 7).starting_at(epoch);
         scenario.exporters.interval = Duration::from_secs(1);
         let fleet = Arc::new(Fleet::new(scenario));
         let controls = Arc::new(Controls::default());
-        for device in 0..GPUS {
+        let places = Places { nodes };
+        for device in places.all() {
             controls.release(device);
             controls.force_value(device, 0.0);
         }
@@ -229,10 +85,11 @@ impl Lab {
         let mut lab = Self {
             server: None,
             port: 0,
-            gpus: Gpus::start(Arc::clone(&plane), controls),
+            gpus: Gpus::start(Arc::clone(&plane), controls, places),
             account: plane.service_account_kubeconfig(HOME, NAME),
             plane,
             prometheus,
+            stand_in: None,
             dir,
             _exporters: exporters,
         };
@@ -271,7 +128,11 @@ impl Lab {
         command.arg(format!("--secure-port={port}"));
         let config = self.dir.path().join("config.yaml");
         command.arg("--config").arg(config);
-        command.arg("--prometheus-url").arg(self.prometheus.url());
+        let prometheus = self
+            .stand_in
+            .clone()
+            .unwrap_or(self.prometheus.url().to_owned());
+        command.arg("--prometheus-url").arg(prometheus);
         for flag in [
             "--lister-kubeconfig",
             "--authentication-kubeconfig",

@@ -78,6 +78,7 @@ impl Scene {
         let from = scene.trickle.now();
         scene.await_percent(from, percent);
         scene.pods = scene.served_pods(from);
+        scene.await_ready().await;
         scene.settled = scene.trickle.now();
         scene
     }
@@ -108,6 +109,19 @@ impl Scene {
             );
             (found == right).then_some(()).ok_or(format!("{found:?}"))
         });
+    }
+
+    /// Waits until the server has learned how its data usually come, which takes
+    /// a minute where a slow machine scrapes irregularly.
+    async fn await_ready(&self) {
+        let way = Way::straight(self.lab.port, None);
+        let mut last = way.get("/readyz?verbose").await;
+        let began = Instant::now();
+        while last.code() != Some(200) {
+            assert!(began.elapsed() < PATIENCE, "not ready: {last:?}");
+            tokio::time::sleep(EVERY).await;
+            last = way.get("/readyz?verbose").await;
+        }
     }
 
     /// Waits until the last answer to each question is a good one.

@@ -93,6 +93,10 @@ pub(crate) fn controllers(
         ),
         format!("--root-ca-file={}", path("ca.crt").display()),
         format!("--horizontal-pod-autoscaler-sync-period={sync}ms"),
+        // By default it asks 20 times a second at most, which 200 autoscalers
+        // reach.
+        "--kube-api-qps=1000".to_owned(),
+        "--kube-api-burst=1000".to_owned(),
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
     ];

@@ -81,10 +81,11 @@ impl ControlPlane {
             "nvidia.com/gpu": "4000",
             "pods": "4000",
         });
+        let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"});
         let node = json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "metadata": {"name": name, "labels": labels},
             "status": {"allocatable": size, "capacity": size},
         });
         self.create(&node)

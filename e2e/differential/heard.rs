@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpu_metrics_apiserver::core::snapshot::Snapshot;
+use gpu_metrics_apiserver::core::targets::TargetView;
 
 use super::reference::{self, Heard};
 
@@ -37,13 +38,17 @@ pub(super) fn heard(snapshot: &Snapshot) -> BTreeMap<reference::RowKey, Heard> {
         });
         let source = view.sources[usize::from(target.source)];
         let others = targets().filter(|(_, other)| !other.silent);
-        let distances = others.map(|(_, other)| other.distance_ms);
+        let late = |of: &TargetView| {
+            let source = view.sources[usize::from(of.source)];
+            of.distance_ms + source.lag_ms
+        };
+        let others = others.map(|(_, other)| late(other));
         let stands = Heard {
             source: target.source,
             horizon: source.horizon.millis(),
             lag_ms: source.lag_ms,
             distance_ms: target.distance_ms,
-            longest_distance_ms: distances.fold(target.distance_ms, i64::max),
+            latest_ms: others.fold(late(target), i64::max),
             newest: target.newest.millis(),
             silent: target.silent,
         };

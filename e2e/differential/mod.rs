@@ -2,6 +2,7 @@
 //! reference over the raw samples, and what the simulator knows to be true.
 
 mod comparison;
+mod explained;
 mod heard;
 mod promql;
 mod reference;
@@ -98,6 +99,7 @@ async fn compare(scenario: Scenario, looks: &[Look], one_in: OneIn) -> Tally {
         let (fresh, inventory) = stage.publish(&mut fresh, at);
         if is_clean {
             agrees_with_a_fresh_start(&snapshot, &fresh);
+            explained::queries_agree(&stage, &fresh).await;
         }
         let comparison = Comparison::new(&stage, &fresh, &inventory, at, percent_as_ratio);
         if is_clean && look.window >= secs(300) {

@@ -58,6 +58,8 @@ pub(super) struct Scene {
     pub(super) prometheus: Engine,
     pub(super) fleet: Arc<Fleet>,
     pub(super) controls: Arc<Controls>,
+    /// How a Prometheus scrapes the exporters.
+    pub(super) scrapes: String,
     dir: TempDir,
     _exporters: Vec<RunningExporter>,
 }
@@ -81,7 +83,8 @@ impl Scene {
         let exporters = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock)
             .await
             .unwrap();
-        let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
+        let scrapes = scrapes(&fleet, &exporters);
+        let prometheus = Engine::start(Storage::new(), &scrapes).await;
         let dir = tempfile::tempdir().unwrap();
         let (server, kubectl) = serve(&prometheus, &dir.path().join("main"), WINDOW);
         let scene = Self {
@@ -90,6 +93,7 @@ impl Scene {
             prometheus,
             fleet,
             controls,
+            scrapes,
             dir,
             _exporters: exporters,
         };

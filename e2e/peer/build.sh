@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds prometheus-adapter, the server that this one stands in for, from its Go
 # module into a cache folder that checkouts share and `cargo clean` leaves alone.
+# The manifests of the same module are put beside it.
 #
 #   build.sh         builds it where it is missing
 #   build.sh where   says which folder that is
@@ -33,5 +34,9 @@ begun=$(date +%s)
 # A file is there whole or not at all.
 (cd adapter && CGO_ENABLED=0 GOWORK=off GOFLAGS= nice "$go" build -mod=readonly -buildvcs=false \
 	-trimpath -ldflags "-s -w" -o "$folder/.adapter.$$" sigs.k8s.io/prometheus-adapter/cmd/adapter)
+module=$(cd adapter && GOWORK=off GOFLAGS= "$go" list -mod=readonly -m -f '{{.Dir}}' sigs.k8s.io/prometheus-adapter)
+rm -rf "$folder/manifests"
+cp -R "$module/deploy/manifests" "$folder/manifests"
+chmod -R u+w "$folder/manifests"
 mv "$folder/.adapter.$$" "$folder/adapter"
 say "done in $(($(date +%s) - begun)) s"

@@ -60,7 +60,9 @@ fn compare(place: &str, theirs: &Value, ours: &Value, found: &mut Vec<String>) {
         }
         (Value::Array(left), Value::Array(right)) => arrays(place, left, right, found),
         (Value::String(left), Value::String(right))
-            if place.ends_with(".timestamp") && is_time(left) && is_time(right) => {}
+            if (place.ends_with(".timestamp") || place.ends_with(".creationTimestamp"))
+                && is_time(left)
+                && is_time(right) => {}
         _ if theirs == ours => {}
         (Value::String(left), Value::String(right))
             if place == ".message" && right.starts_with(&format!("{left}: ")) =>

@@ -3,6 +3,7 @@
 
 mod comparison;
 mod differences;
+mod dropin;
 mod objects;
 mod pair;
 mod questions;

@@ -42,7 +42,7 @@ pub(super) struct Came {
 pub(super) struct Side {
     program: Program,
     client: reqwest::Client,
-    base: String,
+    port: u16,
     _dir: TempDir,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Scene<'a> {
 }
 
 /// Where `make peer` has put prometheus-adapter.
-fn adapter() -> &'static Path {
+pub(super) fn adapter() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/peer/build.sh");
@@ -92,30 +92,43 @@ impl Scene<'_> {
 
     /// Starts prometheus-adapter.
     pub(super) async fn theirs(&self, config: &str) -> Result<Side, Ended> {
+        self.theirs_with(config, &[]).await
+    }
+
+    /// Starts it with other flags, which count before those that both have.
+    pub(super) async fn theirs_with(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
         let (dir, flags) = self.flags(config);
         let port = free_port();
         let mut command = Command::new(adapter());
         command.args(flags).arg(format!("--secure-port={port}"));
+        command.args(more);
         self.ready(Program::start(command), port, dir).await
     }
 
     /// Starts this server, without its own metrics; it asks Prometheus for each
     /// request.
     pub(super) async fn ours(&self, config: &str) -> Result<Side, Ended> {
-        self.ours_with(config, "--rule-max-age=0").await
+        let config = format!("{config}\ngpu: {{enabled: false}}\n");
+        self.ours_with_gpus(&config, &["--rule-max-age=0"]).await
     }
 
-    /// Starts it with another flag.
-    pub(super) async fn ours_with(&self, config: &str, flag: &str) -> Result<Side, Ended> {
-        let (dir, flags) = self.flags(&format!("{config}\ngpu: {{enabled: false}}\n"));
-        let mut command = Program::command(["--secure-port=0", flag]);
-        command.args(flags);
+    /// Starts it with its own metrics and other flags.
+    pub(super) async fn ours_with_gpus(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
+        let (dir, flags) = self.flags(config);
+        let mut command = Program::command(["--secure-port=0"]);
+        command.args(flags).args(more);
         let program = Program::start(command);
         let port = listening(&program);
         self.ready(program, port, dir).await
     }
 
-    async fn ready(&self, mut program: Program, port: u16, dir: TempDir) -> Result<Side, Ended> {
+    /// Waits until a server is ready.
+    pub(super) async fn ready(
+        &self,
+        mut program: Program,
+        port: u16,
+        dir: TempDir,
+    ) -> Result<Side, Ended> {
         let client = reqwest::Client::builder()
             .no_proxy()
             .timeout(START)
@@ -139,7 +152,7 @@ impl Scene<'_> {
         let side = Side {
             program,
             client,
-            base,
+            port,
             _dir: dir,
         };
         side.settle().await;
@@ -161,7 +174,7 @@ fn last_words(log: &str) -> String {
 impl Side {
     /// Asks.
     pub(super) async fn ask(&self, method: &Method, path: &str) -> Came {
-        let url = format!("{}{path}", self.base);
+        let url = format!("https://127.0.0.1:{}{path}", self.port);
         let request = self.client.request(method.clone(), url);
         match request.send().await {
             Ok(answer) => Came {
@@ -170,6 +183,35 @@ impl Side {
             },
             Err(error) => panic!("{path}: {error:?}\n{}", self.program.stderr()),
         }
+    }
+
+    /// Waits until a path is answered with what is wanted.
+    pub(super) async fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let came = self.ask(&Method::GET, path).await;
+            if came.code == 200 && wanted(&came.body) {
+                return;
+            }
+            assert!(begun.elapsed() < START, "{path}: {came:?}\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Its process.
+    #[cfg(feature = "bench-peer")]
+    pub(super) fn id(&self) -> u32 {
+        self.program.id()
+    }
+
+    /// Where it listens.
+    pub(super) const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether it has.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.program.has_ended()
     }
 
     /// What it has said.

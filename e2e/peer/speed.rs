@@ -1,23 +1,18 @@
-//! How fast both answer, in one run: `make bench-peer`.
+//! How fast both answer, and what that costs, in one run: `make bench-peer`.
+//!
+//! The tables go to stdout, and into README.md beside this file by hand.
 
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+mod autoscalers;
+mod lists;
+mod nginx;
+mod process;
+mod wrk;
 
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::objects::holding;
-use super::pair::{Scene, Side};
-use crate::controlplane::{ControlPlane, Extent};
+use crate::controlplane::ControlPlane;
 
-/// Pods, and those of them that a selector finds.
-const PODS: usize = 1_000;
-const FEW: usize = 4;
-
-/// Requests that are measured, one after the other, and those before them.
-const REQUESTS: usize = 50;
-const FIRST: usize = 5;
-
+/// A rule over one series for each pod.
 const CONFIG: &str = "\
 rules:
 - seriesQuery: 'busy{namespace!=\"\",pod!=\"\"}'
@@ -25,84 +20,93 @@ rules:
   metricsQuery: avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
 ";
 
-const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/crowd/pods/*/busy";
+/// As client-go has them, and so many that they never count.
+const THROTTLED: &[&str] = &["--client-qps=5", "--client-burst=10"];
+const UNTHROTTLED: &[&str] = &[];
 
-fn create(plane: &ControlPlane) {
-    plane.kubectl(&["create", "namespace", "crowd"]);
-    let pod = |number| {
-        let size = if number < FEW { "few" } else { "many" };
-        json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": format!("pod-{number:04}"), "namespace": "crowd",
-                "labels": {"size": size},
-            },
-            "spec": {"containers": [{"name": "app", "image": "nobody.invalid/app"}]},
-        })
-    };
-    let items: Vec<Value> = (0..PODS).map(pod).collect();
-    plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
+/// Where the node is that KWOK plays.
+const NODE: &str = "gpu-node-0";
+
+/// The pod of a test: it holds a GPU.
+fn pod() -> Value {
+    json!({"containers": [{
+        "name": "main", "image": "nobody.invalid/app",
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    }]})
 }
 
-fn series() -> String {
-    let mut series = String::new();
-    for number in 0..PODS {
-        let percent = number % 100;
-        let _ = writeln!(
-            series,
-            "busy{{namespace=\"crowd\",pod=\"pod-{number:04}\"}} {percent}"
+/// What is in Prometheus about pods of a namespace, in the order of their
+/// numbers: the rule's series, and a GPU's that is as busy.
+fn series_of<'a>(namespace: &str, pods: impl Iterator<Item = &'a str>) -> String {
+    let lines = pods.enumerate().map(|(number, pod)| {
+        let percent = 1 + number % 99;
+        let of = format!("namespace=\"{namespace}\",pod=\"{pod}\"");
+        let device = format!(
+            "{of},container=\"main\",gpu=\"0\",UUID=\"GPU-{number}\",device=\"nvidia0\",\
+             modelName=\"NVIDIA H100\",Hostname=\"{NODE}\",instance=\"10.0.0.1:9400\",job=\"dcgm\""
         );
-    }
-    series
+        format!(
+            "busy{{{of}}} {percent}\n\
+             DCGM_FI_DEV_GPU_UTIL{{{device}}} {percent}\n\
+             DCGM_FI_DEV_MEM_COPY_UTIL{{{device}}} {percent}\n"
+        )
+    });
+    lines.collect()
 }
 
-/// The times of some requests, in order, after a look at the answer.
-async fn timed(side: &Side, query: &str, items: usize) -> Vec<Duration> {
-    let path = format!("{PATH}{query}");
-    let mut times = Vec::new();
-    for round in 0..FIRST + REQUESTS {
-        let begun = Instant::now();
-        let came = side.ask(&Method::GET, &path).await;
-        let took = begun.elapsed();
-        if round == 0 {
-            let list: Value = serde_json::from_str(&came.body).unwrap();
-            let found = list["items"].as_array().map(Vec::len);
-            assert_eq!(found, Some(items), "{}", came.body);
-        }
-        if round >= FIRST {
-            times.push(took);
-        }
-    }
-    times.sort();
-    times
+/// The names of the pods that run in a namespace.
+fn running(plane: &ControlPlane, namespace: &str) -> Vec<String> {
+    const NAMES: &str = r#"-o=jsonpath={.items[*].metadata.name}"#;
+    let running = "--field-selector=status.phase=Running";
+    let said = plane.kubectl(&["get", "pods", "-n", namespace, running, NAMES]);
+    said.split_whitespace().map(str::to_owned).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_of_few_and_of_many_pods() {
-    let plane = ControlPlane::start(Extent::Api);
-    create(&plane);
-    let prometheus = holding(&series()).await;
-    let scene = Scene {
-        plane: &plane,
-        prometheus: &prometheus,
-    };
-    println!("| server | pods | p50 | p90 |\n|---|---|---|---|");
-    for (name, side) in [
-        (
-            "prometheus-adapter, --client-qps=100000",
-            scene.theirs(CONFIG).await,
-        ),
-        ("this server, --rule-max-age=0", scene.ours(CONFIG).await),
-        (
-            "this server",
-            scene.ours_with(CONFIG, "--rule-max-age=5s").await,
-        ),
-    ] {
-        let side = side.unwrap();
-        for (query, pods) in [("?labelSelector=size%3Dfew", FEW), ("", PODS)] {
-            let times = timed(&side, query, pods).await;
-            let at = |percent: usize| times[times.len() * percent / 100].as_secs_f64() * 1e3;
-            println!("| {name} | {pods} | {:.2} ms | {:.2} ms |", at(50), at(90));
-        }
-    }
+/// A token of somebody who may do anything, as a client behind no certificate
+/// shows it.
+fn token(plane: &ControlPlane) -> String {
+    plane.apply(&json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "reader", "namespace": "default"},
+    }));
+    let role = [
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:reader",
+    ];
+    plane.kubectl(&[&["create", "clusterrolebinding", "reader"][..], &role].concat());
+    let token = plane.kubectl(&["create", "token", "reader", "--duration=1h"]);
+    token.trim().to_owned()
+}
+
+/// A row of a table.
+fn row<S: AsRef<str>>(cells: impl IntoIterator<Item = S>) {
+    let cells: Vec<String> = cells.into_iter().map(|it| it.as_ref().to_owned()).collect();
+    println!("| {} |", cells.join(" | "));
+}
+
+/// The head of a table.
+fn head(cells: &[&str]) {
+    println!();
+    row(cells);
+    row(cells.iter().map(|_| "---"));
+}
+
+/// The day, and the machine.
+fn circumstances() {
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors
+        .lines()
+        .find(|line| line.starts_with("model name"));
+    let model = model
+        .and_then(|line| line.split_once(": "))
+        .map_or("", |it| it.1);
+    let count = std::thread::available_parallelism().map_or(0, usize::from);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = memory
+        .split_whitespace()
+        .nth(1)
+        .and_then(|it| it.parse::<u64>().ok());
+    let gib = memory.unwrap_or_default() >> 20;
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%d");
+    println!("\n{today}, {count} cores of {model}, {gib} GiB:");
 }

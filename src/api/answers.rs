@@ -9,15 +9,17 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
-use crate::provider::{Effort, Fetched, Provider};
+use crate::provider::{AsOf, Effort, Error, Fetched, Provider};
 use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
 
+use super::asked::Asked;
 use super::buffer::Pool;
 use super::compute::ComputeLimit;
 use super::context::RequestContext;
 use super::documents::{Documents, InForce};
 use super::negotiate::Format;
+use super::params::Params;
 use super::path::Target;
 use super::status::Failure;
 use super::values::Values;
@@ -42,8 +44,10 @@ struct Inner {
     telemetry: Telemetry,
     counters: Arc<Counters>,
     documents: InForce,
+    asked: Asked,
     pool: Pool,
-    compute: ComputeLimit,
+    values: ComputeLimit,
+    explanations: ComputeLimit,
 }
 
 impl fmt::Debug for Api {
@@ -51,6 +55,19 @@ impl fmt::Debug for Api {
         f.debug_struct("Api")
             .field("provider", &self.inner.provider)
             .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Who answers for a time that is over: every device is looked at.
+    fn as_of(&self, at: Timestamp, now: Timestamp, effort: Effort) -> Result<AsOf, Failure> {
+        if effort == Effort::AtHand {
+            return Err(Failure::TakesWork);
+        }
+        self.provider.as_of(at, now).map_err(|error| match error {
+            Error::NotReady => Failure::NotReady,
+            error => Failure::Malformed(format!("at: {error}")),
+        })
     }
 }
 
@@ -70,8 +87,10 @@ impl Api {
                 telemetry,
                 counters: Arc::default(),
                 documents: InForce::default(),
+                asked: Asked::default(),
                 pool: Pool::default(),
-                compute: ComputeLimit::default(),
+                values: ComputeLimit::of_values(),
+                explanations: ComputeLimit::of_explanations(),
             }),
         }
     }
@@ -121,13 +140,19 @@ impl Api {
         headers: HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Failure> {
         let headers = Arc::new(headers);
+        // People ask for these, autoscalers for values of now.
+        let for_people = |params: &Params| params.explain() || params.is_of_the_past();
+        let limit = match context.params.as_ref().is_ok_and(for_people) {
+            true => &self.inner.explanations,
+            false => &self.inner.values,
+        };
         let mut fetched: Option<Fetched> = None;
         for _ in 0..MOST_FETCHES {
             let (api, context, headers) =
                 (self.clone(), Arc::clone(&context), Arc::clone(&headers));
             let in_hand = fetched.clone();
             let make = move |effort| api.make(&context, &headers, effort, in_hand.as_ref());
-            let lack = match self.inner.compute.make(make).await {
+            let lack = match limit.make(make).await {
                 Err(Failure::Lacks(lack)) => lack,
                 made => return made,
             };
@@ -154,14 +179,32 @@ impl Api {
             return Err(Failure::NoSuchPath);
         }
         params.check_timeout()?;
+        let now = (inner.clock)();
+        let at = if target.has_values() {
+            params.at()?
+        } else {
+            None
+        };
+        let past = at.map(|at| inner.as_of(at, now, effort)).transpose()?;
+        let past = at.zip(past.as_ref());
         let values = |format| Values {
-            provider: &*inner.provider,
+            provider: past.map_or(&*inner.provider, |(_, past)| &*past.provider),
+            past,
+            asked: &inner.asked,
             params,
             format,
-            now: (inner.clock)(),
+            now: past.map_or(now, |(at, _)| at),
             effort,
             fetched,
             pool: &inner.pool,
+        };
+        let is_ours = target.has_values() && (past.is_some() || params.explain());
+        if is_ours {
+            manner.format = Format::Json;
+        }
+        let format = || match is_ours {
+            true => Ok(Format::Json),
+            false => negotiate::format(headers),
         };
         let (buffer, start) = match target {
             Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
@@ -172,19 +215,22 @@ impl Api {
                 return self.documents().discovery(target, headers, manner);
             }
             Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(_) => {
-                let now = (inner.clock)();
                 return self.documents().openapi(target, headers, params, now);
             }
             Target::Version => {
                 negotiate::format(headers)?;
                 (version::document(), 0)
             }
-            Target::Custom(target) => values(negotiate::format(headers)?).custom(target)?,
+            Target::Custom(target) => values(format()?).custom(target)?,
             Target::External {
                 of,
                 namespace,
                 metric,
-            } => values(negotiate::format(headers)?).external(*of, namespace, metric)?,
+            } => values(format()?).external(*of, namespace, metric)?,
+            Target::Findings(of) => {
+                manner.format = Format::Json;
+                values(Format::Json).findings(*of, &self.telemetry().configuration.load())?
+            }
             Target::Usage(target) => {
                 let plain = negotiate::table(headers)?;
                 manner.format = plain.unwrap_or(Format::Json);

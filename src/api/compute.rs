@@ -23,18 +23,27 @@ pub(super) struct ComputeLimit {
     working: Arc<Semaphore>,
 }
 
-impl Default for ComputeLimit {
-    /// Half of the processors work here at most: the others poll and serve.
-    fn default() -> Self {
+impl ComputeLimit {
+    /// For values: half of the processors work here at most, the others poll
+    /// and serve.
+    pub(super) fn of_values() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
+        Self::new((processors / 2).clamp(1, 4))
+    }
+
+    /// For explanations, one at a time: people wait for them, autoscalers for
+    /// values.
+    pub(super) fn of_explanations() -> Self {
+        Self::new(1)
+    }
+
+    fn new(most_working: usize) -> Self {
         Self {
             waiting: Semaphore::new(MOST_WAITING),
-            working: Arc::new(Semaphore::new((processors / 2).clamp(1, 4))),
+            working: Arc::new(Semaphore::new(most_working)),
         }
     }
-}
 
-impl ComputeLimit {
     /// What `make` makes: at once where that is cheap, else when there is room
     /// for it.
     pub(super) async fn make<T, F>(&self, make: F) -> Result<T, Failure>

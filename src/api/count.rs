@@ -13,7 +13,7 @@ use super::answers::Api;
 use super::context::RequestContext;
 use super::group::Group;
 use super::params::Params;
-use super::path::{Object, Target};
+use super::path::{FINDINGS, Object, Target};
 use crate::telemetry::metrics::Class;
 
 /// Counts the request as what it asks for, however it is answered.
@@ -56,6 +56,13 @@ fn class(api: &Api, context: &RequestContext) -> Class {
                 verb: verb(&context.method, if watches() { "watch" } else { "list" }),
                 group: Group::External.name(),
                 resource: "external".into(),
+            };
+        }
+        Ok(Target::Findings(of)) => {
+            return Class {
+                verb: verb(&context.method, if watches() { "watch" } else { "list" }),
+                group: of.group.name(),
+                resource: FINDINGS.into(),
             };
         }
         Ok(Target::Usage(target)) => {

@@ -13,12 +13,11 @@ use super::messages::{
 use super::negotiate::Format;
 use super::object;
 
-/// Whether a group is served: one without any metric is not, because clients
-/// warn about empty groups.
+/// Whether a group is served. Those that are registered always are, also without
+/// any metric: kube-apiserver takes a 404 for a server that is broken.
 pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
     match group {
-        Group::Custom => !provider.custom_metrics().is_empty(),
-        Group::External => !provider.external_metrics().is_empty(),
+        Group::Custom | Group::External => true,
         Group::Resource => provider.knows_usage(),
     }
 }

@@ -50,6 +50,7 @@ impl InForce {
 pub(crate) struct Documents {
     custom: Arc<[CustomMetric]>,
     external: Arc<[Arc<str>]>,
+    usage: bool,
     /// The resources that have custom metrics.
     resources: BTreeSet<Arc<str>>,
     discovery: HashMap<Target, Forms>,
@@ -93,6 +94,7 @@ impl Documents {
             openapi: v3.chain(roots).collect(),
             custom,
             external,
+            usage: provider.knows_usage(),
         }
     }
 
@@ -101,6 +103,7 @@ impl Documents {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
         (Arc::ptr_eq(&self.custom, &custom) || self.custom == custom)
             && (Arc::ptr_eq(&self.external, &external) || self.external == external)
+            && self.usage == provider.knows_usage()
     }
 
     /// A resource's name, if it has custom metrics.

@@ -47,6 +47,7 @@ pub(super) async fn audit(
     security.audit.write(&Outcome {
         code: response.status(),
         denied: response.extensions().get(),
+        told: response.extensions().get(),
         access: &context.access,
         user,
         method: context.method.as_str(),

@@ -7,10 +7,11 @@
 //! `answers` (`values`, `usage`), an encoder (`json`, `proto`) and `response`; whatever
 //! fails on the way ends in the one table of `status`. What only the
 //! configuration changes (`discovery`, `aggregated`, `openapi`) is made once, in
-//! `documents`.
+//! `documents`. `asked` remembers which questions were answered.
 
 mod aggregated;
 mod answers;
+mod asked;
 mod buffer;
 mod compute;
 mod context;
@@ -33,6 +34,7 @@ mod params;
 pub mod path;
 mod proto;
 mod quote;
+pub mod recalled;
 mod response;
 mod rfc3339;
 pub mod router;

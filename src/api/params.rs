@@ -3,6 +3,7 @@
 
 use crate::core::field_selector::FieldSelector;
 use crate::core::selector::Selector;
+use crate::core::time::Timestamp;
 
 use super::path::percent_decode;
 use super::quote::quote;
@@ -17,6 +18,8 @@ pub(crate) struct Params {
     watch: Option<String>,
     timeout: Option<String>,
     pretty: Option<String>,
+    explain: Option<String>,
+    at: Option<String>,
     /// Which edition of an OpenAPI document the client knows of.
     pub(crate) hash: Option<String>,
 }
@@ -37,6 +40,8 @@ impl Params {
                 "watch" => &mut params.watch,
                 "timeout" => &mut params.timeout,
                 "pretty" => &mut params.pretty,
+                "explain" => &mut params.explain,
+                "at" => &mut params.at,
                 "hash" => &mut params.hash,
                 _ => continue,
             };
@@ -50,9 +55,28 @@ impl Params {
     /// Whether the client wants a stream of changes: any value but `false` and
     /// `0`, as apimachinery converts strings to booleans.
     pub(crate) fn watch(&self) -> bool {
-        self.watch
-            .as_deref()
-            .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+        is_on(self.watch.as_deref())
+    }
+
+    /// Whether the client wants to know how the value came to be, in place of
+    /// the value.
+    pub(crate) fn explain(&self) -> bool {
+        is_on(self.explain.as_deref())
+    }
+
+    /// Whether the client asks about a time that is over.
+    pub(crate) fn is_of_the_past(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// The time that is over and asked about.
+    pub(crate) fn at(&self) -> Result<Option<Timestamp>, Failure> {
+        let at = self.at.as_deref().map(|text| {
+            let hint = "write a time such as 2026-01-02T03:04:05Z";
+            let malformed = || Failure::Malformed(format!("at={}: {hint}", quote(text)));
+            Timestamp::from_date(text).ok_or_else(malformed)
+        });
+        at.transpose()
     }
 
     /// `pretty`, when it was given: the spellings of Go's `strconv.ParseBool`.
@@ -96,6 +120,10 @@ impl Params {
         let text = self.field_selector.as_deref().unwrap_or_default();
         FieldSelector::parse(text).map_err(|error| Failure::Malformed(error.to_string()))
     }
+}
+
+fn is_on(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
 /// Parses a selector; absent and empty both match everything.

@@ -27,6 +27,9 @@ const MAX_LABEL: usize = 63;
 /// be authorized as something else than what is served.
 const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metrics"];
 
+/// What is wrong with the data: a resource that discovery does not list.
+pub const FINDINGS: &str = "findings";
+
 /// What a path asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
@@ -63,6 +66,8 @@ pub enum Target {
     },
     /// What pods or nodes use: M1 to M3.
     Usage(UsageTarget),
+    /// What is wrong with the data: F1.
+    Findings(GroupVersion),
 }
 
 /// The pieces of the path of a resource metric.
@@ -83,7 +88,7 @@ pub struct UsageTarget {
 pub struct CustomTarget {
     /// The version asked.
     pub of: GroupVersion,
-    /// The namespace of C2 and C3.
+    /// The namespace of C2 and C3; of C3 it may be `*`.
     pub namespace: Option<String>,
     /// What is described.
     pub object: Object,
@@ -94,7 +99,7 @@ pub struct CustomTarget {
 /// Which objects a path describes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
-    /// C3: the namespace of the path itself.
+    /// C3: the namespace of the path itself; with `*` all namespaces.
     OwnNamespace,
     /// C1 and C2 with `*`.
     All {
@@ -111,6 +116,11 @@ pub enum Object {
 }
 
 impl Target {
+    /// Whether it is a custom or an external metric.
+    pub(crate) const fn has_values(&self) -> bool {
+        matches!(self, Self::Custom(_) | Self::External { .. })
+    }
+
     /// What a review of reading it must ask (docs/protocol.md, "What a review
     /// asks"); `None`: the path as it came. `watch` says whether the query asks
     /// to watch, which changes the verb of lists only.
@@ -143,6 +153,7 @@ impl Target {
                 namespace,
                 metric,
             } => (*of, list, [namespace.as_str(), metric.as_str(), "", ""]),
+            Self::Findings(of) => (*of, list, ["", FINDINGS, "", ""]),
             Self::Usage(target) => {
                 let verb = target.name.as_ref().map_or(list, |_| "get");
                 let resource = target.measured.resource();
@@ -168,9 +179,10 @@ impl Target {
     pub fn group(&self) -> Option<Group> {
         match self {
             Self::Group(group) => Some(*group),
-            Self::GroupVersion(of) | Self::OpenApiV3Of(of) | Self::External { of, .. } => {
-                Some(of.group)
-            }
+            Self::GroupVersion(of)
+            | Self::OpenApiV3Of(of)
+            | Self::External { of, .. }
+            | Self::Findings(of) => Some(of.group),
             Self::Custom(target) => Some(target.of.group),
             Self::Usage(target) => Some(target.of.group),
             Self::Health(_)
@@ -259,6 +271,7 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
     let of = group.version(version)?;
     match (group, rest) {
         (_, []) => Some(Target::GroupVersion(of)),
+        (Group::Custom | Group::External, [word]) if word == FINDINGS => Some(Target::Findings(of)),
         (Group::Custom, rest) => custom(of, rest).map(Target::Custom),
         (Group::External, [word, namespace, metric]) if word == "namespaces" => {
             Some(Target::External {
@@ -314,7 +327,11 @@ fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
         }
         _ => return None,
     };
-    if namespace.is_some_and(|namespace| !is_namespace(namespace)) || !is_metric(metric) {
+    // Reviewed as the namespace `*`, which no binding of one namespace reaches.
+    let may_be = |namespace: &str| {
+        is_namespace(namespace) || (namespace == "*" && object == Object::OwnNamespace)
+    };
+    if namespace.is_some_and(|namespace| !may_be(namespace)) || !is_metric(metric) {
         return None;
     }
     Some(CustomTarget {

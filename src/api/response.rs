@@ -10,6 +10,7 @@ use http_body_util::Full;
 use uuid::Uuid;
 
 use crate::core::time::Timestamp;
+use crate::security::audit::Told;
 use crate::security::denied::Denied;
 
 use super::forms::{Shared, Tagged, compress};
@@ -113,6 +114,7 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
 /// A failure as a `Status`, never compressed.
 pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
     let not_allowed = matches!(failure, Failure::MethodNotAllowed);
+    let is_told = matches!(failure, Failure::Unlisted(_));
     let (code, status) = failure.status();
     tracing::debug!(
         code = code.as_u16(),
@@ -125,6 +127,9 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     if code == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if is_told {
+        response.extensions_mut().insert(Told);
     }
     if not_allowed {
         let headers = response.headers_mut();

@@ -42,6 +42,8 @@ pub(crate) enum Failure {
     NotReady,
     /// The answer needs what is to be fetched first.
     Lacks(Lack),
+    /// Objects are not to be seen, as the log has said.
+    Unlisted(&'static str),
     /// What the answer needs could not be had.
     Unavailable(&'static str),
     /// The request's body is over the limit.
@@ -76,8 +78,11 @@ impl Failure {
             Error::TakesWork => return Self::TakesWork,
             Error::NotReady => return Self::NotReady,
             Error::Lacks(lack) => return Self::Lacks(lack),
+            Error::Unlisted { what } => return Self::Unlisted(what),
             Error::Unavailable { what } => return Self::Unavailable(what),
-            Error::BadSelector { reason } => return Self::Malformed(reason),
+            Error::BadSelector { reason } | Error::OutOfReach { reason } => {
+                return Self::Malformed(reason);
+            }
             Error::NoSuchMetric => String::new(),
             Error::WrongScope if objects.namespace.is_some() => {
                 ": these objects live in no namespace, ask without /namespaces/<namespace>"
@@ -148,7 +153,7 @@ impl Failure {
                 );
             }
             Self::Lacks(_) => return internal("nobody fetched what the answer needs"),
-            Self::Unavailable(what) => return internal(what),
+            Self::Unlisted(what) | Self::Unavailable(what) => return internal(what),
             Self::NotAcceptable => (
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json, \

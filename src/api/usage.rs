@@ -209,8 +209,9 @@ fn failure(error: Error, target: &UsageTarget) -> Failure {
         Error::TakesWork => Failure::TakesWork,
         Error::NotReady => Failure::NotReady,
         Error::Lacks(lack) => Failure::Lacks(lack),
+        Error::Unlisted { what } => Failure::Unlisted(what),
         Error::Unavailable { what } => Failure::Unavailable(what),
-        Error::BadSelector { reason } => Failure::Malformed(reason),
+        Error::BadSelector { reason } | Error::OutOfReach { reason } => Failure::Malformed(reason),
         Error::NoSuchMetric | Error::WrongScope => Failure::NoSuchPath,
     }
 }

@@ -1,20 +1,31 @@
 //! Values: from the path to the provider's question, and back.
 
-use crate::core::time::Timestamp;
-use crate::provider::{Effort, Empty, Error, Fetched, Objects, Provider, Query, Which};
+use serde::Serialize;
+use serde_json::value::RawValue;
 
+use crate::core::selector::Selector;
+use crate::core::time::Timestamp;
+use crate::provider::{
+    AsOf, Described, Effort, Empty, Error, Fetched, Objects, Provider, Query, Which,
+};
+
+use super::asked::{Answered, Asked};
 use super::buffer::{Document, Pool};
 use super::group::GroupVersion;
 use super::list::List;
 use super::negotiate::Format;
 use super::params::{Params, selector};
-use super::path::{CustomTarget, Object};
+use super::path::{CustomTarget, FINDINGS, Object};
+use super::recalled::{AskedAt, ComputedAgain, Recalled};
 use super::status::Failure;
 
 /// A request for values.
 #[derive(Debug)]
 pub(super) struct Values<'r> {
     pub(super) provider: &'r dyn Provider,
+    /// The time that is asked about, if it is over: `provider` is that of then.
+    pub(super) past: Option<(Timestamp, &'r AsOf)>,
+    pub(super) asked: &'r Asked,
     pub(super) params: &'r Params,
     pub(super) format: Format,
     pub(super) now: Timestamp,
@@ -28,33 +39,29 @@ impl Values<'_> {
     pub(super) fn custom(&self, target: &CustomTarget) -> Result<Document, Failure> {
         let label_selector = selector(self.params.label_selector.as_deref())?;
         let metric_selector = selector(self.params.metric_label_selector.as_deref())?;
-        let namespace = target.namespace.as_deref();
-        // C3 describes the namespace itself, which lives in no namespace.
-        let (resource, namespace, name) = match &target.object {
-            Object::OwnNamespace => ("namespaces", None, namespace),
-            Object::All { resource } => (resource.as_str(), namespace, None),
-            Object::Named { resource, name } => (resource.as_str(), namespace, Some(name.as_str())),
-        };
-        self.check(target.of, name, resource)?;
-        let objects = Objects {
-            resource,
-            namespace,
-            which: name.map_or(Which::Matching(&label_selector), Which::Named),
-        };
-        let query = Query {
-            metric: &target.metric,
-            selector: &metric_selector,
-            now: self.now,
-            effort: self.effort,
-            fetched: self.fetched,
-        };
+        let (objects, name) = objects(target, &label_selector);
+        self.check(target.of, name, objects.resource)?;
+        let query = self.query(&target.metric, &metric_selector);
+        let key = self.asked.key(&(target, &label_selector, &metric_selector));
+        if self.params.explain() {
+            let Some(name) = name else {
+                let reason = "explain needs the name of one object".to_owned();
+                return Err(Failure::Malformed(reason));
+            };
+            let of = Described::Object {
+                resource: objects.resource,
+                namespace: objects.namespace,
+                name,
+            };
+            return self.explain(of, objects, &query, key);
+        }
         // Exactly one item for one object, or clients refuse the answer.
         let room = if name.is_some() { 1 } else { usize::MAX };
         let mut list = List::new(target.of, &query, self.format, self.pool.take(), room);
-        let asked = self
+        let answer = self
             .provider
             .custom(objects, &query, &mut |item| list.custom(&item));
-        finish(asked, list, objects, &query)
+        self.finish(answer, list, objects, &query, key)
     }
 
     /// Answers E1 (docs/protocol.md, "Paths"). The metric comes in lower case from
@@ -67,23 +74,118 @@ impl Values<'_> {
     ) -> Result<Document, Failure> {
         let selector = selector(self.params.label_selector.as_deref())?;
         self.check(of, None, "*")?;
-        let query = Query {
+        let query = self.query(metric, &selector);
+        let key = self.asked.key(&(namespace, metric, &selector));
+        let objects = in_namespace(namespace);
+        if self.params.explain() {
+            return self.explain(Described::External(namespace), objects, &query, key);
+        }
+        let mut list = List::new(of, &query, self.format, self.pool.take(), usize::MAX);
+        let answer = self
+            .provider
+            .external(namespace, &query, &mut |item| list.external(&item));
+        self.finish(answer, list, objects, &query, key)
+    }
+
+    fn query<'q>(&'q self, metric: &'q str, selector: &'q Selector) -> Query<'q> {
+        Query {
             metric,
-            selector: &selector,
+            selector,
             now: self.now,
             effort: self.effort,
             fetched: self.fetched,
+        }
+    }
+
+    /// What is wrong with the data, and what could not be looked at; and by which
+    /// configuration they are read.
+    pub(super) fn findings(
+        &self,
+        of: GroupVersion,
+        configuration: &[(String, String)],
+    ) -> Result<Document, Failure> {
+        self.check(of, None, FINDINGS)?;
+        let report = self.provider.findings();
+        json(&serde_json::json!({
+            "kind": "FindingList", "apiVersion": of.to_string(), "metadata": {},
+            "items": report.findings, "skipped": report.skipped,
+            "configuration": configuration,
+        }))
+    }
+
+    /// How the value of one object came to be. It says nothing of objects that
+    /// the asker may not read: the target is the value's own.
+    fn explain(
+        &self,
+        of: Described<'_>,
+        objects: Objects<'_>,
+        query: &Query<'_>,
+        key: u64,
+    ) -> Result<Document, Failure> {
+        let explanation = self.provider.explain(of, query);
+        let mut explanation =
+            explanation.map_err(|error| Failure::of_provider(error, objects, query))?;
+        match self.past {
+            Some(past) => {
+                // Readings that came later prolong it: it is not what was so then.
+                if let Some(value) = &mut explanation.value {
+                    value.served_until = None;
+                }
+                self.recalled(past, key, explanation)
+            }
+            None => json(&explanation),
+        }
+    }
+
+    /// The list, if there is one; `objects` are for the words if not. That there
+    /// is no value is an answer too.
+    fn finish(
+        &self,
+        answer: Result<Empty, Error>,
+        list: List,
+        objects: Objects<'_>,
+        query: &Query<'_>,
+        key: u64,
+    ) -> Result<Document, Failure> {
+        let is_answer = matches!(answer, Ok(_) | Err(Error::NoValue { .. }));
+        if let (true, None, Some(snapshot)) = (is_answer, self.past, self.provider.snapshot_taken())
+        {
+            let at = self.now;
+            self.asked.note(key, Answered { at, snapshot });
+        }
+        let document = answer.and_then(|empty| list.finish(empty));
+        let document = document.map_err(|error| Failure::of_provider(error, objects, query))?;
+        let Some(past) = self.past else {
+            return Ok(document);
         };
-        let mut list = List::new(of, &query, self.format, self.pool.take(), usize::MAX);
-        let asked = self
-            .provider
-            .external(namespace, &query, &mut |item| list.external(&item));
-        let objects = Objects {
-            resource: "namespaces",
-            namespace: Some(namespace),
-            which: Which::Named(namespace),
+        let (bytes, start) = document;
+        let list: Result<&RawValue, _> =
+            serde_json::from_slice(bytes.get(start..).unwrap_or_default());
+        self.recalled(past, key, list.map_err(|error| unwritten(&error))?)
+    }
+
+    /// An answer with what is known of its time.
+    fn recalled(
+        &self,
+        (at, past): (Timestamp, &AsOf),
+        key: u64,
+        answer: impl Serialize,
+    ) -> Result<Document, Failure> {
+        let asked = self.asked.last(key, at);
+        let computed_again = ComputedAgain {
+            as_of: at.date(),
+            snapshot: past.snapshot.date(),
+            reaches_back_to: past.reach.date(),
+            asked: asked.map(|answered| AskedAt {
+                at: answered.at.date(),
+                snapshot: answered.snapshot.date(),
+            }),
+            asked_known_since: self.asked.since().map(Timestamp::date),
         };
-        finish(asked, list, objects, &query)
+        json(&Recalled {
+            computed_again,
+            answer,
+        })
     }
 
     /// Checks what lists of values cannot do.
@@ -99,14 +201,37 @@ impl Values<'_> {
     }
 }
 
-/// The list, if there is one; `objects` are for the words if not.
-fn finish(
-    asked: Result<Empty, Error>,
-    list: List,
-    objects: Objects<'_>,
-    query: &Query<'_>,
-) -> Result<Document, Failure> {
-    asked
-        .and_then(|empty| list.finish(empty))
-        .map_err(|error| Failure::of_provider(error, objects, query))
+/// The objects that a target describes, and the one name it gives.
+fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>, Option<&'t str>) {
+    let namespace = target.namespace.as_deref();
+    // C3 describes the namespace itself, which lives in no namespace.
+    let (resource, namespace, name) = match &target.object {
+        Object::OwnNamespace => ("namespaces", None, namespace.filter(|name| *name != "*")),
+        Object::All { resource } => (resource.as_str(), namespace, None),
+        Object::Named { resource, name } => (resource.as_str(), namespace, Some(name.as_str())),
+    };
+    let objects = Objects {
+        resource,
+        namespace,
+        which: name.map_or(Which::Matching(selector), Which::Named),
+    };
+    (objects, name)
+}
+
+/// What an external metric is about, for the words of a failure.
+fn in_namespace(namespace: &str) -> Objects<'_> {
+    Objects {
+        resource: "namespaces",
+        namespace: Some(namespace),
+        which: Which::Named(namespace),
+    }
+}
+
+fn json(document: &impl Serialize) -> Result<Document, Failure> {
+    let bytes = serde_json::to_vec(document);
+    Ok((bytes.map_err(|error| unwritten(&error))?, 0))
+}
+
+fn unwritten(error: &serde_json::Error) -> Failure {
+    Failure::Malformed(error.to_string())
 }

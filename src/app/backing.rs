@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -13,6 +14,7 @@ use crate::provider::rules::{self, Unlisted};
 use crate::rules::answer::Answer;
 use crate::rules::kinds::Kind;
 use crate::source::answers::Answers;
+use crate::telemetry::line_limit::LineLimit;
 
 /// The objects that are watched anyway, and others by watches of their own.
 #[derive(Debug)]
@@ -45,7 +47,11 @@ impl rules::ObjectNames for Objects {
                 Ok(matching.map(|pod| Arc::clone(&pod.name)).collect())
             }
             "namespaces" => Ok(names_of(&self.inventory().namespaces, selector)),
-            "nodes" => Ok(names_of(&self.inventory().nodes, selector)),
+            "nodes" => match &*self.inventory().nodes {
+                // No cluster is without: these may not be seen.
+                [] => Err(Unlisted::Forbidden),
+                nodes => Ok(names_of(nodes, selector)),
+            },
             _ => self
                 .others
                 .matching(kind, namespace, selector)
@@ -65,12 +71,26 @@ impl rules::ObjectNames for Objects {
     }
 }
 
+/// Lines about one rule in [`RULE_PERIOD`]: two faults that alternate are seen
+/// to, and do not fill the log.
+const RULE_LINES: u64 = 4;
+
+const RULE_PERIOD: Duration = Duration::from_secs(600);
+
+/// The limit of the log's lines about each rule, by its place in the file.
+pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
+    LineLimit::new(RULE_LINES, RULE_PERIOD, |rule, left_out| {
+        tracing::warn!("{rule}: {left_out} more lines about it in ten minutes were left out");
+    })
+}
+
 /// Answers, with a word in the log about those that failed.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) answers: Arc<Answers>,
     /// What the log has heard, by rule.
     told: Mutex<HashMap<Arc<str>, String>>,
+    lines: LineLimit<Arc<str>>,
 }
 
 impl Asked {
@@ -78,18 +98,22 @@ impl Asked {
         Self {
             answers,
             told: Mutex::default(),
+            lines: rule_lines(),
         }
     }
 
-    /// Says once for each rule why its query failed, and that it works again.
+    /// Says once for each rule why its query failed, and that it works again;
+    /// where that alternates, now and then.
     fn tell(&self, rule: &Arc<str>, outcome: Result<(), String>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
             Err(reason) if told.get(rule) != Some(&reason) => {
-                tracing::warn!("{rule}: its query failed: {reason}");
+                if self.lines.admit(Arc::clone(rule)) {
+                    tracing::warn!("{rule}: its query failed: {reason}");
+                }
                 told.insert(Arc::clone(rule), reason);
             }
-            Ok(()) if told.remove(rule).is_some() => {
+            Ok(()) if told.remove(rule).is_some() && self.lines.admit(Arc::clone(rule)) => {
                 tracing::info!("{rule}: its query is answered again");
             }
             _ => {}
@@ -113,5 +137,36 @@ impl rules::Answers for Asked {
             self.tell(&rule, outcome);
             fetched.ok()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::clock;
+    use crate::config::{PrometheusSettings, parse_url};
+    use crate::source::prometheus::promql::Promql;
+    use crate::testing::log::logging;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rule_whose_faults_alternate_does_not_fill_the_log() {
+        let (log, _guard) = logging(tracing::Level::INFO);
+        let prometheus = PrometheusSettings::new(parse_url("http://p").unwrap());
+        let prometheus = Arc::new(Promql::alone(prometheus).unwrap());
+        let answers = Answers::new(prometheus, clock::now, Duration::ZERO);
+        let asked = Asked::new(Arc::new(answers));
+        let [odd, fine]: [Arc<str>; 2] = ["rules[1]".into(), "rules[2]".into()];
+        for _ in 0..100 {
+            asked.tell(&odd, Err("one".to_owned()));
+            asked.tell(&odd, Err("another".to_owned()));
+            asked.tell(&odd, Ok(()));
+        }
+        asked.tell(&fine, Err("its own".to_owned()));
+        tokio::time::sleep(2 * RULE_PERIOD).await;
+        let text = log.text();
+        let lines = |of: &str| text.lines().filter(|line| line.contains(of)).count();
+        assert_eq!(lines("rules[1]"), 5, "{text}");
+        assert!(text.contains("rules[1]: 296 more lines"), "{text}");
+        assert_eq!(lines("rules[2]: its query failed: its own"), 1, "{text}");
     }
 }

@@ -12,21 +12,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::findings::Findings;
-use super::{clock, measure};
+use super::findings::Said;
+use super::{clock, findings, measure};
 use crate::core::batch::Batch;
 use crate::core::inventory::Inventory;
+use crate::core::promql::quote;
 use crate::core::signal::SignalSpec;
+use crate::core::snapshot::Snapshot;
 use crate::core::time::Timestamp;
+use crate::findings::{Report, source};
 use crate::pipeline::{Pipeline, Settings, Shown};
-use crate::provider::gpu::GpuProvider;
+use crate::provider::gpu::{GpuProvider, Served};
 use crate::source::Source;
 use crate::source::health::Journal;
 use crate::source::pace::Pace;
 use crate::source::retries::Retries;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Heartbeat, State, Weight};
-use crate::telemetry::metrics::Polls;
+use crate::telemetry::health::{Check, Health, Heartbeat, State, Weight};
+use crate::telemetry::metrics::{Metrics, Polls};
 
 /// The default time between polls, and the longest for a small fleet: a sample
 /// waits no longer than this to be served.
@@ -41,6 +44,22 @@ const POLL_MIN: Duration = Duration::from_secs(1);
 /// A fleet of this many series costs Prometheus some ten milliseconds a query
 /// (docs/stores.md, "Answers"): up to here the poll follows the scrape interval.
 const SMALL_FLEET_SERIES: usize = 10_000;
+
+/// What is told of a Prometheus without any series of ours.
+fn no_series(matchers: &[(String, String)]) -> String {
+    let matchers = matchers.iter();
+    let matchers = matchers.map(|(label, value)| format!("{label}={}", quote(value)));
+    let with = match matchers.reduce(|one, other| format!("{one},{other}")) {
+        Some(matchers) => {
+            format!(" with {{{matchers}}}: check these labels (prometheus.matchers), and")
+        }
+        None => ": check".to_owned(),
+    };
+    format!(
+        "no DCGM series found in Prometheus{with} that dcgm-exporter runs and is scraped; without GPUs, write \
+         gpu: {{enabled: false}}"
+    )
+}
 
 /// No round takes longer: every query has a time limit. A loop that does not
 /// come back is stuck or dead, and values would age until none is left.
@@ -59,10 +78,49 @@ pub struct EngineSettings {
     pub inventory: InventoryAt,
     /// How often to poll; `None`: by the data.
     pub poll: Option<Duration>,
-    /// Who serves the values.
+    /// How often to look for series where there were none for as long.
+    pub relist: Duration,
+    /// Who serves the values, when it is in force.
     pub provider: Arc<GpuProvider>,
-    /// Told of every poll; ready once the first round has ended.
+    /// Who is in force.
+    pub served: Served,
+    /// Told by the engine of whoever is in force.
+    pub checks: Checks,
+    /// Counts polls; watches the loop.
     pub telemetry: Telemetry,
+}
+
+/// What the engine in force says of itself.
+#[derive(Clone, Debug)]
+pub struct Checks {
+    /// Ready once the first round has ended.
+    first_round: Check,
+    /// What is odd about the data.
+    oddities: Check,
+}
+
+impl Checks {
+    /// Enters them, and how the source of whoever is in force does.
+    #[must_use]
+    pub fn register(health: &Health, served: &Served) -> Self {
+        let waiting = State::Waiting("the first round of queries has not ended".to_owned());
+        let first_round = health.register("first-poll", Weight::Readiness, waiting);
+        let served = Arc::clone(served);
+        health.ask("metrics-source", Weight::Detail, move || {
+            let trouble = served.load().trouble();
+            trouble.map_or(State::Ok, State::Failed)
+        });
+        Self {
+            first_round,
+            oddities: health.register("gpu-data", Weight::Detail, State::Ok),
+        }
+    }
+
+    /// Nobody polls.
+    pub(super) fn rest(&self) {
+        self.first_round.show(State::Ok);
+        self.oddities.show(State::Ok);
+    }
 }
 
 impl std::fmt::Debug for EngineSettings {
@@ -80,17 +138,20 @@ pub struct Engine {
     source: Source,
     inventory: InventoryAt,
     poll: Option<Duration>,
+    relist: Duration,
     provider: Arc<GpuProvider>,
+    served: Served,
+    checks: Checks,
+    ready: watch::Sender<bool>,
     polls: Polls,
-    first_round: Check,
-    /// What is odd about the data.
-    oddities: Check,
-    findings: Findings,
+    said: Said,
+    metrics: Metrics,
     heartbeat: Heartbeat,
     journal: Journal,
     /// One for each query that is asked side by side.
     batches: Vec<Batch>,
-    said_empty: bool,
+    /// Since when rounds have found no series at all.
+    empty_since: Option<Instant>,
     /// The clock that waits are measured by, which nobody sets.
     started: Instant,
     /// When signals that failed are asked for again.
@@ -123,33 +184,40 @@ impl Engine {
     /// An engine that has not polled yet.
     #[must_use]
     pub fn new(settings: EngineSettings) -> Self {
-        let waiting = State::Waiting("the first round of queries has not ended".to_owned());
-        let health = &settings.telemetry.health;
-        let first_round = health.register("first-poll", Weight::Readiness, waiting);
-        let provider = Arc::clone(&settings.provider);
-        health.ask("metrics-source", Weight::Detail, move || {
-            provider.trouble().map_or(State::Ok, State::Failed)
-        });
         Self {
             signals: settings.pipeline.signals.clone(),
             pipeline: Pipeline::new(settings.pipeline),
             source: settings.source,
             inventory: settings.inventory,
             poll: settings.poll,
+            relist: settings.relist,
             provider: settings.provider,
+            served: settings.served,
+            checks: settings.checks,
+            ready: watch::Sender::new(false),
             polls: settings.telemetry.metrics.polls().clone(),
-            first_round,
-            oddities: health.register("gpu-data", Weight::Detail, State::Ok),
-            findings: Findings::default(),
+            said: Said::default(),
+            metrics: settings.telemetry.metrics.clone(),
             heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
             journal: Journal::default(),
             batches: Vec::new(),
-            said_empty: false,
+            empty_since: None,
             started: Instant::now(),
             retries: Retries::default(),
             skew_ms: 0,
             rounds: 0,
         }
+    }
+
+    /// Becomes true when the values are what another replica would serve.
+    #[must_use]
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
+    }
+
+    /// Whether others are not served by other settings.
+    fn is_in_force(&self) -> bool {
+        Arc::ptr_eq(&self.served.load(), &self.provider)
     }
 
     /// The time as the source has it: samples carry its times.
@@ -194,10 +262,15 @@ impl Engine {
                 self.pipeline.pace(self.interval(), took);
             }
             self.publish();
-            pace.set_interval(self.interval());
             match round {
-                Round::Complete | Round::Partial => pace.succeeded(started.elapsed()),
-                Round::Aborted => pace.failed(started.elapsed(), clock::jitter()),
+                Round::Complete | Round::Partial => {
+                    pace.set_interval(self.until_next_round());
+                    pace.succeeded(started.elapsed());
+                }
+                Round::Aborted => {
+                    pace.set_interval(self.interval());
+                    pace.failed(started.elapsed(), clock::jitter());
+                }
             }
         }
     }
@@ -208,6 +281,9 @@ impl Engine {
             return poll;
         }
         let store = self.pipeline.store();
+        if store.series_len() == 0 {
+            return POLL_MAX;
+        }
         let scrapes = store.targets().iter().map(|(.., timing)| timing.scrape_ms);
         let quickest = u64::try_from(scrapes.min().unwrap_or(0)).unwrap_or(0);
         let scrape = Duration::from_millis(quickest);
@@ -215,6 +291,18 @@ impl Engine {
             return scrape.clamp(POLL_MIN, POLL_MAX_LARGE);
         }
         (scrape / 3).clamp(POLL_MIN, POLL_MAX)
+    }
+
+    /// Where there have been no series for long they are looked for now and then.
+    fn until_next_round(&self) -> Duration {
+        let empty = self.empty_since.map(|since| since.elapsed());
+        if empty.is_none_or(|empty| empty < self.relist) {
+            return self.interval();
+        }
+        for signal in &self.signals {
+            self.polls.rests(&signal.name);
+        }
+        self.relist.max(self.interval())
     }
 
     fn settle(&mut self, shown: Shown, at: Timestamp) -> bool {
@@ -231,47 +319,104 @@ impl Engine {
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
         let snapshot = snapshot.with_skew(self.skew_ms);
-        let series = self.pipeline.store().series_len();
         let took = began.elapsed();
-        let figures = measure::in_force(&snapshot, now, series);
-        self.polls.published(took, &figures);
-        let snapshot = snapshot.with_skew(self.skew_ms);
-        let findings = self.findings.say(&snapshot);
-        self.oddities.show(match findings.is_empty() {
-            true => State::Ok,
-            false => State::Failed(findings.join("; ")),
-        });
         let trouble = self.trouble();
-        if self.pipeline.is_ready(now) {
-            match trouble {
-                None => self.first_round.ok(),
+        let is_ready = self.pipeline.is_ready(now);
+        let report = self.judge(&snapshot);
+        if self.is_in_force() {
+            self.tell(&snapshot, now, took, &report);
+            match (is_ready, &trouble) {
+                (false, _) => {}
+                (true, None) => self.checks.first_round.ok(),
                 // Nothing is waited for, but nothing is well.
-                Some(_) => self.first_round.show(State::Ok),
+                (true, Some(_)) => self.checks.first_round.show(State::Ok),
             }
         }
         self.provider.publish_despite(Arc::new(snapshot), trouble);
+        if let Some(report) = report {
+            self.provider.tell(Arc::new(report));
+        }
+        // A source that has nothing for us has answered all the same.
+        let is_answered = self.rounds > 0 && self.journal.trouble().is_none();
+        if is_ready && is_answered {
+            self.ready.send_replace(true);
+        }
     }
 
-    /// How the source fails, for people without the log: the newest reason,
-    /// without address and text.
+    /// What is wrong with the data; `None` before the first round.
+    fn judge(&self, snapshot: &Snapshot) -> Option<Report> {
+        let failing = self.journal.failing_alone();
+        let trouble = self.journal.trouble().map(|(kind, since)| {
+            let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
+            let fields = fields.map(|it| it.name.as_str());
+            source::unanswered(fields, since, (kind.label(), kind.remedy()))
+        });
+        if failing.is_empty()
+            && let Some(trouble) = trouble
+        {
+            return Some(source::alone(trouble, "Prometheus does not answer"));
+        }
+        if self.empty_since.is_some() {
+            let why = no_series(self.source.matchers());
+            return Some(source::without_series(&why));
+        }
+        let seen = source::Seen {
+            snapshot,
+            store: self.pipeline.store(),
+            failing: &failing,
+        };
+        (self.rounds > 0).then(|| source::check(seen, trouble))
+    }
+
+    /// Metrics and checks of what is in force.
+    fn tell(
+        &mut self,
+        snapshot: &Snapshot,
+        now: Timestamp,
+        took: Duration,
+        report: &Option<Report>,
+    ) {
+        let series = self.pipeline.store().series_len();
+        let figures = measure::in_force(snapshot, now, series);
+        self.polls.published(took, &figures);
+        let Some(report) = report else { return };
+        let is_seen = report.skipped.is_empty();
+        let looked = if is_seen { &source::CODES[..] } else { &[] };
+        findings::count(&self.metrics, &source::CODES, looked, &report.findings);
+        // Else there is another check for it, and other lines of the log.
+        if is_seen {
+            let said = self.said.say(report);
+            self.checks.oddities.show(match said.is_empty() {
+                true => State::Ok,
+                false => State::Failed(said.join("; ")),
+            });
+        }
+    }
+
+    /// Why there may be no values, for people without the log: that the source
+    /// has none, or the newest reason for which it fails, without address and
+    /// text.
     fn trouble(&self) -> Option<String> {
-        let (kind, since) = self.journal.trouble()?;
-        let since = jiff::Timestamp::from_second(since.secs()).ok()?;
+        let Some((kind, since)) = self.journal.trouble() else {
+            return self.empty_since.map(|_| no_series(self.source.matchers()));
+        };
         Some(format!(
-            "queries to Prometheus have failed since {since} ({}); the server's log says why",
+            "queries to Prometheus have failed since {} ({}); the server's log says why",
+            since.whole_second().date(),
             kind.label()
         ))
     }
 
-    fn say_if_empty(&mut self, round: Round) {
-        let empty = self.pipeline.store().series_len() == 0;
-        if empty && round == Round::Complete && !self.said_empty {
-            tracing::warn!(
-                source = self.source.address(),
-                "no DCGM series found: check that dcgm-exporter runs and is scraped \
-                 (asked for DCGM_FI_DEV_MEM_COPY_UTIL and its like)"
-            );
+    /// Notes, and says once, that all signals were answered without any series.
+    fn note_emptiness(&mut self, round: Round) {
+        if self.pipeline.store().series_len() > 0 {
+            if self.empty_since.take().is_some() {
+                tracing::info!("DCGM series are found in Prometheus now");
+            }
+        } else if round == Round::Complete && self.empty_since.is_none() {
+            self.empty_since = Some(Instant::now());
+            let none = no_series(self.source.matchers());
+            tracing::warn!(source = self.source.address(), "{none}");
         }
-        self.said_empty = empty;
     }
 }

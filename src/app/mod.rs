@@ -1,10 +1,13 @@
 //! Wiring: builds each stage and hands one's output to the next. The only
 //! place that reads the clock.
 
+mod autoscalers;
 mod backing;
 pub mod clock;
 pub mod engine;
 mod findings;
+mod gpus;
+pub mod inspect;
 mod measure;
 mod numbers;
 pub mod relist;

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::certificates::Serving;
+use tokio::sync::watch;
+
+use crate::certificates::CertificateStatus;
 use crate::cluster::health::{WatchHealth, WatchRegistry};
 use crate::security::counters::{Counters, ReviewCounts};
 use crate::security::denied::DeniedKind;
+use crate::source::answers::{Answers, Counts};
+use crate::source::prometheus::replicas::Replicas;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 
 /// Reviews, their caches, refusals.
@@ -33,6 +37,34 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
     }
 }
 
+/// Answers to rules' queries, and whether they were in hand.
+pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<Answers>) {
+    type Count = fn(&Counts) -> &AtomicU64;
+    let counts: [(&Spec, &str, Count); 4] = [
+        (&catalog::RULE_LOOKUPS, "hit", |counts| &counts.hits),
+        (&catalog::RULE_LOOKUPS, "miss", |counts| &counts.misses),
+        (&catalog::RULE_QUERIES, "success", |counts| &counts.answered),
+        (&catalog::RULE_QUERIES, "failure", |counts| &counts.failed),
+    ];
+    for (spec, word, count) in counts {
+        let answers = Arc::clone(answers);
+        metrics.read(spec, &[word], move || {
+            Some(count(answers.counts()).load(Ordering::Relaxed) as f64)
+        });
+    }
+}
+
+/// Which address of Prometheus is asked, as long as these addresses are in force.
+pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
+    for (place, address) in replicas.addresses().enumerate() {
+        let replicas = Arc::downgrade(replicas);
+        metrics.read(&catalog::PROMETHEUS_ASKED, &[address], move || {
+            let replicas = replicas.upgrade()?;
+            Some(f64::from(u8::from(replicas.is_asked(place))))
+        });
+    }
+}
+
 /// How many clients are connected.
 pub(super) fn of_connections(
     metrics: &Metrics,
@@ -43,16 +75,21 @@ pub(super) fn of_connections(
     });
 }
 
-/// When the serving certificate ends, and how often its successor failed.
-pub(super) fn of_certificate(metrics: &Metrics, serving: &Serving) {
-    let status = serving.status.clone();
-    metrics.read(&catalog::CERTIFICATE_FAILURES, &["serving"], move || {
-        Some(status.borrow().failures as f64)
+/// When the first of some certificates ends, and how often their successors
+/// failed.
+pub(super) fn of_certificates(
+    metrics: &Metrics,
+    used_as: &'static str,
+    statuses: Vec<watch::Receiver<CertificateStatus>>,
+) {
+    let counted = statuses.clone();
+    metrics.read(&catalog::CERTIFICATE_FAILURES, &[used_as], move || {
+        let failures = counted.iter().map(|status| status.borrow().failures);
+        Some(failures.sum::<u64>() as f64)
     });
-    let status = serving.status.clone();
-    metrics.read(&catalog::CERTIFICATE_EXPIRY, &["serving"], move || {
-        let end = status.borrow().not_after?;
-        Some(end.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
+    metrics.read(&catalog::CERTIFICATE_EXPIRY, &[used_as], move || {
+        let ends = statuses.iter().filter_map(|it| it.borrow().not_after);
+        Some(ends.min()?.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
     });
 }
 

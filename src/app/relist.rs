@@ -2,26 +2,30 @@
 //! Prometheus, the kinds of the cluster.
 //!
 //! Rules stand alone: one whose search fails keeps what it found before, and
-//! the others go on.
+//! the others go on. Rules that change end the round of the former ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::clock;
 use super::reload::RuleSet;
+use super::{backing, clock, measure};
 use crate::cluster::client::Client;
 use crate::cluster::served;
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::rules::kinds::Kinds;
 use crate::rules::registry::{Registry, Shape};
 use crate::rules::rule::Rule;
-use crate::source::prometheus::promql::Promql;
-use crate::telemetry::health::{Check, Health, State, Weight};
+use crate::telemetry::Telemetry;
+use crate::telemetry::health::{Check, State, Weight};
+use crate::telemetry::line_limit::LineLimit;
+use crate::telemetry::metrics::{Metrics, catalog};
 
 /// Searches side by side: each can be heavy.
 const SIDE_BY_SIDE: usize = 4;
@@ -59,45 +63,119 @@ impl Default for Times {
 pub struct Relist {
     /// The rules in force.
     pub rules: watch::Receiver<Arc<RuleSet>>,
-    /// Whom to ask for series.
-    pub prometheus: Arc<Promql>,
     /// Whom to ask for kinds.
     pub client: Client,
     /// Who serves the metrics.
     pub provider: Arc<RuleProvider>,
     /// How often.
     pub times: Times,
+    /// What is told of the searches.
+    pub telemetry: Telemetry,
 }
 
 /// What earlier rounds found.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     kinds: Kinds,
     series: BTreeMap<String, Arc<[Shape]>>,
+}
+
+/// What is wrong, by what it is wrong with.
+type Troubles = BTreeMap<Arc<str>, String>;
+
+/// What is told of the rounds.
+struct Report {
+    detail: Check,
+    metrics: Metrics,
     /// What the log has heard.
-    told: BTreeSet<String>,
+    told: Troubles,
+    lines: LineLimit<Arc<str>>,
+    failed_series: Arc<AtomicU64>,
+    failed_kinds: Arc<AtomicU64>,
+}
+
+impl Report {
+    fn new(telemetry: &Telemetry) -> Self {
+        let detail = telemetry
+            .health
+            .register("rule-series", Weight::Detail, State::Ok);
+        let metrics = telemetry.metrics.clone();
+        let count = |of| {
+            let count = Arc::new(AtomicU64::new(0));
+            let read = Arc::clone(&count);
+            metrics.read(&catalog::RELIST_FAILURES, &[of], move || {
+                Some(read.load(Ordering::Relaxed) as f64)
+            });
+            count
+        };
+        Self {
+            detail,
+            failed_series: count("series"),
+            failed_kinds: count("kinds"),
+            metrics,
+            told: Troubles::default(),
+            lines: backing::rule_lines(),
+        }
+    }
+
+    /// A round ended with these troubles, beside the faults of the file.
+    fn tell(&mut self, faults: &[String], troubles: Troubles) {
+        for (of, trouble) in &troubles {
+            if self.told.get(of) != Some(trouble) && self.lines.admit(Arc::clone(of)) {
+                tracing::warn!("{trouble}");
+            }
+        }
+        let words = faults.iter().chain(troubles.values());
+        let words: Vec<&str> = words.map(String::as_str).collect();
+        self.detail.set(match words.is_empty() {
+            true => State::Ok,
+            false => State::Failed(words.join("; ")),
+        });
+        self.told = troubles;
+    }
+
+    fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Known) {
+        let show = |spec, values: &[&str], number| {
+            self.metrics.show(spec, values, Some(number));
+        };
+        let took = began.elapsed().as_secs_f64();
+        show(&catalog::RELIST_SECONDS, &[], took);
+        if !failed {
+            let now = measure::secs(clock::now());
+            show(&catalog::RELIST_TIME, &[], now);
+        }
+        let custom = registry.custom.len() as f64;
+        show(&catalog::RULE_METRICS, &["custom"], custom);
+        let external = registry.external.len() as f64;
+        show(&catalog::RULE_METRICS, &["external"], external);
+        let shapes: usize = known.series.values().map(|shapes| shapes.len()).sum();
+        show(&catalog::RULE_SHAPES, &[], shapes as f64);
+    }
 }
 
 impl Relist {
     /// Goes round until nobody can change the rules any more.
-    pub async fn run(mut self, health: &Health) {
+    pub async fn run(self) {
+        let health = &self.telemetry.health;
         let waiting = State::Waiting("the series of the rules are being looked for".to_owned());
         let first = health.register("rules", Weight::Readiness, waiting);
-        let detail = health.register("rule-series", Weight::Detail, State::Ok);
+        let mut report = Report::new(&self.telemetry);
         let mut known = Known::default();
-        let begun = Instant::now();
+        let patience = Instant::now() + PATIENCE;
+        let mut changes = self.rules.clone();
         loop {
-            let rules = Arc::clone(&self.rules.borrow_and_update());
-            let failed = {
-                let round = self.round(&rules, &mut known, &detail);
-                tokio::pin!(round);
-                match tokio::time::timeout_at(begun + PATIENCE, &mut round).await {
-                    Ok(failed) => failed,
-                    Err(_) => {
-                        first.ok();
-                        round.await
-                    }
-                }
+            let rules = Arc::clone(&changes.borrow_and_update());
+            let round = self.round(&rules, &mut known, &mut report);
+            let waited = async {
+                tokio::time::sleep_until(patience).await;
+                first.ok();
+                std::future::pending::<Infallible>().await
+            };
+            let failed = tokio::select! {
+                failed = round => failed,
+                // Of a Prometheus that does not answer a round takes minutes.
+                Ok(()) = changes.changed() => continue,
+                never = waited => match never {},
             };
             first.ok();
             let wait = match failed {
@@ -106,7 +184,7 @@ impl Relist {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                changed = self.rules.changed() => if changed.is_err() {
+                changed = changes.changed() => if changed.is_err() {
                     return;
                 }
             }
@@ -114,22 +192,57 @@ impl Relist {
     }
 
     /// Whether something failed.
-    async fn round(&self, rules: &RuleSet, known: &mut Known, detail: &Check) -> bool {
+    async fn round(&self, rules: &Arc<RuleSet>, known: &mut Known, report: &mut Report) -> bool {
+        let began = Instant::now();
         // Without rules as well: resourceRules need no search, but this client.
-        self.prometheus.renew().await;
+        rules.prometheus.renew().await;
+        let mut troubles = Troubles::new();
         if rules.iter().next().is_none() {
             *known = Known::default();
-            detail.ok();
-            self.publish(rules, known);
-            return false;
+        } else {
+            self.search(rules, known, report, &mut troubles).await;
         }
-        let mut troubles = BTreeSet::new();
+        let failed = !troubles.is_empty();
+        for rule in rules.iter() {
+            for kind in rule.labels.unknown(&known.kinds) {
+                let trouble = format!(
+                    "{}: resources.overrides names {kind}, which the cluster does not serve",
+                    rule.place
+                );
+                troubles.insert(format!("{} {kind}", rule.place).into(), trouble);
+            }
+        }
+        report.tell(&rules.faults, troubles);
+        // Of some ten thousand shapes this takes seconds.
+        let (of, seen) = (Arc::clone(rules), known.clone());
+        let made = tokio::task::spawn_blocking(move || registry(&of, &seen)).await;
+        let Ok(registry) = made else {
+            return true;
+        };
+        report.ended(began, failed, &registry, known);
+        self.provider.publish(InForce {
+            rules: rules.rules.clone(),
+            external_rules: rules.external_rules.clone(),
+            registry,
+            kinds: known.kinds.clone(),
+        });
+        failed
+    }
+
+    /// Looks for the kinds of the cluster and the series of each selector.
+    async fn search(
+        &self,
+        rules: &RuleSet,
+        known: &mut Known,
+        report: &Report,
+        troubles: &mut Troubles,
+    ) {
         match served::kinds(&self.client).await {
             Ok(kinds) => known.kinds = kinds,
             Err(error) => {
-                troubles.insert(format!(
-                    "the kinds of the cluster cannot be listed: {error}"
-                ));
+                report.failed_kinds.fetch_add(1, Ordering::Relaxed);
+                let trouble = format!("the kinds of the cluster cannot be listed: {error}");
+                troubles.insert("kinds".into(), trouble);
             }
         }
         let selectors: BTreeSet<String> =
@@ -139,7 +252,7 @@ impl Relist {
             .retain(|selector, _| selectors.contains(selector));
         let since = clock::now() - self.times.max_age;
         let searches = selectors.into_iter().map(|selector| {
-            let prometheus = Arc::clone(&self.prometheus);
+            let prometheus = Arc::clone(&rules.prometheus);
             async move {
                 let found = prometheus.series(&selector, since).await;
                 (selector, found)
@@ -154,56 +267,34 @@ impl Relist {
                     known.series.insert(selector, shapes);
                 }
                 Err(error) => {
+                    report.failed_series.fetch_add(1, Ordering::Relaxed);
                     let whose = rules.iter().filter(|rule| rule.series_query == *selector);
                     let whose: Vec<&str> = whose.map(|rule| &*rule.place).collect();
-                    troubles.insert(format!("{}: its series: {error}", whose.join(", ")));
+                    let whose = whose.join(", ");
+                    let trouble = format!("{whose}: its series: {error}");
+                    troubles.insert(whose.into(), trouble);
                 }
             }
         }
-        let failed = !troubles.is_empty();
-        for rule in rules.iter() {
-            for kind in rule.labels.unknown(&known.kinds) {
-                troubles.insert(format!(
-                    "{}: resources.overrides names {kind}, which the cluster does not serve",
-                    rule.place
-                ));
-            }
-        }
-        for trouble in troubles.difference(&known.told) {
-            tracing::warn!("{trouble}");
-        }
-        detail.set(match troubles.first() {
-            Some(_) => {
-                let words: Vec<&str> = troubles.iter().map(String::as_str).collect();
-                State::Failed(words.join("; "))
-            }
-            None => State::Ok,
-        });
-        known.told = troubles;
-        self.publish(rules, known);
-        failed
     }
+}
 
-    fn publish(&self, rules: &RuleSet, known: &Known) {
-        let RuleSet {
-            rules,
-            external_rules,
-        } = rules;
-        let mut registry = Registry::default();
-        let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
-            let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
-            rules
-                .iter()
-                .map(|rule| of(rule).unwrap_or_default())
-                .collect()
-        };
-        registry.add_custom(rules, &series(rules), &known.kinds);
-        registry.add_external(external_rules, &series(external_rules), &known.kinds);
-        self.provider.publish(InForce {
-            rules: rules.clone(),
-            external_rules: external_rules.clone(),
-            registry,
-            kinds: known.kinds.clone(),
-        });
-    }
+/// The metrics that the rules have.
+fn registry(rules: &RuleSet, known: &Known) -> Registry {
+    let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
+        let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
+        rules
+            .iter()
+            .map(|rule| of(rule).unwrap_or_default())
+            .collect()
+    };
+    let mut registry = Registry::default();
+    let RuleSet {
+        rules,
+        external_rules,
+        ..
+    } = rules;
+    registry.add_custom(rules, &series(rules), &known.kinds);
+    registry.add_external(external_rules, &series(external_rules), &known.kinds);
+    registry
 }

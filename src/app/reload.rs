@@ -1,67 +1,186 @@
-//! The configuration file, read again when it changes or on SIGHUP. A bad one
-//! leaves the old one in force, whole.
+//! The configuration file, read again when it changes or on SIGHUP, and put in
+//! force as a whole. A bad one leaves the old one in force, whole.
+
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use super::gpus::GpuSettings;
+use super::{clock, measure, numbers};
 use crate::config::{Config, Flags};
 use crate::file;
+use crate::provider::rules::RuleProvider;
 use crate::rules::rule::Rule;
-use crate::telemetry::health::{Check, State};
+use crate::source::answers::Answers;
+use crate::source::prometheus::promql::Promql;
+use crate::source::{self, KeyHasher, Prometheus, Source};
+use crate::telemetry::Telemetry;
+use crate::telemetry::health::{Check, State, Weight};
+use crate::telemetry::metrics::{Metrics, catalog};
 
 /// How often the file is looked at. A mounted ConfigMap changes by a symbolic
 /// link, a minute or so after it was written; events of the file system are no
 /// help there.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What a change of the file puts in force.
-#[derive(Clone, Debug, Default)]
+/// A file that is written in place changes for less than this; one that is
+/// renamed does not.
+const WRITTEN_IN: Duration = Duration::from_millis(500);
+
+/// The file cannot be read twice in a row: between two links of a mounted
+/// ConfigMap there may be none, but not for so long.
+const MISSES: u32 = 2;
+
+/// The rules in force, and whom to ask for them.
+#[derive(Clone, Debug)]
 pub struct RuleSet {
     /// The usable `rules`.
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-}
-
-impl From<&Config> for RuleSet {
-    fn from(config: &Config) -> Self {
-        Self {
-            rules: config.rules.usable.clone(),
-            external_rules: config.external_rules.usable.clone(),
-        }
-    }
+    /// What is wrong with the others, in sentences that the log has heard.
+    pub faults: Vec<String>,
+    /// Whom to ask.
+    pub prometheus: Arc<Promql>,
 }
 
 impl RuleSet {
+    /// Those of a configuration.
+    #[must_use]
+    pub fn new(config: &Config, prometheus: Arc<Promql>) -> Self {
+        Self {
+            rules: config.rules.usable.clone(),
+            external_rules: config.external_rules.usable.clone(),
+            faults: config.warnings.clone(),
+            prometheus,
+        }
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().chain(&self.external_rules)
     }
 }
 
-/// The file of `--config` and what the command line says over it.
+/// The clients of the Prometheus of a configuration.
 #[derive(Debug)]
+pub struct Clients {
+    /// For GPU series.
+    pub source: Source,
+    /// For the queries of rules.
+    pub promql: Promql,
+}
+
+/// Why there are none.
+#[derive(Debug, thiserror::Error)]
+pub enum NoClients {
+    /// Nobody said where it is.
+    #[error(
+        "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
+    )]
+    NoAddress,
+    /// A file with a certificate cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] source::Error),
+}
+
+impl Clients {
+    /// Those of a configuration. Nobody is asked.
+    ///
+    /// # Errors
+    /// When it has no address, or its files cannot be used.
+    pub fn new(config: &Config) -> Result<Self, NoClients> {
+        let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
+        let source = Prometheus::new(settings.clone(), KeyHasher::new())?;
+        let promql = Promql::new(settings, source.replicas())?;
+        Ok(Self {
+            source: Source::Prometheus(Box::new(source)),
+            promql,
+        })
+    }
+}
+
+/// The file of `--config` and what the command line says over it.
+#[derive(Clone, Debug)]
 pub struct ConfigFile {
     /// The file.
     pub path: PathBuf,
+    /// What it held when it was read first.
+    pub text: String,
     /// The command line.
     pub flags: Flags,
 }
 
-impl ConfigFile {
-    /// Puts the rules of each good version in force; for ever.
-    pub(super) async fn follow(
-        self,
-        mut in_force: Config,
-        rules: watch::Sender<Arc<RuleSet>>,
-        check: Check,
-    ) {
+/// Through what a configuration is put in force.
+#[derive(Debug)]
+pub(super) struct Targets {
+    /// To those who look for the rules' series.
+    pub(super) rules: watch::Sender<Arc<RuleSet>>,
+    /// Who asks for the rules.
+    pub(super) answers: Arc<Answers>,
+    /// Who answers by `resourceRules`.
+    pub(super) provider: Arc<RuleProvider>,
+    /// Whether there are `resourceRules`, for those who register APIServices.
+    pub(super) serves_resources: Arc<AtomicBool>,
+    /// To the one who runs the engine.
+    pub(super) gpus: mpsc::UnboundedSender<GpuSettings>,
+}
+
+/// Follows the file.
+#[derive(Debug)]
+pub(super) struct Reload {
+    file: Option<ConfigFile>,
+    in_force: Config,
+    targets: Targets,
+    check: Check,
+    metrics: Metrics,
+    shown: Arc<ArcSwap<Vec<(String, String)>>>,
+    failures: Arc<AtomicU64>,
+}
+
+impl Reload {
+    /// `config` is in force already.
+    pub(super) fn new(
+        file: Option<ConfigFile>,
+        config: Config,
+        targets: Targets,
+        telemetry: &Telemetry,
+    ) -> Self {
+        let (health, metrics) = (&telemetry.health, telemetry.metrics.clone());
+        let failures = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&failures);
+        metrics.read(&catalog::CONFIG_FAILURES, &[], move || {
+            Some(count.load(Ordering::Relaxed) as f64)
+        });
+        let reload = Self {
+            file,
+            in_force: config,
+            targets,
+            check: health.register("configuration", Weight::Detail, State::Ok),
+            metrics,
+            shown: Arc::clone(&telemetry.configuration),
+            failures,
+        };
+        reload.show();
+        reload
+    }
+
+    /// Puts each good version in force; for ever.
+    pub(super) async fn follow(mut self) {
+        let Some(mut file) = self.file.take() else {
+            // Whoever has the targets keeps what they reach.
+            return std::future::pending().await;
+        };
         let mut hangups = signal(SignalKind::hangup()).ok();
-        let mut seen = self.read().await.ok();
+        let mut misses = 0;
         loop {
             let hung_up = async {
                 match &mut hangups {
@@ -73,56 +192,129 @@ impl ConfigFile {
                 () = tokio::time::sleep(EVERY) => false,
                 _ = hung_up => true,
             };
-            let text = match self.read().await {
-                Ok(text) => text,
+            match file.read().await {
                 Err(reason) => {
-                    // Between two links of a mounted ConfigMap there may be none.
-                    if asked {
-                        self.refuse(&check, &reason);
+                    misses += 1;
+                    if asked || misses == MISSES {
+                        let path = file.path.display();
+                        self.refuse(&format!("{path}: cannot be read: {reason}"));
                     }
-                    continue;
                 }
-            };
-            if seen.as_ref() == Some(&text) && !asked {
-                continue;
-            }
-            match Config::from_yaml(&self.path.display().to_string(), &text, &self.flags) {
-                Ok(next) => {
-                    take(&in_force, &next, &rules, &check);
-                    in_force = next;
+                // The next look finds the whole.
+                Ok(text) if !asked && text != file.text && !file.stands(&text).await => {}
+                Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
+                    file.text.clone_from(&text);
+                    let path = file.path.display();
+                    self.refuse(&format!(
+                        "{path}: it is empty; SIGHUP puts it in force all the same"
+                    ));
                 }
-                Err(error) => self.refuse(&check, &error.to_string()),
+                Ok(text) => {
+                    let was_missed = std::mem::take(&mut misses) >= MISSES;
+                    if text != file.text || asked || was_missed {
+                        file.text = text;
+                        self.read(&file).await;
+                    }
+                }
             }
-            seen = Some(text);
         }
+    }
+
+    async fn read(&mut self, file: &ConfigFile) {
+        let file = file.clone();
+        match tokio::task::spawn_blocking(move || file.resolve()).await {
+            Ok(Ok((config, clients))) => self.take(config, clients),
+            Ok(Err(reason)) => self.refuse(&reason),
+            Err(error) => self.refuse(&error.to_string()),
+        }
+    }
+
+    fn refuse(&self, reason: &str) {
+        tracing::error!("the configuration in force stays: {reason}");
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let first = reason.lines().next().unwrap_or_default();
+        let state = State::Failed(format!("the configuration in force stays: {first}"));
+        self.check.show(state);
+    }
+
+    /// Puts a good file in force.
+    fn take(&mut self, next: Config, mut clients: Clients) {
+        for warning in &next.warnings {
+            tracing::warn!("{warning}");
+        }
+        let targets = &self.targets;
+        let mut prometheus = Arc::clone(&targets.rules.borrow().prometheus);
+        if next.prometheus == self.in_force.prometheus {
+            if let Source::Prometheus(source) = &mut clients.source {
+                source.share(&prometheus.replicas());
+            }
+        } else {
+            prometheus = Arc::new(clients.promql);
+            numbers::of_prometheus(&self.metrics, &prometheus.replicas());
+            targets.answers.ask_from_now_on(Arc::clone(&prometheus));
+        }
+        targets
+            .rules
+            .send_replace(Arc::new(RuleSet::new(&next, prometheus)));
+        targets.provider.tell_usage(next.resource_rules.clone());
+        targets
+            .serves_resources
+            .store(next.resource_rules.is_some(), Ordering::Relaxed);
+        if !next.has_same_gpus(&self.in_force) {
+            // Nobody receives it when the server stops.
+            let _ = targets.gpus.send(GpuSettings {
+                config: next.clone(),
+                source: clients.source,
+            });
+        }
+        self.in_force = next;
+        tracing::info!("the configuration file is in force");
+        self.check.show(State::Ok);
+        self.show();
+    }
+
+    fn show(&self) {
+        let now = measure::secs(clock::now());
+        self.metrics.show(&catalog::CONFIG_TIME, &[], Some(now));
+        let config = &self.in_force;
+        self.shown.store(Arc::new(config.shown()));
+        let number = |count: usize| Some(count as f64);
+        let faults = number(config.warnings.len());
+        self.metrics.show(&catalog::CONFIG_FAULTS, &[], faults);
+        let resource = if config.resource_rules.is_some() {
+            2
+        } else {
+            0
+        };
+        for (kind, count) in [
+            ("custom", config.rules.usable.len()),
+            ("external", config.external_rules.usable.len()),
+            ("resource", resource),
+        ] {
+            self.metrics.show(&catalog::RULES, &[kind], number(count));
+        }
+    }
+}
+
+impl ConfigFile {
+    /// What it asks for. Thousands of rules take seconds: blocks.
+    fn resolve(&self) -> Result<(Config, Clients), String> {
+        let name = self.path.display().to_string();
+        let config = Config::from_yaml(&name, &self.text, &self.flags);
+        let config = config.map_err(|error| error.to_string())?;
+        let clients = Clients::new(&config).map_err(|error| format!("{name}: {error}"))?;
+        Ok((config, clients))
+    }
+
+    /// Whether nobody is writing it any more.
+    async fn stands(&self, text: &str) -> bool {
+        tokio::time::sleep(WRITTEN_IN).await;
+        self.read().await.is_ok_and(|now| now == text)
     }
 
     async fn read(&self) -> Result<String, String> {
         let path = self.path.clone();
         let bytes = file::aside(move || file::read(&path)).await??;
         String::from_utf8(bytes).map_err(|error| error.to_string())
-    }
-
-    fn refuse(&self, check: &Check, reason: &str) {
-        tracing::error!("the configuration in force stays: {reason}");
-        let first = reason.lines().next().unwrap_or_default();
-        check.set(State::Failed(format!("{}: {first}", self.path.display())));
-    }
-}
-
-/// Puts the rules of a good file in force.
-fn take(before: &Config, next: &Config, rules: &watch::Sender<Arc<RuleSet>>, check: &Check) {
-    for warning in &next.warnings {
-        tracing::warn!("{warning}");
-    }
-    rules.send_replace(Arc::new(RuleSet::from(next)));
-    tracing::info!("the rules of the changed configuration file are in force");
-    if next.has_same_settings(before) {
-        check.ok();
-    } else {
-        let sentence = "prometheus, gpu or resourceRules have changed: restart the server to put \
-                        them in force; rules are in force";
-        tracing::warn!("{sentence}");
-        check.set(State::Failed(sentence.to_owned()));
     }
 }

@@ -3,39 +3,43 @@
 //! Nothing waits for anything else to be up. Each part says in a health check
 //! what it waits for, and readiness is all of them.
 
+mod certificates;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use axum::Router;
+use axum::routing::get;
+use http::StatusCode;
+use http::header::LOCATION;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::gpus::{self, GpuSettings, Gpus};
 use super::relist::{self, Relist};
-use super::reload::{ConfigFile, RuleSet};
+use super::reload::{Clients, ConfigFile, Reload, RuleSet, Targets};
 use super::shutdown::{Shutdown, Times};
 use super::trusted::Overlay;
-use super::{Engine, EngineSettings, backing, clock, numbers, trusted};
+use super::{autoscalers, backing, clock, numbers, trusted};
 use crate::api::{self, Api, router};
-use crate::certificates::files::{self, Files};
-use crate::certificates::managed::RESOURCE_APISERVICE;
-use crate::certificates::{self, Serving, managed};
-use crate::cluster::apiservice::ApiServices;
+use crate::certificates::files::Files;
+use crate::certificates::managed;
+use crate::certificates::named::NamedFiles;
 use crate::cluster::authentication;
 use crate::cluster::client::{Access, Client};
 use crate::cluster::error::ClientError;
 use crate::cluster::health::WatchRegistry;
-use crate::cluster::inventory::{WatchSettings, Watches};
+use crate::cluster::inventory::Watches;
 use crate::cluster::names::ObjectNames;
 use crate::cluster::review::KubeReviewer;
-use crate::cluster::secret::SharedSecret;
 use crate::config::Config;
-use crate::core::policy::MetricSpec;
-use crate::dcgm::metrics;
-use crate::pipeline;
 use crate::provider::composite::Composite;
-use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::RuleProvider;
 use crate::security::Security;
 use crate::security::settings::Settings as SecuritySettings;
@@ -44,17 +48,17 @@ use crate::serve::listener::{Limits, Listener};
 use crate::serve::offer::Offer;
 use crate::serve::tls::{self, ClientAuth, TlsError};
 use crate::source::answers::Answers;
-use crate::source::prometheus::promql::Promql;
-use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{State, Weight};
 
-/// How much longer than the longest window pods that went are remembered: their
-/// readings may be that late.
-const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
-
 /// Connections of the operators' port: a probe and a few scrapers.
 const OPERATORS: u32 = 64;
+
+/// What the server answers itself, where its own pages ask.
+const OWN: [&str; 2] = [
+    "/apis/custom.metrics.k8s.io/",
+    "/apis/external.metrics.k8s.io/",
+];
 
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
@@ -97,20 +101,22 @@ pub struct ServerSettings {
     pub config: Config,
     /// The file it is from.
     pub file: Option<ConfigFile>,
-    /// How to reach Prometheus for GPU series.
-    pub source: Source,
-    /// How to reach it for the rules.
-    pub promql: Promql,
+    /// How to reach Prometheus.
+    pub clients: Clients,
     /// How often the rules' series are looked for.
     pub relist: relist::Times,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
     pub operators: Option<TcpListener>,
+    /// The pages that operators see, of what a client is answered.
+    pub pages: Option<fn(Client) -> Router>,
     /// What TLS offers.
     pub offer: Offer,
     /// The serving certificate.
     pub certificate: CertificateSource,
+    /// Others for names.
+    pub named: Vec<NamedFiles>,
     /// The ways to kube-apiserver.
     pub ways: Ways,
     /// The authentication ConfigMap.
@@ -132,24 +138,6 @@ pub enum StartError {
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-}
-
-/// The source for a configuration.
-///
-/// # Errors
-/// When its files cannot be used.
-pub fn prometheus(config: &Config) -> Option<Result<Source, source::Error>> {
-    let settings = config.prometheus.clone()?;
-    let built = Prometheus::new(settings, KeyHasher::new());
-    Some(built.map(|source| Source::Prometheus(Box::new(source))))
-}
-
-/// The same for the queries of rules.
-///
-/// # Errors
-/// When its files cannot be used.
-pub fn promql(config: &Config) -> Option<Result<Promql, source::Error>> {
-    config.prometheus.clone().map(Promql::new)
 }
 
 /// The watches of a registry that something is wrong with, and what.
@@ -193,29 +181,17 @@ pub async fn run(
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
     };
-    let certificate = registering(settings.certificate, &settings.config);
-    let serving = background.keep_certificate(certificate, &lister);
+    let serves_resources = serves_resources(&settings.certificate, &settings.config);
+    let certificates = background.keep_certificates(settings.certificate, settings.named, &lister);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
-    let resource_rules = settings.config.resource_rules.clone();
-    let rules = background.follow_file(settings.file, &settings.config);
-    let (gpus, objects) = background.poll(settings.config, settings.source, &lister);
-    let prometheus = Arc::new(settings.promql);
-    let answers = Answers::new(Arc::clone(&prometheus), clock::now, settings.relist.answer);
-    let answers = Arc::new(answers);
-    let asked = backing::Asked::new(Arc::clone(&answers));
-    let rule_provider = RuleProvider::new(Box::new(objects), Box::new(asked));
-    let rule_provider = Arc::new(rule_provider.with_usages(resource_rules));
-    background.relist(
-        Relist {
-            rules,
-            prometheus,
-            client: lister.clone(),
-            provider: Arc::clone(&rule_provider),
-            times: settings.relist,
-        },
-        answers,
-    );
-    let provider = Arc::new(Composite::new(rule_provider, gpus));
+    let sources = Sources {
+        config: settings.config,
+        file: settings.file,
+        clients: settings.clients,
+        relist: settings.relist,
+        serves_resources,
+    };
+    let provider = background.provide(sources, &lister);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -225,7 +201,17 @@ pub async fn run(
             ..Limits::default()
         };
         let listener = Listener::without_tls(tcp, limits, api::refusal);
-        let service = router::into_service(router::operators(&api));
+        let mut routes = router::operators(&api);
+        if let Some(pages) = settings.pages {
+            let own = Client::of_service(router::open(&api));
+            let pages = pages(lister.clone().asking_first(&OWN, own));
+            let to_pages = || async { (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "./ui/")]) };
+            let shown = Router::new()
+                .route("/ui", get(to_pages))
+                .nest("/ui/", pages);
+            routes = shown.fallback_service(routes);
+        }
+        let service = router::into_service(routes);
         background
             .tasks
             .spawn(listener.run(service, shutdown.draining()));
@@ -236,7 +222,7 @@ pub async fn run(
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
     let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
-    let tls = tls::resolving(serving.in_force, &ClientAuth::Asked, &settings.offer)?;
+    let tls = tls::resolving(certificates, &ClientAuth::Asked, &settings.offer)?;
     let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
@@ -253,49 +239,26 @@ pub async fn run(
     Ok(())
 }
 
+/// What values are made from.
+struct Sources {
+    config: Config,
+    file: Option<ConfigFile>,
+    clients: Clients,
+    relist: relist::Times,
+    serves_resources: Arc<AtomicBool>,
+}
+
 /// With `resourceRules` there is one more APIService to look after.
-fn registering(mut source: CertificateSource, config: &Config) -> CertificateSource {
-    if let (CertificateSource::Managed(managed, _), Some(_)) = (&mut source, &config.resource_rules)
-    {
-        managed.register(RESOURCE_APISERVICE);
-    }
-    source
+fn serves_resources(source: &CertificateSource, config: &Config) -> Arc<AtomicBool> {
+    let serves = match source {
+        CertificateSource::Managed(settings, _) => Arc::clone(&settings.serves_resources),
+        CertificateSource::Files(_) => Arc::default(),
+    };
+    serves.store(config.resource_rules.is_some(), Ordering::Relaxed);
+    serves
 }
 
 impl Background {
-    fn keep_certificate(&mut self, source: CertificateSource, client: &Client) -> Serving {
-        let (publisher, serving) = certificates::serving();
-        let draining = self.draining.clone();
-        match source {
-            CertificateSource::Files(files) => {
-                let kept = files::run(files, publisher, SystemTime::now, draining);
-                self.tasks.spawn(kept);
-            }
-            CertificateSource::Managed(settings, name) => {
-                let namespace = settings.service.namespace.clone();
-                let stores = (
-                    SharedSecret::new(client.clone(), namespace, name),
-                    ApiServices::new(client.clone()),
-                );
-                let kept = managed::run(settings, stores, publisher, SystemTime::now, draining);
-                self.tasks.spawn(kept);
-            }
-        }
-        let status = serving.status.clone();
-        let health = &self.telemetry.health;
-        health.ask("certificate", Weight::Readiness, move || {
-            let said = status.borrow().ready(SystemTime::now());
-            said.err().map_or(State::Ok, State::Waiting)
-        });
-        let status = serving.status.clone();
-        health.ask("registration", Weight::Detail, move || {
-            let said = status.borrow().registered();
-            said.err().map_or(State::Ok, State::Failed)
-        });
-        numbers::of_certificate(&self.telemetry.metrics, &serving);
-        serving
-    }
-
     fn follow_trust(
         &mut self,
         lookup: Lookup,
@@ -340,49 +303,64 @@ impl Background {
         trust
     }
 
-    /// The rules in force: those of the file as it changes.
-    fn follow_file(
-        &mut self,
-        file: Option<ConfigFile>,
-        config: &Config,
-    ) -> watch::Receiver<Arc<RuleSet>> {
-        let (sender, rules) = watch::channel(Arc::new(RuleSet::from(config)));
-        let check = self
-            .telemetry
-            .health
-            .register("configuration", Weight::Detail, State::Ok);
-        let config = config.clone();
-        self.until_draining(async move {
-            match file {
-                Some(file) => file.follow(config, sender, check).await,
-                // Who has the sender keeps the rules in force.
-                None => sender.closed().await,
-            }
-        });
-        rules
-    }
-
-    /// Finds out which metrics the rules have, and asks ahead for their values.
-    fn relist(&mut self, relist: Relist, answers: Arc<Answers>) {
-        let health = self.telemetry.health.clone();
-        self.until_draining(async move { relist.run(&health).await });
-        self.until_draining(answers.run());
-    }
-
-    /// The poll loop and the cluster's objects.
-    fn poll(
-        &mut self,
-        config: Config,
-        source: Source,
-        client: &Client,
-    ) -> (Arc<GpuProvider>, backing::Objects) {
-        let registry = WatchRegistry::default();
-        let settings = WatchSettings {
-            gpus: config.gpu_resources.clone(),
-            exporter_containers: config.exporters.containers.clone(),
-            remember: config.policy.max_window + REMEMBERED_BEYOND,
+    /// Whatever is answered by a configuration, and the file that changes it.
+    fn provide(&mut self, sources: Sources, client: &Client) -> Arc<Composite> {
+        let Sources {
+            config,
+            clients,
+            relist: times,
+            ..
+        } = sources;
+        let (gpus, objects) = self.watch(&config, times.relist, client);
+        let served = gpus.served();
+        let prometheus = Arc::new(clients.promql);
+        numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
+        let answers = Answers::new(Arc::clone(&prometheus), clock::now, times.answer);
+        let answers = Arc::new(answers);
+        numbers::of_answers(&self.telemetry.metrics, &answers);
+        let asked = backing::Asked::new(Arc::clone(&answers));
+        let provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
+        provider.tell_usage(config.resource_rules.clone());
+        let rules = Arc::new(RuleSet::new(&config, prometheus));
+        let (rules, followed) = watch::channel(rules);
+        let (changes, changed) = mpsc::unbounded_channel();
+        let relist = Relist {
+            rules: followed,
+            client: client.clone(),
+            provider: Arc::clone(&provider),
+            times,
+            telemetry: self.telemetry.clone(),
         };
-        let watches = Watches::start(client, &registry, settings);
+        let targets = Targets {
+            rules,
+            answers: Arc::clone(&answers),
+            provider: Arc::clone(&provider),
+            serves_resources: sources.serves_resources,
+            gpus: changes,
+        };
+        let reload = Reload::new(sources.file, config.clone(), targets, &self.telemetry);
+        self.until_draining(reload.follow());
+        self.until_draining(relist.run());
+        self.until_draining(answers.run());
+        let metrics = self.telemetry.metrics.clone();
+        self.until_draining(autoscalers::follow(client.clone(), metrics));
+        let settings = GpuSettings {
+            config,
+            source: clients.source,
+        };
+        self.until_draining(gpus.run(settings, changed));
+        Arc::new(Composite::new(provider, served))
+    }
+
+    /// The cluster's objects, and who serves their GPUs.
+    fn watch(
+        &self,
+        config: &Config,
+        relist: Duration,
+        client: &Client,
+    ) -> (Gpus, backing::Objects) {
+        let registry = WatchRegistry::default();
+        let watches = Watches::start(client, &registry, gpus::watching(config));
         let required = (Weight::Readiness, State::Waiting as fn(String) -> State);
         self.show_watches(
             "cluster-objects",
@@ -393,50 +371,12 @@ impl Background {
         let detail = (Weight::Detail, State::Failed as fn(String) -> State);
         self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
-        let specs = metrics::built_in().into_iter();
-        let mut specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
-        specs.retain(|_| config.gpus_enabled);
-        let provider = Arc::new(GpuProvider::new(&specs));
         let objects = backing::Objects {
             inventory: watches.subscribe(),
             others: ObjectNames::new(client.clone(), registry),
         };
-        if !config.gpus_enabled {
-            self.until_draining(async move {
-                std::future::pending::<()>().await;
-                drop(watches);
-            });
-            return (provider, objects);
-        }
-        let known = watches.subscribe();
-        let engine = Engine::new(EngineSettings {
-            pipeline: pipeline::Settings {
-                policy: config.policy,
-                signals: config.signals,
-                metrics: specs,
-                exporter: config.exporters,
-            },
-            source,
-            inventory: Box::new(move |_| Arc::clone(&known.borrow())),
-            poll: config.poll,
-            provider: Arc::clone(&provider),
-            telemetry: self.telemetry.clone(),
-        });
-        let mut draining = self.draining.clone();
-        let mut listed = watches.subscribe();
-        self.tasks.spawn(async move {
-            // Values of the first round are for the pods that are there: with
-            // none so far it would call itself ready and answer 404.
-            let stopped = tokio::select! {
-                _ = listed.changed() => false,
-                _ = draining.wait_for(|draining| *draining) => true,
-            };
-            if !stopped {
-                engine.run(draining).await;
-            }
-            drop(watches);
-        });
-        (provider, objects)
+        let gpus = Gpus::new(config, watches, relist, self.telemetry.clone());
+        (gpus, objects)
     }
 
     fn show_watches(

@@ -6,13 +6,15 @@
 //!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
-//! The TLS configuration is made once, with [`InForce`] as its resolver; what
-//! changes is the pair in it. Nothing here decides that a certificate in force
+//! The TLS configuration is made once, with [`InForce`] as its resolver, or
+//! with several of them behind [`named::ByName`]; what changes is the pair in
+//! each. Nothing here decides that a certificate in force
 //! must go: a broken successor leaves it where it is.
 
 pub mod authority;
 pub mod files;
 pub mod managed;
+pub mod named;
 pub mod pair;
 
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use pair::Pair;
 
 /// The pair in force; rustls asks it at each handshake. Without a pair every
 /// handshake fails. Server names are not looked at: an aggregator may name
-/// none.
+/// none. Who has pairs for names asks [`named::ByName`].
 #[derive(Debug, Default)]
 pub struct InForce(ArcSwapOption<Pair>);
 

@@ -1,18 +1,33 @@
 //! The command line: one file per subcommand.
 
+mod backtest;
 pub mod certs;
+mod check;
+mod cluster;
 pub mod demo;
+mod explain;
+mod kinds;
 mod serve;
+mod shell;
+mod table;
+mod top;
+mod ui;
+mod values;
+mod wrap;
 
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
+
+use self::wrap::shown;
+use crate::findings::names::nearest;
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.
 #[derive(Debug, Parser)]
@@ -30,14 +45,40 @@ struct Cli {
     serve: serve::ServeArgs,
 }
 
+/// The name by which kubectl finds a plugin and calls it.
+const PLUGIN: &str = "kubectl-gpu_metrics";
+
+/// Why GPU metrics and the autoscalers on them are what they are.
+#[derive(Debug, Parser)]
+#[command(name = PLUGIN, bin_name = "kubectl gpu-metrics", version)]
+struct Plugin {
+    #[command(subcommand)]
+    command: Command,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The server of a cluster; what runs without a command, too.
     Serve(Box<serve::ServeArgs>),
     /// The whole thing on a laptop: a simulated GPU fleet, served over TLS.
     Demo(demo::DemoArgs),
+    /// What is wrong with HPAs, the registration, rights or files, and how to mend it.
+    Check(Box<check::CheckArgs>),
+    /// Why a value is what it is.
+    Explain(Box<explain::ExplainArgs>),
+    /// What an autoscaler would have done with the demand of the last days.
+    Backtest(Box<backtest::BacktestArgs>),
+    /// Who holds GPUs, and what they do with them.
+    Top(Box<top::TopArgs>),
+    /// The same in a browser: fleet, objects, autoscalers, findings.
+    Ui(ui::UiArgs),
     /// An authority, a serving certificate and its key, for development.
     Certs(certs::CertsArgs),
+    /// Completions for a shell.
+    Completions(shell::CompletionsArgs),
+    /// Man pages.
+    #[command(hide = true)]
+    Man(shell::ManArgs),
 }
 
 /// A parser of numbers that says which ones may be written.
@@ -66,38 +107,68 @@ pub enum Failure {
     /// What was asked for did not work out: exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// It was looked at, and is not well; everything about it is said: exit
+    /// code 1.
+    #[error("findings")]
+    Findings,
+    /// It could not be looked at: exit code 3.
+    #[error("{0}")]
+    Unchecked(String),
 }
 
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::Failed(_) => 1,
+            Self::Failed(_) | Self::Findings => 1,
+            Self::Unchecked(_) => 3,
         }
     }
 }
 
 /// A first word that is no command. Later words, and a path in front such as
 /// prometheus-adapter's chart passes, have no effect: its parser ignores them.
-fn mistyped_command(words: &[OsString]) -> Option<clap::Error> {
+fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::Error> {
     let first = words.get(1)?.to_str()?;
-    let mut cli = Cli::command();
     let is_command = first == "help" || cli.find_subcommand(first).is_some();
     if is_command || first.is_empty() || first.starts_with(['-', '/']) {
         return None;
     }
-    let message = format!("unrecognized subcommand '{first}'");
-    Some(cli.error(ErrorKind::InvalidSubcommand, message))
+    let usage = ContextValue::StyledStr(cli.render_usage());
+    let mut error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(&cli);
+    error.insert(
+        ContextKind::InvalidSubcommand,
+        ContextValue::String(first.to_owned()),
+    );
+    error.insert(ContextKind::Usage, usage);
+    let known = cli.get_subcommands().map(clap::Command::get_name);
+    if let Some(meant) = nearest(first, known, 2) {
+        let meant = ContextValue::Strings(vec![meant.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, meant);
+    }
+    Some(error)
 }
 
 /// Parses the arguments and runs the command; the process' exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     let (words, without_effect) = serve::retired::take_out(std::env::args_os());
-    if let Some(mistyped) = mistyped_command(&words) {
+    let called = words.first().and_then(|word| Path::new(word).file_name());
+    let is_plugin = called.is_some_and(|name| name == PLUGIN);
+    let line = if is_plugin {
+        Plugin::command()
+    } else {
+        Cli::command()
+    };
+    if let Some(mistyped) = mistyped_command(&words, line) {
         mistyped.exit();
     }
-    let cli = Cli::parse_from(words);
+    let command = if is_plugin {
+        Plugin::parse_from(words).command
+    } else {
+        let Cli { command, serve } = Cli::parse_from(words);
+        command.unwrap_or_else(|| Command::Serve(Box::new(serve)))
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -108,21 +179,27 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let command = cli
-        .command
-        .unwrap_or_else(|| Command::Serve(Box::new(cli.serve)));
     let outcome = match command {
         Command::Serve(args) => runtime.block_on(serve::run(*args, without_effect)),
         Command::Demo(args) => runtime.block_on(demo::run(args)),
+        Command::Check(args) => runtime.block_on(check::run(*args)),
+        Command::Explain(args) => runtime.block_on(explain::run(*args)),
+        Command::Backtest(args) => runtime.block_on(backtest::run(*args)),
+        Command::Top(args) => runtime.block_on(top::run(*args)),
+        Command::Ui(args) => runtime.block_on(ui::run(args)),
         Command::Certs(args) => certs::run(&args, std::time::SystemTime::now()),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args, Cli::command()),
     };
     // A lookup that hangs in a blocking thread must not hold up the exit.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody may be left to read it; the exit code stands.
-            let _ = writeln!(io::stderr(), "error: {failure}");
+            if !matches!(failure, Failure::Findings) {
+                // Nobody may be left to read it; the exit code stands.
+                let _ = writeln!(io::stderr(), "error: {}", shown(&failure.to_string()));
+            }
             ExitCode::from(failure.code())
         }
     }

@@ -15,6 +15,7 @@ use super::secret::{MANAGER, is_conflict, trouble};
 use crate::certificates::managed::store::{
     Change, Entry, Registry, ServiceName, Trouble, WriteError,
 };
+use crate::certificates::managed::{RESOURCE_APISERVICE, manifest_of};
 
 /// More than any APIService.
 const LIMIT: usize = 4 * 1024 * 1024;
@@ -45,9 +46,16 @@ fn path(name: &str) -> String {
 }
 
 fn failed(name: &str, error: CallError) -> Trouble {
-    let rule = format!(
-        "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
-    );
+    let rule = match name {
+        RESOURCE_APISERVICE => format!(
+            "apply {}, which has the APIService and the right to get and patch it, or take \
+             resourceRules out of the configuration",
+            manifest_of(name)
+        ),
+        _ => format!(
+            "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
+        ),
+    };
     let Trouble { text, outage } = trouble(error, &rule);
     Trouble {
         text: format!("APIService {name}: {text}"),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -22,6 +23,7 @@ use kube::Config;
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tower::{BoxError, ServiceBuilder};
 
 use super::error::{CallError, ClientError, chain, excerpt};
@@ -48,6 +50,9 @@ const PROBES: u32 = 3;
 /// What is read of an answer that says no.
 const STATUS_BYTES: usize = 64 * 1024;
 
+/// What is read at most of one answer: some ten thousand objects.
+const DOCUMENT_BYTES: usize = 256 * 1024 * 1024;
+
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
 
 /// Where the way to kube-apiserver is described.
@@ -57,6 +62,14 @@ pub enum Access {
     Kubeconfig(PathBuf),
     /// In the pod: environment and service account.
     InCluster,
+    /// As kubectl finds it: a file, or `$KUBECONFIG`, or the file in the home
+    /// directory, or the pod's service account; a context, or the current one.
+    User {
+        /// The file, if one is named.
+        kubeconfig: Option<PathBuf>,
+        /// The context, if one is named.
+        context: Option<String>,
+    },
 }
 
 /// A client of kube-apiserver. Cheap to clone; not throttled.
@@ -65,6 +78,9 @@ pub struct Client {
     client: kube::Client,
     address: Arc<str>,
     token: Option<Arc<TokenFile>>,
+    namespace: Arc<str>,
+    /// Who answers what begins with these, in this process.
+    near: Option<(&'static [&'static str], kube::Client)>,
 }
 
 impl fmt::Debug for Client {
@@ -82,17 +98,67 @@ impl Client {
     /// When the description cannot be read or used.
     pub async fn connect(access: &Access) -> Result<Self, ClientError> {
         let (mut config, from) = match access {
-            Access::Kubeconfig(path) => (read_kubeconfig(path).await?, path.display().to_string()),
+            Access::Kubeconfig(path) => (
+                read_kubeconfig(Some(path), None).await?,
+                path.display().to_string(),
+            ),
+            Access::User {
+                kubeconfig,
+                context,
+            } => {
+                let config = of_user(kubeconfig.as_deref(), context.as_deref()).await?;
+                (config, "kubeconfig".to_owned())
+            }
             Access::InCluster => (in_cluster()?, "service account".to_owned()),
         };
         let address = config.cluster_url.to_string();
         let token = take_token_file(&mut config)?;
+        let namespace = config.default_namespace.as_str().into();
         let client = stack(config).map_err(|error| ClientError::Unusable(from, chain(&error)))?;
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
             token: token.map(Arc::new),
+            namespace,
+            near: None,
         })
+    }
+
+    /// A client of a service of this process: nothing goes over a network, and
+    /// there is nobody else to ask.
+    #[must_use]
+    pub fn of_service(service: Router) -> Self {
+        Self {
+            client: kube::Client::new(service, "default"),
+            address: "this process".into(),
+            token: None,
+            namespace: "default".into(),
+            near: None,
+        }
+    }
+
+    /// The same client, which asks `other` for the paths that begin with these.
+    #[must_use]
+    pub fn asking_first(self, paths: &'static [&'static str], other: Self) -> Self {
+        Self {
+            near: Some((paths, other.client)),
+            ..self
+        }
+    }
+
+    /// The namespace that is meant where none is named.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// An object or a list.
+    ///
+    /// # Errors
+    /// When there is no answer, it says no, or it is something else.
+    pub async fn object<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        let body = self.get(path, "application/json", DOCUMENT_BYTES).await?;
+        serde_json::from_slice(&body).map_err(|error| self.garbled(error))
     }
 
     /// The server's address, for messages.
@@ -164,7 +230,7 @@ impl Client {
     }
 
     /// The answer is not what the API promises.
-    pub(super) fn garbled(&self, reason: impl fmt::Display) -> CallError {
+    pub fn garbled(&self, reason: impl fmt::Display) -> CallError {
         CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
     }
 
@@ -207,7 +273,11 @@ impl Client {
         let request = request
             .body(Body::from(body))
             .map_err(|error| self.garbled(error))?;
-        let response = tokio::time::timeout(HEAD, self.client.send(request))
+        let client = match &self.near {
+            Some((paths, near)) if paths.iter().any(|it| path.starts_with(it)) => near,
+            _ => &self.client,
+        };
+        let response = tokio::time::timeout(HEAD, client.send(request))
             .await
             .map_err(|_| self.timeout(HEAD))?
             .map_err(|error| CallError::Unreachable(self.address.to_string(), chain(&error)))?;
@@ -273,12 +343,31 @@ fn message(body: &[u8]) -> String {
     }
 }
 
-async fn read_kubeconfig(path: &Path) -> Result<Config, ClientError> {
-    let place = path.display().to_string();
+/// What kubectl would use.
+async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Config, ClientError> {
+    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let named = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
+    let found = read_kubeconfig(path, context).await;
+    match found {
+        Err(_) if in_pod && !named => in_cluster(),
+        found => found,
+    }
+}
+
+/// A file, or the one that kubectl would use; a context, or the current one.
+async fn read_kubeconfig(
+    path: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Config, ClientError> {
+    let place = path.map_or_else(
+        || "$KUBECONFIG or ~/.kube/config".to_owned(),
+        |path| path.display().to_string(),
+    );
     let unusable = |error: &kube::config::KubeconfigError| {
         ClientError::Kubeconfig(place.clone(), chain(error))
     };
-    let file = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
+    let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+    let file = file.map_err(|error| unusable(&error))?;
     let proxied = file.clusters.iter().any(|cluster| {
         let proxy = cluster.cluster.as_ref().and_then(|c| c.proxy_url.as_ref());
         proxy.is_some_and(|proxy| !proxy.is_empty())
@@ -286,7 +375,11 @@ async fn read_kubeconfig(path: &Path) -> Result<Config, ClientError> {
     if proxied {
         return Err(ClientError::Proxy(place));
     }
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
+    Config::from_custom_kubeconfig(file, &options)
         .await
         .map_err(|error| unusable(&error))
 }

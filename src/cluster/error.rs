@@ -56,11 +56,11 @@ pub enum CallError {
     )]
     Unauthorized(String, String),
     /// 403: a right is missing.
-    #[error("{text}: {remedy}")]
+    #[error("{text}{}{remedy}", if remedy.is_empty() { "" } else { ": " })]
     Forbidden {
         /// The server's words.
         text: String,
-        /// The rule to add.
+        /// The rule to add; empty where nobody knows who asks.
         remedy: String,
     },
     /// 404: the server's words.
@@ -93,6 +93,12 @@ impl CallError {
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         matches!(self, Self::Unreachable(..) | Self::Timeout { .. })
+    }
+
+    /// Whether a right is missing.
+    #[must_use]
+    pub const fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Forbidden { .. })
     }
 
     /// Whether the same call may do better in a moment: connection reset, 429,

@@ -17,6 +17,9 @@ use super::store::Refused;
 pub enum Need {
     /// Not ready before it was complete once.
     Required,
+    /// Likewise, but where the server may not see it, it is ready without:
+    /// waiting gives nobody a right.
+    WhereAllowed,
     /// One kind of owner more or less.
     Optional,
 }
@@ -78,7 +81,7 @@ impl WatchRegistry {
     /// and leaves the server ready.
     #[must_use]
     pub fn unready(&self) -> Vec<(Arc<str>, String)> {
-        self.troubles(|watch| watch.need == Need::Required && !watch.complete)
+        self.troubles(|watch| watch.need != Need::Optional && !watch.complete)
     }
 
     /// Every watch that is not followed at the moment, and why; values are
@@ -212,7 +215,12 @@ impl Reporter {
         } else {
             Trouble::Own
         };
-        self.change(|watch| watch.failures += 1);
+        self.change(|watch| {
+            watch.failures += 1;
+            if watch.need == Need::WhereAllowed && error.is_forbidden() {
+                watch.need = Need::Optional;
+            }
+        });
         self.trouble(trouble, error);
     }
 
@@ -294,6 +302,24 @@ mod tests {
         assert_eq!(both, ["jobs.batch".into(), "pods".into()]);
         pods.well();
         assert_eq!(unwell().collect::<Vec<_>>(), ["jobs.batch".into()]);
+    }
+
+    #[test]
+    fn what_may_not_be_seen_is_waited_for_only_where_nothing_goes_without_it() {
+        let registry = WatchRegistry::default();
+        let mut pods = registry.enter("pods", Need::Required);
+        let mut nodes = registry.enter("nodes", Need::WhereAllowed);
+        let unready = || registry.unready().into_iter().map(|(watch, _)| watch);
+        nodes.failed(&away());
+        assert_eq!(unready().count(), 2, "an outage ends");
+        let forbidden = CallError::Forbidden {
+            text: "no".to_owned(),
+            remedy: "a rule".to_owned(),
+        };
+        pods.failed(&forbidden);
+        nodes.failed(&forbidden);
+        assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
+        assert_eq!(registry.unwell().len(), 2, "and it is said all the same");
     }
 
     #[test]

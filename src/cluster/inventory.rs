@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::client::Client;
@@ -31,6 +31,7 @@ const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 #[derive(Debug)]
 pub struct Watches {
     inventory: watch::Receiver<Arc<Inventory>>,
+    shared: Arc<Shared>,
     /// Dropping a set ends its tasks.
     _tasks: JoinSet<()>,
 }
@@ -51,24 +52,37 @@ impl Watches {
         let namespaces = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.namespaces));
         let nodes = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.nodes));
         let services = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.services));
-        tasks.spawn(watch(client, registry, ("pods", Form::Whole), pods));
-        tasks.spawn(watch(
-            client,
-            registry,
-            ("namespaces", Form::Metadata),
-            namespaces,
-        ));
-        tasks.spawn(watch(client, registry, ("nodes", Form::Metadata), nodes));
-        tasks.spawn(watch(client, registry, ("services", Form::Whole), services));
+        let again = Arc::clone(&shared.pods_again);
+        // prometheus-adapter's chart grants no nodes, and its users keep what
+        // was granted when they change the image.
+        let (required, allowed) = (Need::Required, Need::WhereAllowed);
+        let of_pods = ("pods", Form::Whole, required);
+        tasks.spawn(watch(client, registry, of_pods, pods, Some(again)));
+        let of_namespaces = ("namespaces", Form::Metadata, required);
+        tasks.spawn(watch(client, registry, of_namespaces, namespaces, None));
+        let of_nodes = ("nodes", Form::Metadata, allowed);
+        tasks.spawn(watch(client, registry, of_nodes, nodes, None));
+        let of_services = ("services", Form::Whole, allowed);
+        tasks.spawn(watch(client, registry, of_services, services, None));
         tasks.spawn(owners::run(
             client.clone(),
             Arc::clone(&shared),
             registry.clone(),
         ));
-        tasks.spawn(publish(shared, publisher));
+        tasks.spawn(publish(Arc::clone(&shared), publisher));
         Self {
             inventory,
+            shared,
             _tasks: tasks,
+        }
+    }
+
+    /// Reads objects by other settings. Pods are listed again for it; what is
+    /// known of them stays until then.
+    pub fn read_by(&self, settings: WatchSettings) {
+        if **self.shared.settings.load() != settings {
+            self.shared.settings.store(Arc::new(settings));
+            self.shared.pods_again.notify_one();
         }
     }
 
@@ -86,12 +100,13 @@ impl Watches {
     }
 }
 
-/// Watches a collection of the core group, for ever.
+/// Watches a collection of the core group, for ever; `again` has it listed anew.
 fn watch<S: Store>(
     client: &Client,
     registry: &WatchRegistry,
-    (resource, form): (&'static str, Form),
+    (resource, form, need): (&'static str, Form, Need),
     store: S,
+    again: Option<Arc<Notify>>,
 ) -> impl Future<Output = ()> + Send + use<S> {
     let target = Target {
         path: format!("/api/v1/{resource}"),
@@ -100,8 +115,10 @@ fn watch<S: Store>(
         remedy: owners::remedy("", resource),
         wait_most: WAIT_MOST,
     };
-    let reporter = registry.enter(resource, Need::Required);
-    Watcher::new(client.clone(), target, store, reporter).run_on()
+    let reporter = registry.enter(resource, need);
+    let mut watcher = Watcher::new(client.clone(), target, store, reporter);
+    watcher.again = again;
+    watcher.run_on()
 }
 
 async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) {
@@ -148,7 +165,7 @@ fn snapshot(shared: &Shared) -> Option<Made> {
         return None;
     }
     let now = Instant::now();
-    let (inventory, used) = snapshot::inventory(&mut known, now, shared.settings.remember);
+    let (inventory, used) = snapshot::inventory(&mut known, now, shared.settings.load().remember);
     let kinds = &mut known.tables.kinds;
     if kinds.set_used(used, now) {
         shared.kinds_changed.notify_one();
@@ -160,7 +177,9 @@ fn snapshot(shared: &Shared) -> Option<Made> {
 }
 
 /// Whether there is something to make a snapshot of. Services are left to
-/// readiness: without them everything else is right.
+/// readiness: without them everything else is right. Nodes that may not be seen
+/// are not waited for.
 const fn is_listed(tables: &Tables) -> bool {
-    tables.pods.complete && tables.namespaces.complete && tables.nodes.complete
+    let nodes = tables.nodes.complete || tables.nodes.forbidden;
+    tables.pods.complete && tables.namespaces.complete && nodes
 }

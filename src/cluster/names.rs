@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::client::Client;
+use super::error::CallError;
 use super::health::{Need, WatchRegistry};
 use super::owners;
 use super::store::{Form, Refused, Store, Target};
@@ -135,7 +136,7 @@ impl ObjectNames {
         };
         if tokio::time::timeout(PATIENCE, settled).await.is_err() {
             // Nobody else waits for what takes this long.
-            Writer(collection).failed();
+            Writer(collection).give_up();
         }
     }
 
@@ -204,6 +205,12 @@ impl Writer {
     fn settle(&self) {
         self.0.settled.notify_waiters();
     }
+
+    /// Nobody waits for the first list any more.
+    fn give_up(&self) {
+        self.0.lock().settled = true;
+        self.settle();
+    }
 }
 
 impl Store for Writer {
@@ -232,9 +239,8 @@ impl Store for Writer {
         self.settle();
     }
 
-    fn failed(&mut self) {
-        self.0.lock().settled = true;
-        self.settle();
+    fn failed(&mut self, _: &CallError) {
+        self.give_up();
     }
 
     fn len(&self) -> usize {

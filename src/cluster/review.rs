@@ -37,6 +37,7 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 /// How often the log hears that reviews fail.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
+/// What the server lacks where it may not create reviews.
 const REMEDY: &str = "bind the ClusterRole system:auth-delegator to the server's account \
                       (apiGroups: [\"authentication.k8s.io\"], resources: [\"tokenreviews\"], verbs: [\"create\"]; \
                       apiGroups: [\"authorization.k8s.io\"], resources: [\"subjectaccessreviews\"], verbs: [\"create\"])";
@@ -48,6 +49,7 @@ pub struct KubeReviewer {
     tokens: Client,
     accesses: Client,
     lines: LineLimit<()>,
+    remedy: &'static str,
 }
 
 impl KubeReviewer {
@@ -60,6 +62,16 @@ impl KubeReviewer {
             lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
                 tracing::error!(left_out, "more reviews failed within a minute");
             }),
+            remedy: REMEDY,
+        }
+    }
+
+    /// A reviewer for whoever looks at a cluster, who need not be the server.
+    #[must_use]
+    pub fn for_a_look(client: Client) -> Self {
+        Self {
+            remedy: "",
+            ..Self::new(client.clone(), client)
         }
     }
 
@@ -81,7 +93,7 @@ impl KubeReviewer {
                 created.ok_or_else(|| client.garbled(path))
             });
         decoded.map_err(|error| {
-            let error = error.with_remedy(REMEDY);
+            let error = error.with_remedy(self.remedy);
             if self.lines.admit(()) {
                 tracing::error!("a review failed, and nobody is let in by one: {error}");
             }

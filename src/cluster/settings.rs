@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::core::resources::GpuResources;
 
 /// How objects are read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchSettings {
     /// Which resources are GPUs.
     pub gpus: GpuResources,

@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::departed::Departed;
-use super::error::Garbage;
+use super::error::{CallError, Garbage};
 use super::kinds::Kinds;
 use super::objects::{Kept, KeptObject, KeptService};
 use super::pods::KeptPod;
@@ -44,7 +45,9 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     known: Mutex<Known>,
-    pub(super) settings: WatchSettings,
+    pub(super) settings: ArcSwap<WatchSettings>,
+    /// Pods are read by other settings: they are to be listed again.
+    pub(super) pods_again: Arc<Notify>,
     /// Something changed: a new snapshot is due.
     pub(super) changed: Notify,
     /// Other kinds of owners are to be followed.
@@ -54,7 +57,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(settings: WatchSettings) -> Self {
         Self {
-            settings,
+            settings: ArcSwap::from_pointee(settings),
             ..Self::default()
         }
     }
@@ -97,7 +100,7 @@ impl<V: Kept> Writer<V> {
             ..
         } = &mut *known;
         let key = key(pool, &name);
-        let kept = V::keep(object, pool, &self.shared.settings);
+        let kept = V::keep(object, pool, &self.shared.settings.load());
         let Some(table) = (self.find)(tables) else {
             return Ok(false);
         };
@@ -186,8 +189,11 @@ impl<V: Kept> Store for Writer<V> {
         }
     }
 
-    fn failed(&mut self) {
-        self.with(|table, _| table.settled = true);
+    fn failed(&mut self, error: &CallError) {
+        self.with(|table, _| {
+            table.settled = true;
+            table.forbidden = error.is_forbidden();
+        });
         self.shared.changed.notify_one();
     }
 

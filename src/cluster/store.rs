@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::error::Garbage;
+use super::error::{CallError, Garbage};
 
 /// What of the objects is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) trait Store: Send {
     /// The list is complete.
     fn complete(&mut self) {}
     /// A call failed; what is known stays.
-    fn failed(&mut self) {}
+    fn failed(&mut self, _: &CallError) {}
     /// How many objects are kept.
     fn len(&self) -> usize;
     /// What is not there although it should be; `None`: all is well.

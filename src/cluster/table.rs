@@ -24,6 +24,8 @@ pub(super) struct Table<V> {
     pub(super) complete: bool,
     /// Whether the first attempt to list has ended, well or not.
     pub(super) settled: bool,
+    /// Whether the server may not list them.
+    pub(super) forbidden: bool,
 }
 
 impl<V> Default for Table<V> {
@@ -33,6 +35,7 @@ impl<V> Default for Table<V> {
             list: 0,
             complete: false,
             settled: false,
+            forbidden: false,
         }
     }
 }
@@ -72,7 +75,7 @@ impl<V: PartialEq> Table<V> {
     pub(super) fn finish(&mut self) -> bool {
         let (before, first) = (self.objects.len(), !self.complete);
         self.objects.retain(|_, (list, _)| *list == self.list);
-        (self.complete, self.settled) = (true, true);
+        (self.complete, self.settled, self.forbidden) = (true, true, false);
         first || self.objects.len() != before
     }
 

@@ -26,12 +26,14 @@
 //! `State::InitListed`); and one odd object holds up the page it is on.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::client::Client;
@@ -121,6 +123,8 @@ pub(super) struct Watcher<S> {
     page: u32,
     /// Failures since the last [good watch](GOOD_WATCH).
     failures: u32,
+    /// Somebody wants everything listed again.
+    pub(super) again: Option<Arc<Notify>>,
 }
 
 impl<S: Store> Watcher<S> {
@@ -133,6 +137,7 @@ impl<S: Store> Watcher<S> {
             version: None,
             page: PAGE,
             failures: 0,
+            again: None,
         }
     }
 
@@ -151,7 +156,22 @@ impl<S: Store> Watcher<S> {
         loop {
             let outcome = match self.version.take() {
                 None => self.list().await,
-                Some(version) => self.watch(version).await,
+                Some(version) => {
+                    let again = self.again.clone();
+                    let wanted = async {
+                        match &again {
+                            Some(again) => again.notified().await,
+                            None => std::future::pending().await,
+                        }
+                    };
+                    tokio::select! {
+                        outcome = self.watch(version) => outcome,
+                        () = wanted => {
+                            self.version = None;
+                            Ok(())
+                        }
+                    }
+                }
             };
             let Err(error) = outcome else {
                 continue;
@@ -168,7 +188,7 @@ impl<S: Store> Watcher<S> {
                 continue;
             }
             self.reporter.failed(&error);
-            self.store.failed();
+            self.store.failed(&error);
             if matches!(error, CallError::NotFound(_)) {
                 return;
             }

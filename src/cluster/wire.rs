@@ -107,8 +107,7 @@ fn fingerprint(uid: &str) -> u64 {
 
 /// A time as the API writes it.
 pub(super) fn timestamp(text: Option<&str>) -> Option<Timestamp> {
-    let time = text?.parse::<jiff::Timestamp>().ok()?;
-    Some(Timestamp::from_millis(time.as_millisecond()))
+    Timestamp::from_date(text?)
 }
 
 /// Whether a text may be an API's group, version or resource: letters of the

@@ -15,6 +15,17 @@ use crate::core::policy::{
 use crate::core::resources::GpuResources;
 use crate::core::signal::SignalId;
 
+/// The words of `gpu.idle`.
+pub(super) const IDLE: [(&str, Idle); 2] = [("zero", Idle::Zero), ("omit", Idle::Omit)];
+/// Those of `gpu.migWeight`.
+pub(super) const MIG_WEIGHT: [(&str, MigWeight); 2] =
+    [("equal", MigWeight::Equal), ("slices", MigWeight::Slices)];
+/// Those of `gpu.shared`.
+pub(super) const SHARED: [(&str, Shared); 2] = [
+    ("device-value", Shared::DeviceValue),
+    ("split", Shared::Split),
+];
+
 /// Shorter is no scrape interval; a longer one leaves no window.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
@@ -42,8 +53,7 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
         policy.activity = activity(active)?;
     }
     if let Some(text) = &raw.idle {
-        let choices = [("zero", Idle::Zero), ("omit", Idle::Omit)];
-        policy.idle = choice("gpu.idle", text, &choices)?;
+        policy.idle = choice("gpu.idle", text, &IDLE)?;
     }
     if let Some(text) = &raw.hold {
         let hold = Some(duration("gpu.hold", text)?);
@@ -64,15 +74,10 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
         policy.percent_as_ratio = choice("gpu.percentAsRatio", text, &choices)?;
     }
     if let Some(text) = &raw.mig_weight {
-        let choices = [("equal", MigWeight::Equal), ("slices", MigWeight::Slices)];
-        policy.mig_weight = choice("gpu.migWeight", text, &choices)?;
+        policy.mig_weight = choice("gpu.migWeight", text, &MIG_WEIGHT)?;
     }
     if let Some(text) = &raw.shared {
-        let choices = [
-            ("device-value", Shared::DeviceValue),
-            ("split", Shared::Split),
-        ];
-        policy.shared = choice("gpu.shared", text, &choices)?;
+        policy.shared = choice("gpu.shared", text, &SHARED)?;
     }
     if let (Some(text), Some(fresh), Some(scrape)) =
         (&raw.freshness, policy.freshness, policy.scrape_interval)

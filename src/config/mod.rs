@@ -4,11 +4,15 @@
 //! nothing about the configuration can fail after start. A prometheus-adapter
 //! configuration file is a valid one.
 
+mod address;
+mod credentials;
 mod gpu;
+mod kubeconfig;
 mod metrics;
 mod problem;
 mod prometheus;
 mod raw;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -18,20 +22,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderMap;
-use url::Url;
 
 use crate::core::policy::{MetricSpec, Policy};
 use crate::core::resources::GpuResources;
 use crate::core::signal::SignalSpec;
 use crate::dcgm::fields;
 use crate::dcgm::schemes::ExporterIdentity;
+use crate::file;
+use crate::rules::naming::Regexes;
 use crate::rules::rule::{ResourceRules, Rules};
 
+pub use address::{Addresses, InvalidUrl, parse_url};
+pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
+pub use kubeconfig::KubeconfigError;
 pub use problem::Error;
-pub use prometheus::{
-    Auth, ClientFiles, Compression, InvalidUrl, NameMatching, Password, PrometheusSettings, Secret,
-    Tls, Verb, parse_url,
-};
+pub use prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
 
 /// Each poll is one query a DCGM field: more of them would flood Prometheus,
 /// fewer would serve nothing fresh.
@@ -41,13 +46,15 @@ const POLL: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::fr
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--prometheus-url`.
-    pub prometheus_url: Option<Url>,
+    pub prometheus_url: Option<Addresses>,
+    /// `--prometheus-auth-config` or `--prometheus-auth-incluster`.
+    pub credentials: Option<Credentials>,
     /// `--prometheus-token-file`.
     pub bearer_token_file: Option<PathBuf>,
     /// `--prometheus-ca-file`.
     pub ca_file: Option<PathBuf>,
     /// `--prometheus-client-tls-cert-file` and `-key-file`.
-    pub client: Option<ClientFiles>,
+    pub client: Option<ClientPair>,
     /// `--prometheus-header`; each replaces the file's of the same name.
     pub headers: HeaderMap,
     /// `--prometheus-verb`.
@@ -57,11 +64,15 @@ pub struct Flags {
 impl Flags {
     /// Puts what was given over what the file says.
     fn apply(&self, settings: &mut PrometheusSettings) {
+        if let Some(credentials) = &self.credentials {
+            credentials.apply(&mut settings.auth, &mut settings.tls);
+        }
         if let Some(file) = &self.bearer_token_file {
             settings.auth = Auth::BearerTokenFile(file.clone());
         }
         if let Some(file) = &self.ca_file {
-            settings.tls.ca_file = Some(file.clone());
+            settings.tls.ca = Some(Pem::File(file.clone()));
+            settings.tls.unverified = false;
         }
         if let Some(client) = &self.client {
             settings.tls.client = Some(client.clone());
@@ -113,8 +124,8 @@ impl Config {
     #[must_use]
     pub fn built_in(flags: &Flags) -> Self {
         Self {
-            prometheus: flags.prometheus_url.clone().map(|url| {
-                let mut settings = PrometheusSettings::new(url);
+            prometheus: flags.prometheus_url.clone().map(|addresses| {
+                let mut settings = PrometheusSettings::at(addresses);
                 flags.apply(&mut settings);
                 settings
             }),
@@ -132,33 +143,39 @@ impl Config {
         }
     }
 
-    /// Whether everything but the rules is as in `other`.
+    /// Whether GPU metrics are made from the same and in the same way.
     #[must_use]
-    pub fn has_same_settings(&self, other: &Self) -> bool {
-        self.prometheus == other.prometheus
+    pub fn has_same_gpus(&self, other: &Self) -> bool {
+        self.gpus_enabled == other.gpus_enabled
+            && self.prometheus == other.prometheus
             && self.policy == other.policy
             && self.poll == other.poll
             && self.exporters == other.exporters
             && self.gpu_resources == other.gpu_resources
             && self.signals == other.signals
             && self.metrics == other.metrics
-            && self.gpus_enabled == other.gpus_enabled
-            // Templates and patterns are as what they were made of.
-            && format!("{:?}", self.resource_rules) == format!("{:?}", other.resource_rules)
     }
 
-    /// Reads a configuration file.
+    /// Reads a configuration file, of the size that a `ConfigMap` can have.
     ///
     /// # Errors
-    /// When it cannot be read, or as [`Config::from_yaml`].
+    /// When it cannot be read or is larger, or as [`Config::from_yaml`].
     pub fn load(path: &Path, flags: &Flags) -> Result<Self, Error> {
+        Self::load_text(path, flags).map(|(config, _)| config)
+    }
+
+    /// The same, with the text of the file.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_text(path: &Path, flags: &Flags) -> Result<(Self, String), Error> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::from_yaml(&file, &text, flags),
-            Err(error) => Err(Error::Unreadable {
-                file,
-                reason: error.to_string(),
-            }),
+        let text = file::read(path).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
+        });
+        match text {
+            Ok(text) => Ok((Self::from_yaml(&file, &text, flags)?, text)),
+            Err(reason) => Err(Error::Unreadable { file, reason }),
         }
     }
 
@@ -170,7 +187,10 @@ impl Config {
         let raw: Option<raw::File> =
             serde_saphyr::from_str(text).map_err(|error| Error::Shape {
                 file: file.to_owned(),
-                report: error.render_with_formatter(&serde_saphyr::UserMessageFormatter),
+                report: problem::without_secrets(
+                    &error.render_with_formatter(&serde_saphyr::UserMessageFormatter),
+                    text,
+                ),
             })?;
         Self::resolve(raw.unwrap_or_default(), flags).map_err(|problem| problem.in_file(file, text))
     }
@@ -198,12 +218,15 @@ impl Config {
 
     /// A rule with a fault is left out, with a warning; the others stand.
     fn resolve_rules(&mut self, raw: &raw::File) {
-        self.rules = Rules::resolve("rules", raw.rules.as_deref().unwrap_or_default());
+        let regexes = &mut Regexes::default();
+        let custom = raw.rules.as_deref().unwrap_or_default();
+        self.rules = Rules::resolve("rules", custom, regexes);
         let external = raw.external_rules.as_deref().unwrap_or_default();
-        self.external_rules = Rules::resolve("externalRules", external);
+        self.external_rules = Rules::resolve("externalRules", external, regexes);
         let mut faults = self.rules.faults.clone();
         faults.extend(self.external_rules.faults.clone());
-        match raw.resource_rules.as_ref().map(ResourceRules::resolve) {
+        let resource = raw.resource_rules.as_ref();
+        match resource.map(|raw| ResourceRules::resolve(raw, regexes)) {
             Some(Ok(rules)) => {
                 faults.extend(rules.unlabelled());
                 self.resource_rules = Some(rules);

@@ -74,11 +74,41 @@ impl Problem {
         Error::Value {
             file: file.to_owned(),
             place,
-            excerpt: self.at.map_or_else(String::new, |at| excerpt(text, at)),
+            excerpt: self
+                .at
+                .map_or_else(String::new, |at| without_secrets(&excerpt(text, at), text)),
             key: self.key,
             message: self.message,
         }
     }
+}
+
+/// A report on `text` without the lines it shows of `prometheus`: addresses and
+/// headers may hold credentials, and a report goes to the log.
+pub(super) fn without_secrets(report: &str, text: &str) -> String {
+    let mut inside = false;
+    let secret: Vec<bool> = text
+        .lines()
+        .map(|line| {
+            if !line.starts_with([' ', '\t', '#', '-']) && !line.is_empty() {
+                inside = line.contains("prometheus");
+            }
+            inside
+        })
+        .collect();
+    let is_secret = |line: &&str| {
+        let (number, _) = line.split_once('|')?;
+        let number: usize = number.trim().parse().ok()?;
+        secret.get(number.checked_sub(1)?).copied()
+    };
+    let shown = report.split('\n').map(|line| match is_secret(&line) {
+        Some(true) => {
+            let (number, _) = line.split_once('|').unwrap_or((line, ""));
+            format!("{number}| (not shown: it may hold credentials)")
+        }
+        _ => line.to_owned(),
+    });
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 /// The line at `at` with a caret under its column.
@@ -97,4 +127,25 @@ fn excerpt(text: &str, at: Location) -> String {
         );
     }
     excerpt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_show_no_line_of_prometheus() {
+        let text = "rules: []\nprometheus:\n  url: http://me:secret@p\n\n  timeoutt: 5s\ngpu: {}\n";
+        let report =
+            "error: line 5\n 3 |   url: http://me:secret@p\n 5 |   timeoutt: 5s\n 6 | gpu: {}";
+        let shown = without_secrets(report, text);
+        assert!(
+            !shown.contains("secret@p") && !shown.contains("timeoutt: 5s"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("gpu: {}") && shown.contains("line 5"),
+            "{shown}"
+        );
+    }
 }

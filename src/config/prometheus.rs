@@ -1,13 +1,13 @@
 //! `prometheus`: where the metrics engine is and how to ask it.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_saphyr::Spanned;
 use url::Url;
 
+use super::address::Addresses;
+use super::credentials::{Auth, ClientPair, Password, Pem, Secret, Tls};
 use super::problem::Problem;
 use super::raw;
 use super::value;
@@ -17,6 +17,8 @@ use super::value;
 pub struct PrometheusSettings {
     /// Its address, with a path prefix where there is one, without credentials.
     pub url: Url,
+    /// Others that have the same data, in the order in which they are asked.
+    pub others: Vec<Url>,
     /// How we identify ourselves.
     pub auth: Auth,
     /// Headers sent with each request (`X-Scope-OrgID`).
@@ -46,6 +48,15 @@ impl PrometheusSettings {
     /// (docs/stores.md, "Answers").
     pub const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
 
+    /// The default settings for some addresses.
+    #[must_use]
+    pub fn at(Addresses { first, others }: Addresses) -> Self {
+        Self {
+            others,
+            ..Self::new(first)
+        }
+    }
+
     /// The default settings for an address; credentials in it (`user:pass@`)
     /// become basic authentication, so that the address can be logged.
     #[must_use]
@@ -63,6 +74,7 @@ impl PrometheusSettings {
         url.set_fragment(None);
         Self {
             url,
+            others: Vec::new(),
             auth,
             headers: HeaderMap::new(),
             tls: Tls::default(),
@@ -74,61 +86,6 @@ impl PrometheusSettings {
             matchers: Vec::new(),
         }
     }
-}
-
-/// How we identify ourselves to Prometheus.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Auth {
-    /// Not at all.
-    #[default]
-    None,
-    /// `Authorization: Bearer` with the file's content, read again as it changes.
-    BearerTokenFile(PathBuf),
-    /// HTTP basic authentication.
-    Basic {
-        /// The user.
-        username: String,
-        /// The password.
-        password: Password,
-    },
-}
-
-/// Where a password is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Password {
-    /// In a file, read again as it changes.
-    File(PathBuf),
-    /// It was part of the address.
-    Inline(Secret),
-}
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// Certificates for the connection to Prometheus; all are read again as they
-/// change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// The only authorities to trust; the system's where it is not set.
-    pub ca_file: Option<PathBuf>,
-    /// Our certificate and its key.
-    pub client: Option<ClientFiles>,
-}
-
-/// A client certificate on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientFiles {
-    /// The certificate, with its chain.
-    pub cert_file: PathBuf,
-    /// Its private key.
-    pub key_file: PathBuf,
 }
 
 /// The HTTP method of queries.
@@ -163,30 +120,6 @@ pub enum NameMatching {
     Exact,
 }
 
-/// Why a text is no address of a Prometheus.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no URL: write http://host:port")]
-pub struct InvalidUrl {
-    text: String,
-}
-
-/// Parses the address of a Prometheus: `http` or `https`, with a host.
-///
-/// # Errors
-/// When it is anything else.
-pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
-    Url::parse(text)
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .ok_or_else(|| InvalidUrl {
-            // What stands before an @ may be a password.
-            text: match text.rsplit_once('@') {
-                Some((_, rest)) => format!("…@{rest}"),
-                None => text.to_owned(),
-            },
-        })
-}
-
 /// Undoes the percent-encoding of a URL's user information.
 fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text)
@@ -198,14 +131,14 @@ fn decoded(text: &str) -> String {
 /// command line, which wins over the file's.
 pub(super) fn resolve(
     raw: Option<raw::Prometheus>,
-    flag: Option<&Url>,
+    flag: Option<&Addresses>,
 ) -> Result<Option<PrometheusSettings>, Problem> {
     let Some(raw) = raw else {
-        return Ok(flag.cloned().map(PrometheusSettings::new));
+        return Ok(flag.cloned().map(PrometheusSettings::at));
     };
-    let url = match (flag, &raw.url) {
-        (Some(url), _) => url.clone(),
-        (None, Some(text)) => parse_url(&text.value)
+    let addresses = match (flag, &raw.url) {
+        (Some(addresses), _) => addresses.clone(),
+        (None, Some(text)) => (text.value.parse::<Addresses>())
             .map_err(|error| Problem::at("prometheus.url", text, error.to_string()))?,
         (None, None) => {
             return Err(Problem::missing(
@@ -214,7 +147,7 @@ pub(super) fn resolve(
             ));
         }
     };
-    let mut settings = PrometheusSettings::new(url);
+    let mut settings = PrometheusSettings::at(addresses);
     if let Some(auth) = &raw.auth {
         settings.auth = resolve_auth(auth)?;
     }
@@ -294,9 +227,9 @@ fn resolve_headers(
 fn resolve_tls(tls: Spanned<raw::Tls>) -> Result<Tls, Problem> {
     let client = match (&tls.value.cert_file, &tls.value.key_file) {
         (None, None) => None,
-        (Some(cert), Some(key)) => Some(ClientFiles {
-            cert_file: cert.into(),
-            key_file: key.into(),
+        (Some(cert), Some(key)) => Some(ClientPair {
+            cert: Pem::File(cert.into()),
+            key: Pem::File(key.into()),
         }),
         (Some(_), None) => {
             let message = "has certFile without keyFile: name the certificate's private key too";
@@ -308,7 +241,8 @@ fn resolve_tls(tls: Spanned<raw::Tls>) -> Result<Tls, Problem> {
         }
     };
     Ok(Tls {
-        ca_file: tls.value.ca_file.map(PathBuf::from),
+        ca: tls.value.ca_file.map(|file| Pem::File(file.into())),
         client,
+        unverified: false,
     })
 }

@@ -1,5 +1,6 @@
 //! Files that load.
 
+mod hostile;
 mod refused;
 
 use super::*;
@@ -107,8 +108,11 @@ fn every_setting_of_prometheus_arrives() {
         }
     );
     assert_eq!(settings.headers["x-scope-orgid"], "tenant|other");
-    assert_eq!(settings.tls.ca_file, Some("/ca.pem".into()));
-    assert_eq!(settings.tls.client.unwrap().key_file, Path::new("/key.pem"));
+    assert_eq!(settings.tls.ca, Some(Pem::File("/ca.pem".into())));
+    assert_eq!(
+        settings.tls.client.unwrap().key.place(),
+        Path::new("/key.pem")
+    );
     assert_eq!(settings.verb, Verb::Post);
     assert_eq!(settings.compression, Compression::Gzip);
     assert_eq!(settings.name_matching, NameMatching::Exact);
@@ -123,7 +127,7 @@ fn every_setting_of_prometheus_arrives() {
 #[test]
 fn a_flag_wins_over_the_file_and_keeps_its_other_settings() {
     let flags = Flags {
-        prometheus_url: Some(parse_url("http://flag:9090").unwrap()),
+        prometheus_url: Some("http://flag:9090".parse().unwrap()),
         ..Flags::default()
     };
     let text = "prometheus: {url: http://file:9090, timeout: 3s}";
@@ -299,5 +303,5 @@ fn flags_win_over_the_file() {
     assert_eq!(settings.headers["x-scope-orgid"], "b");
     assert_eq!(settings.headers["x-other"], "c");
     assert_eq!(settings.verb, Verb::Post);
-    assert_eq!(settings.tls.ca_file, Some("/ca".into()));
+    assert_eq!(settings.tls.ca, Some(Pem::File("/ca".into())));
 }

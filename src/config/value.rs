@@ -84,6 +84,12 @@ pub(super) fn choice<T: Copy>(key: &str, text: &Text, choices: &[(&str, T)]) -> 
         })
 }
 
+/// The word for a value; the same words are read by [`choice`].
+pub(super) fn word<T: PartialEq>(value: &T, choices: &[(&'static str, T)]) -> String {
+    let found = choices.iter().find(|(_, known)| known == value);
+    found.map_or_else(String::new, |(word, _)| (*word).to_owned())
+}
+
 /// Whether a text is a name in the sense of Prometheus' labels:
 /// `[a-zA-Z_][a-zA-Z0-9_]*`.
 pub(super) fn is_identifier(text: &str) -> bool {

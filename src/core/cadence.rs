@@ -36,7 +36,8 @@ impl ScrapeTimes {
     /// of a target share its scrape times, so that one is enough; until enough
     /// gaps are known, what another shows of the time before is put in front.
     pub fn take(&mut self, samples: &[Sample]) {
-        let Some(first) = samples.first() else {
+        let mut scrapes = samples.iter().filter(|sample| !sample.value.is_nan());
+        let Some(first) = scrapes.next() else {
             return;
         };
         if self.knows_little() && first.at < self.0.oldest() {
@@ -44,12 +45,12 @@ impl ScrapeTimes {
             // Rounded gaps add up: the oldest may be a little off.
             let until_ms = known.oldest().millis() - UNIT_MS * GAPS as i64;
             let before = samples.iter().filter(|s| s.at.millis() < until_ms);
+            let before = before.filter(|sample| !sample.value.is_nan());
             before.for_each(|sample| self.push(sample.at));
             self.append(&known);
         }
-        for sample in samples {
-            self.push(sample.at);
-        }
+        self.push(first.at);
+        scrapes.for_each(|sample| self.push(sample.at));
     }
 
     /// Puts later times behind.

@@ -71,6 +71,18 @@ impl Frame {
         Self { answered, ..self }
     }
 
+    /// The same readings at `now`, which is over, when the sources had come to
+    /// `horizons`.
+    #[must_use]
+    pub fn as_of(&self, now: Timestamp, horizons: &[Timestamp]) -> Self {
+        let poll_ms = self.pace.poll_ms + self.pace.round_ms;
+        Self {
+            now,
+            view: Arc::new(self.view.as_of(now, poll_ms, horizons)),
+            ..self.clone()
+        }
+    }
+
     /// Whether a signal was ever answered: else a device without it may have it.
     #[must_use]
     pub fn is_answered(&self, signal: SignalId) -> bool {

@@ -133,6 +133,13 @@ impl Columns {
         })
     }
 
+    /// Whether a row has a sample in the time of `within_ms` before an instant.
+    #[must_use]
+    pub fn has_sample(&self, row: RowId, index: i64, step_ms: i64, within_ms: i64) -> bool {
+        let newest = self.newest(row, index, step_ms, within_ms);
+        newest.is_some_and(|(_, age_ms)| age_ms <= within_ms)
+    }
+
     /// The newest sample at or before an instant and its age, looked for
     /// `hold_ms` back.
     #[inline]

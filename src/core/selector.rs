@@ -139,25 +139,12 @@ impl fmt::Display for Requirement {
         match &self.operator {
             Operator::Equals(value) => write!(f, "{key}={value}"),
             Operator::NotEquals(value) => write!(f, "{key}!={value}"),
-            Operator::In(values) => write!(f, "{key} in ({})", ValueList(values)),
-            Operator::NotIn(values) => write!(f, "{key} notin ({})", ValueList(values)),
+            Operator::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
             Operator::Exists => f.write_str(key),
             Operator::DoesNotExist => write!(f, "!{key}"),
             Operator::GreaterThan(bound) => write!(f, "{key}>{bound}"),
             Operator::LessThan(bound) => write!(f, "{key}<{bound}"),
-        }
-    }
-}
-
-struct ValueList<'a>(&'a [String]);
-
-impl fmt::Display for ValueList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `()` would be a list without values: one comma makes it the list of
-        // the empty value alone.
-        match self.0 {
-            [only] if only.is_empty() => f.write_str(","),
-            values => f.write_str(&values.join(",")),
         }
     }
 }

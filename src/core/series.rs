@@ -6,6 +6,9 @@ use std::sync::Arc;
 use super::labels::Labels;
 use super::signal::{SignalId, Unit};
 
+/// Labels that hold the GPU's model (docs/exporter.md, "Labels").
+pub const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
+
 /// A GPU or a MIG instance of one. Ordered by its text, so that sums over
 /// devices are taken in the same order by every replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aggregate::{Absence, Ask, Evaluator, Group, Lens, RowTarget, Spanned};
+use super::aggregate::{
+    Absence, Ask, DeviceReasons, Evaluator, Group, Idle, Lens, Reasons, RowTarget, Span, Spanned,
+};
 use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
 use super::metric::Value;
@@ -221,11 +223,8 @@ impl Snapshot {
         formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Vec<Option<Value>> {
-        let ask = Ask {
-            measure: *measure,
-            formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
-            one_pod: groups.first().is_some_and(|group| group.one_pod),
-        };
+        let one_pod = groups.first().is_some_and(|group| group.one_pod);
+        let ask = self.ask(measure, formula, one_pod);
         let window_ms = window.map(millis);
         let groups: Vec<Spanned<'_>> = groups
             .iter()
@@ -233,6 +232,91 @@ impl Snapshot {
             .collect();
         self.evaluator()
             .values(&groups, std::slice::from_ref(&ask), None)
+    }
+
+    /// How the value of a group came to be: [`Snapshot::evaluate`] with reasons.
+    #[must_use]
+    pub fn reasons(
+        &self,
+        group: &Group<'_>,
+        measure: &Measure,
+        formula: Option<Formula>,
+        window: Option<Duration>,
+    ) -> Option<Reasons<'_>> {
+        let ask = self.ask(measure, formula, group.one_pod);
+        let spanned = self.spanned(*group, window.map(millis));
+        self.evaluator().reasons(&spanned, &ask)
+    }
+
+    /// Since when one of its devices has not been in use.
+    #[must_use]
+    pub fn idle(
+        &self,
+        device: &DeviceReasons<'_>,
+        of: (&Group<'_>, &Span),
+        measure: &Measure,
+    ) -> Option<Idle> {
+        let ask = self.ask(measure, None, of.0.one_pod);
+        self.evaluator().idle(device, of, &ask)
+    }
+
+    fn ask(&self, measure: &Measure, formula: Option<Formula>, one_pod: bool) -> Ask {
+        Ask {
+            measure: *measure,
+            formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
+            one_pod,
+        }
+    }
+
+    /// The readings of this snapshot as of a time when the sources had come to
+    /// `horizons`; nothing is computed yet.
+    #[must_use]
+    pub fn as_of(&self, ours: Timestamp, horizons: &[Timestamp]) -> Self {
+        let frame = self.frame.as_of(self.at_source(ours), horizons);
+        Self {
+            targets: RowTarget::of_rows(&frame, &self.layout),
+            frame,
+            layout: Arc::clone(&self.layout),
+            policy: Arc::clone(&self.policy),
+            metrics: Arc::clone(&self.metrics),
+            window: self.window,
+            skew_ms: self.skew_ms,
+            kinds: Vec::new(),
+            cluster: Vec::new(),
+        }
+    }
+
+    /// When it was taken, by our clock.
+    #[must_use]
+    pub fn taken(&self) -> Timestamp {
+        Timestamp::from_millis(self.frame.now().millis().saturating_sub(self.skew_ms))
+    }
+
+    /// How far each source has come.
+    pub fn horizons(&self) -> impl Iterator<Item = Timestamp> {
+        let sources = self.frame.view().sources.iter();
+        sources.map(|source| source.horizon)
+    }
+
+    /// The end of the earliest window of this length whose readings are all held:
+    /// they are kept for the longest window there may be.
+    #[must_use]
+    pub fn reach(&self, window: Option<Duration>) -> Timestamp {
+        let length_ms = |window: Option<Duration>| {
+            let (_, span) = self.spanned(self.cluster_group(), window.map(millis));
+            span.map_or(0, |span| span.window_ms)
+        };
+        let default_ms = length_ms(None);
+        let asked_ms = window.map_or(default_ms, |_| length_ms(window));
+        let longest_ms = millis(self.policy.max_window).max(default_ms);
+        let spare_ms = (longest_ms - asked_ms).max(0) + millis(self.policy.hold);
+        Timestamp::from_millis(self.end().millis() - spare_ms)
+    }
+
+    /// How far the sources that are heard have come, all of them.
+    #[must_use]
+    pub fn end(&self) -> Timestamp {
+        self.frame.view().earliest.min(self.frame.now())
     }
 
     /// The same, read from a source whose clock is ahead of ours by so much.

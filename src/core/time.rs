@@ -40,6 +40,27 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
+    /// In RFC 3339, with a fraction where it has one: as people, events and the API
+    /// write it.
+    #[must_use]
+    pub fn date(self) -> String {
+        jiff::Timestamp::from_millisecond(self.0)
+            .map_or_else(|_| "long ago".to_owned(), |at| at.to_string())
+    }
+
+    /// Reads [`date`](Self::date); cut to milliseconds.
+    #[must_use]
+    pub fn from_date(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(at.as_millisecond()))
+    }
+
+    /// The same without the fraction.
+    #[must_use]
+    pub const fn whole_second(self) -> Self {
+        Self::from_secs(self.secs())
+    }
+
     /// How long `self` lies after `earlier`; zero when it does not.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

@@ -1,5 +1,5 @@
 //! The metrics that are served without configuration
-//! (README.md, "What is served").
+//! (docs/concepts.md, "What is served").
 
 use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 

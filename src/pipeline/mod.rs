@@ -188,7 +188,12 @@ impl Pipeline {
         }
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.intake.take(batch, &mut self.store, now);
-        self.reach.answered(batch.signal, now, of_all);
+        // Of a signal that was there, nothing is no answer: what comes when it is
+        // back begins where it ended.
+        let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
+        let until = (!vanished).then_some(now);
+        self.reach
+            .answered(batch.signal, until, of_all.then_some(now));
         report
     }
 

@@ -78,11 +78,18 @@ impl Reach {
         self.coverage.iter().map(|of| of.answered).collect()
     }
 
-    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp, of_all: bool) {
+    /// A query was answered that reached `until`, or brought nothing of a signal
+    /// that had been there; when it was of all devices.
+    pub(super) fn answered(
+        &mut self,
+        signal: SignalId,
+        until: Option<Timestamp>,
+        of_all: Option<Timestamp>,
+    ) {
         if let Some(coverage) = self.coverage.get_mut(signal.index()) {
             *coverage = Coverage {
-                until: Some(now),
-                of_all: of_all.then_some(now).or(coverage.of_all),
+                until: until.or(coverage.until),
+                of_all: of_all.or(coverage.of_all),
                 answered: true,
                 refusals: 0,
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Pipeline;
+use super::{HISTORY_MAX_MS, Pipeline};
 use crate::core::aggregate::window_ms;
 use crate::core::duration::format_duration;
 use crate::core::policy::Policy;
@@ -114,6 +114,10 @@ impl Pipeline {
             if self.decided.is_some() {
                 return Some(self.store.step_ms());
             }
+            // Replicas that were there went by whom they heard before it.
+            counts = heard(then - HISTORY_MAX_MS, then);
+        }
+        if counts.is_empty() {
             counts = heard(since, now.millis());
         }
         let commonest = *counts.values().max()? as f64;

@@ -4,18 +4,22 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::gpu::Served;
 use super::rules::RuleProvider;
 use super::usage::{Usage, UsageQuery};
 use super::{
-    CustomItem, CustomMetric, Empty, Error, ExternalItem, Fetched, Lack, Objects, Pending,
-    Provider, Query,
+    AsOf, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack, Objects,
+    Pending, Provider, Query,
 };
+use crate::core::time::Timestamp;
+use crate::findings::Report;
+use crate::why::Explanation;
 
 /// The rules' metrics, and those of GPUs that no rule takes the place of.
 #[derive(Debug)]
 pub struct Composite {
     rules: Arc<RuleProvider>,
-    gpus: Arc<dyn Provider>,
+    gpus: Served,
     custom: Mutex<Option<Merged<CustomMetric>>>,
     external: Mutex<Option<Merged<Arc<str>>>>,
 }
@@ -30,7 +34,7 @@ struct Merged<T> {
 impl Composite {
     /// `rules` before `gpus`.
     #[must_use]
-    pub fn new(rules: Arc<RuleProvider>, gpus: Arc<dyn Provider>) -> Self {
+    pub fn new(rules: Arc<RuleProvider>, gpus: Served) -> Self {
         Self {
             rules,
             gpus,
@@ -65,14 +69,20 @@ impl Provider for Composite {
     fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         merged(
             &self.custom,
-            [self.rules.custom_metrics(), self.gpus.custom_metrics()],
+            [
+                self.rules.custom_metrics(),
+                self.gpus.load().custom_metrics(),
+            ],
         )
     }
 
     fn external_metrics(&self) -> Arc<[Arc<str>]> {
         merged(
             &self.external,
-            [self.rules.external_metrics(), self.gpus.external_metrics()],
+            [
+                self.rules.external_metrics(),
+                self.gpus.load().external_metrics(),
+            ],
         )
     }
 
@@ -83,7 +93,7 @@ impl Provider for Composite {
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<Empty, Error> {
         match self.rules.custom(objects, query, sink) {
-            Err(Error::NoSuchMetric) => self.gpus.custom(objects, query, sink),
+            Err(Error::NoSuchMetric) => self.gpus.load().custom(objects, query, sink),
             answer => answer,
         }
     }
@@ -95,9 +105,35 @@ impl Provider for Composite {
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<Empty, Error> {
         match self.rules.external(namespace, query, sink) {
-            Err(Error::NoSuchMetric) => self.gpus.external(namespace, query, sink),
+            Err(Error::NoSuchMetric) => self.gpus.load().external(namespace, query, sink),
             answer => answer,
         }
+    }
+
+    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
+        match self.rules.explain(of, query) {
+            Err(Error::NoSuchMetric) => self.gpus.load().explain(of, query),
+            answer => answer,
+        }
+    }
+
+    fn findings(&self) -> Arc<Report> {
+        self.gpus.load().findings()
+    }
+
+    fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
+        let past = self.gpus.load().as_of(at, now)?;
+        Ok(AsOf {
+            provider: Box::new(WithoutRules {
+                rules: Arc::clone(&self.rules),
+                gpus: past.provider,
+            }),
+            ..past
+        })
+    }
+
+    fn snapshot_taken(&self) -> Option<Timestamp> {
+        self.gpus.load().snapshot_taken()
     }
 
     fn knows_usage(&self) -> bool {
@@ -110,5 +146,64 @@ impl Provider for Composite {
 
     fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
         self.rules.fetch(lack)
+    }
+}
+
+/// GPUs as of a time that is over. No other metric takes a rule's place.
+#[derive(Debug)]
+struct WithoutRules {
+    rules: Arc<RuleProvider>,
+    gpus: Box<dyn Provider>,
+}
+
+impl WithoutRules {
+    fn refuse(rule: Option<(String, String)>) -> Result<(), Error> {
+        match rule {
+            Some((rule, _)) => Err(Error::OutOfReach {
+                reason: format!(
+                    "its values are Prometheus' answers to the query of {rule} and are not computed again: ask \
+                     Prometheus for that time, the query is in explain"
+                ),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Provider for WithoutRules {
+    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+        self.gpus.custom_metrics()
+    }
+
+    fn external_metrics(&self) -> Arc<[Arc<str>]> {
+        self.gpus.external_metrics()
+    }
+
+    fn custom(
+        &self,
+        objects: Objects<'_>,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(CustomItem<'_>),
+    ) -> Result<Empty, Error> {
+        Self::refuse(self.rules.rule_of(objects.resource, query))?;
+        self.gpus.custom(objects, query, sink)
+    }
+
+    fn external(
+        &self,
+        namespace: &str,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<Empty, Error> {
+        Self::refuse(self.rules.external_rule(query))?;
+        self.gpus.external(namespace, query, sink)
+    }
+
+    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
+        Self::refuse(match of {
+            Described::Object { resource, .. } => self.rules.rule_of(resource, query),
+            Described::External(_) => self.rules.external_rule(query),
+        })?;
+        self.gpus.explain(of, query)
     }
 }

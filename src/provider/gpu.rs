@@ -1,15 +1,21 @@
 //! Answers about GPUs, from the latest snapshot. A request takes no lock and
 //! asks nobody.
 
+pub(super) mod external;
+mod past;
+
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+pub use external::Reach;
 
 use super::lookup::{Current, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
 use super::{
-    CustomItem, CustomMetric, Empty, Error, ExternalItem, Objects, Provider, Query, Which,
+    AsOf, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Objects, Provider,
+    Query, Which,
 };
 use crate::core::inventory::ObjectKind;
 use crate::core::layout::{KindTable, Object};
@@ -17,9 +23,9 @@ use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
 use crate::core::selector::Selector;
 use crate::core::snapshot::{Snapshot, group_of};
-
-/// Prefix of external metrics that look at the whole cluster.
-const CLUSTER_PREFIX: &str = "cluster_";
+use crate::core::time::Timestamp;
+use crate::findings::{Report, source};
+use crate::why::Explanation;
 
 /// Workload kinds that are listed whether or not the cluster has any. Others
 /// are served as soon as a pod has such an owner.
@@ -46,14 +52,21 @@ fn kinds() -> Vec<ObjectKind> {
     kinds
 }
 
+/// The provider in force; another one takes its place when other settings do.
+pub type Served = Arc<ArcSwap<GpuProvider>>;
+
 /// The provider of GPU metrics.
 #[derive(Debug)]
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
     custom: Arc<[CustomMetric]>,
     external: Arc<[Arc<str>]>,
+    /// The means over all GPUs of the cluster.
+    fleet: Vec<MetricSpec>,
     kinds: Vec<ObjectKind>,
-    current: ArcSwapOption<Current>,
+    pub(super) current: ArcSwapOption<Current>,
+    findings: ArcSwap<Report>,
+    published: past::Published,
 }
 
 impl GpuProvider {
@@ -74,22 +87,22 @@ impl GpuProvider {
             }));
         }
         custom.sort();
-        let clusterwide = metrics
-            .iter()
-            .filter(|metric| metric.measure != Measure::OriginalAverage);
-        let mut external: Vec<Arc<str>> = metrics
-            .iter()
-            .map(|metric| metric.name.as_str().into())
-            .chain(clusterwide.map(|metric| format!("{CLUSTER_PREFIX}{}", metric.name).into()))
-            .collect();
-        external.sort();
+        let fleet = external::fleet(metrics);
         Self {
             metrics: metrics.into(),
             custom: custom.into(),
-            external: external.into(),
+            external: external::names(metrics, &fleet),
+            fleet,
             kinds,
             current: ArcSwapOption::empty(),
+            findings: ArcSwap::from_pointee(unknown(metrics)),
+            published: past::Published::default(),
         }
+    }
+
+    /// Tells what is wrong with the data from now on.
+    pub fn tell(&self, report: Arc<Report>) {
+        self.findings.store(report);
     }
 
     /// Puts a new snapshot in force.
@@ -100,10 +113,11 @@ impl GpuProvider {
     /// The same while the source fails: the reason is told to whoever asks for
     /// a value that is not there.
     pub fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
-        let memo = Memo::default();
+        self.published.note(&snapshot);
         self.current.store(Some(Arc::new(Current {
             snapshot,
-            memo,
+            held_by: None,
+            memo: Memo::default(),
             trouble,
         })));
     }
@@ -124,11 +138,23 @@ impl GpuProvider {
             .map(|current| Arc::clone(&current.snapshot))
     }
 
-    fn metric(&self, matches: impl Fn(&str) -> bool) -> Option<(usize, &MetricSpec)> {
+    pub(super) fn metric(&self, matches: impl Fn(&str) -> bool) -> Option<(usize, &MetricSpec)> {
         self.metrics
             .iter()
             .enumerate()
             .find(|(_, metric)| matches(&metric.name))
+    }
+}
+
+/// Before the first round of queries, or where nobody asks.
+fn unknown(metrics: &[MetricSpec]) -> Report {
+    let skipped = match metrics {
+        [] => source::unseen("GPU metrics are off", "set gpu.enabled: true"),
+        _ => source::unseen("the first round of queries has not ended", "look again"),
+    };
+    Report {
+        skipped: [skipped].into(),
+        ..Report::default()
     }
 }
 
@@ -210,68 +236,30 @@ impl Provider for GpuProvider {
         }
     }
 
+    fn findings(&self) -> Arc<Report> {
+        self.findings.load_full()
+    }
+
+    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
+        self.explained(of, query)
+    }
+
+    fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
+        self.look_back(at, now)
+    }
+
+    fn snapshot_taken(&self) -> Option<Timestamp> {
+        let current = self.current.load();
+        current.as_ref().map(|current| current.snapshot.taken())
+    }
+
     fn external(
         &self,
         namespace: &str,
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<Empty, Error> {
-        let is_asked = |name: &str| name.eq_ignore_ascii_case(query.metric);
-        let prefix = query.metric.get(..CLUSTER_PREFIX.len());
-        let clusterwide = prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(CLUSTER_PREFIX));
-        let bare = if clusterwide {
-            &query.metric[CLUSTER_PREFIX.len()..]
-        } else {
-            query.metric
-        };
-        // A configured metric may itself begin with the prefix.
-        let own = self.metric(is_asked);
-        let wide = || self.metric(|name| clusterwide && name.eq_ignore_ascii_case(bare));
-        let (metric, spec) = own
-            .or_else(|| wide().filter(|(_, spec)| spec.measure != Measure::OriginalAverage))
-            .ok_or(Error::NoSuchMetric)?;
-        let clusterwide = own.is_none() || spec.measure == Measure::OriginalAverage;
-        let loaded = self.current.load();
-        let current = loaded.as_ref().ok_or(Error::NotReady)?;
-        let lookup = current.lookup((metric, spec), query)?;
-        let value = if clusterwide {
-            lookup.of_cluster()?
-        } else {
-            lookup.of_namespace(namespace)?
-        };
-        let of = if clusterwide {
-            "the cluster".to_owned()
-        } else {
-            format!("namespace {namespace}")
-        };
-        let value = value.ok_or_else(|| {
-            let group = match clusterwide {
-                true => Some(lookup.snapshot.cluster_group()),
-                false => lookup.namespace_group(namespace),
-            };
-            lookup.no_value(&of, group)
-        })?;
-        let name = if own.is_some() {
-            spec.name.clone()
-        } else {
-            format!("{CLUSTER_PREFIX}{}", spec.name)
-        };
-        let mut labels: Vec<(Arc<str>, Arc<str>)> = lookup
-            .narrowed
-            .pinned()
-            .iter()
-            .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
-            .collect();
-        if !clusterwide && !labels.iter().any(|(name, _)| name.as_ref() == "namespace") {
-            labels.push(("namespace".into(), namespace.into()));
-            labels.sort();
-        }
-        sink(ExternalItem {
-            metric: &name,
-            labels: &labels,
-            value,
-        });
-        Ok(Empty::Missing)
+        self.external_value(namespace, query, sink)
     }
 }
 

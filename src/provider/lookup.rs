@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::memo::{Memo, Subject};
 use super::narrow::Narrowed;
 use super::{Effort, Error, Objects, Query, Which};
-use crate::core::aggregate::{Absence, Group};
+use crate::core::aggregate::{Absence, Group, Reasons};
 use crate::core::grid::RowId;
 use crate::core::inventory::Authority;
 use crate::core::layout::{KindTable, Object};
@@ -27,6 +27,9 @@ const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) snapshot: Arc<Snapshot>,
+    /// In a look back the snapshot whose readings these are: nothing was
+    /// computed with it, and its windows may begin before what is held.
+    pub(super) held_by: Option<Arc<Snapshot>>,
     pub(super) memo: Memo,
     /// Why values may be missing, if the source fails.
     pub(super) trouble: Option<String>,
@@ -36,11 +39,12 @@ pub(super) struct Current {
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
+    held_by: Option<&'a Snapshot>,
     memo: &'a Memo,
     metric: usize,
-    spec: &'a MetricSpec,
+    pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
-    now: Timestamp,
+    pub(super) now: Timestamp,
     effort: Effort,
     /// Told where there is no value.
     trouble: Option<&'a str>,
@@ -54,10 +58,10 @@ impl Current {
         query: &Query<'_>,
     ) -> Result<Lookup<'a>, Error> {
         let snapshot = &*self.snapshot;
-        let longest = snapshot.policy().max_window.max(snapshot.window());
-        let windows = SHORTEST_WINDOW..=longest;
+        let windows = SHORTEST_WINDOW..=longest_window(snapshot);
         Ok(Lookup {
             snapshot,
+            held_by: self.held_by.as_deref(),
             memo: &self.memo,
             metric,
             spec,
@@ -70,6 +74,12 @@ impl Current {
 }
 
 impl<'a> Lookup<'a> {
+    /// Takes this window in place of the default, where the selector sets none.
+    pub(super) fn prefer(&mut self, window: Duration) {
+        let longest = longest_window(self.snapshot);
+        self.narrowed.window.get_or_insert(window.min(longest));
+    }
+
     /// Whether so many looks may be taken here.
     pub(super) fn allow(&self, looks: u64) -> Result<(), Error> {
         match self.effort {
@@ -82,12 +92,32 @@ impl<'a> Lookup<'a> {
         value.filter(|value| value.is_fresh(self.now) && value.value.is_finite())
     }
 
+    /// Whether the values were computed with the snapshot.
+    fn is_foreseen(&self) -> bool {
+        self.narrowed.is_default() && self.held_by.is_none()
+    }
+
     /// The values of a kind that were computed with the snapshot, if the
     /// question was foreseen.
     pub(super) fn foreseen(&self, kind: usize) -> Option<&'a [Option<Value>]> {
-        self.narrowed
-            .is_default()
+        self.is_foreseen()
             .then(|| self.snapshot.values(kind, self.metric))
+    }
+
+    /// Whether the readings of the window are held.
+    fn check_reach(&self) -> Result<(), Error> {
+        let window = self.narrowed.window;
+        let reach = self.held_by.map(|snapshot| snapshot.reach(window));
+        match reach.filter(|reach| self.snapshot.end() < *reach) {
+            Some(reach) => Err(Error::OutOfReach {
+                reason: format!(
+                    "the readings of that window are not all held any more: ask for {} or later, for a \
+                     shorter window, or set a longer gpu.maxWindow",
+                    reach.whole_second().date()
+                ),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The value of the `index`th object of a kind.
@@ -134,7 +164,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// A namespace's devices.
-    pub(super) fn namespace_group(&self, namespace: &str) -> Option<Group<'a>> {
+    fn namespace_group(&self, namespace: &str) -> Option<Group<'a>> {
         let (_, table) = self.snapshot.layout().table("namespaces")?;
         let index = table.find(None, namespace)?;
         table
@@ -143,9 +173,27 @@ impl<'a> Lookup<'a> {
             .map(|object| group_of(object, false))
     }
 
+    /// Of what an external metric is: in words, and its devices.
+    pub(super) fn external_group(
+        &self,
+        in_namespace: bool,
+        namespace: &str,
+    ) -> (String, Option<Group<'a>>) {
+        match in_namespace {
+            true => (
+                format!("namespace {namespace}"),
+                self.namespace_group(namespace),
+            ),
+            false => (
+                "the cluster".to_owned(),
+                Some(self.snapshot.cluster_group()),
+            ),
+        }
+    }
+
     /// The value over the whole cluster.
     pub(super) fn of_cluster(&self) -> Result<Option<Value>, Error> {
-        if self.narrowed.is_default() {
+        if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
         let cluster = self.snapshot.cluster_group();
@@ -159,6 +207,7 @@ impl<'a> Lookup<'a> {
         subjects: &[Subject],
         groups: &[Group<'_>],
     ) -> Result<Vec<Option<Value>>, Error> {
+        self.check_reach()?;
         let answers = self.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(subjects);
         let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {
@@ -188,17 +237,25 @@ impl<'a> Lookup<'a> {
         Ok(fresh.collect())
     }
 
-    fn looks_per_row(&self) -> u64 {
+    pub(super) fn looks_per_row(&self) -> u64 {
         if self.spec.measure == Measure::OriginalAverage {
             return 0;
         }
         let window = self.narrowed.window.unwrap_or(self.snapshot.window());
-        let instants = millis(window) / self.snapshot.frame().step_ms().max(1);
-        self.narrowed.cost() + u64::try_from(instants).unwrap_or(u64::MAX)
+        self.narrowed.cost() + self.instants(window)
     }
 
-    /// Each row is judged once, whatever the number of instants. Under labels
-    /// only devices that were seen are expected.
+    fn instants(&self, window: Duration) -> u64 {
+        let instants = millis(window) / self.snapshot.frame().step_ms().max(1);
+        u64::try_from(instants).unwrap_or(u64::MAX)
+    }
+
+    /// Instants of the longest window.
+    pub(super) fn instants_held(&self) -> u64 {
+        self.instants(longest_window(self.snapshot))
+    }
+
+    /// Each row is judged once, whatever the number of instants.
     fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let evaluate = |groups: &[Group<'_>]| {
@@ -208,28 +265,29 @@ impl<'a> Lookup<'a> {
         if !narrowed.has_labels() {
             return evaluate(groups);
         }
-        let layout = self.snapshot.layout();
-        let admitted = |row: &RowId| {
-            layout
-                .fact(*row)
-                .is_some_and(|facts| narrowed.admits(facts))
-        };
-        let admit = |group: &Group<'_>| -> Vec<RowId> {
-            let rows = group.rows.iter().copied();
-            rows.filter(|row| admitted(row)).collect()
-        };
-        let rows: Vec<Vec<RowId>> = groups.iter().map(admit).collect();
-        let groups: Vec<Group<'_>> = groups
-            .iter()
-            .zip(rows.iter().map(Vec::as_slice))
-            .map(|(group, rows)| Group {
-                rows,
-                unseen: &[],
-                created: group.created,
-                one_pod: group.one_pod,
-            })
-            .collect();
+        let rows: Vec<Vec<RowId>> = groups.iter().map(|group| self.admitted(group)).collect();
+        let groups = groups.iter().zip(&rows);
+        let groups: Vec<Group<'_>> = groups.map(|(group, rows)| under(group, rows)).collect();
         evaluate(&groups)
+    }
+
+    /// The rows of a group that satisfy the labels asked for.
+    fn admitted(&self, group: &Group<'_>) -> Vec<RowId> {
+        let layout = self.snapshot.layout();
+        let admits = |row: &RowId| {
+            let facts = layout.fact(*row);
+            facts.is_some_and(|facts| self.narrowed.admits(facts))
+        };
+        group.rows.iter().copied().filter(admits).collect()
+    }
+
+    /// How the value of a group came to be.
+    pub(super) fn reasons(&self, group: &Group<'_>) -> Option<Reasons<'a>> {
+        let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
+        let rows = narrowed.has_labels().then(|| self.admitted(group));
+        let group = rows.as_ref().map_or(*group, |rows| under(group, rows));
+        self.snapshot
+            .reasons(&group, measure, narrowed.formula, narrowed.window)
     }
 
     /// Why `of` has no value; its devices are those of `group`, where there are
@@ -279,6 +337,21 @@ impl<'a> Lookup<'a> {
     }
 }
 
+/// The group under labels: only devices that were seen are expected.
+fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
+    Group {
+        rows,
+        unseen: &[],
+        created: group.created,
+        one_pod: group.one_pod,
+    }
+}
+
+/// The longest window that is kept.
+fn longest_window(snapshot: &Snapshot) -> Duration {
+    snapshot.policy().max_window.max(snapshot.window())
+}
+
 /// What is wrong with a group that has GPUs, and what to look at.
 fn why(absence: Absence) -> Option<String> {
     Some(match absence {
@@ -286,11 +359,11 @@ fn why(absence: Absence) -> Option<String> {
         Absence::StoreBehind { horizon } => format!(
             "Prometheus has had no new samples since {}: check that it scrapes dcgm-exporter, or the remote \
              write before it",
-            date(horizon)
+            horizon.whole_second().date()
         ),
         Absence::Silent { devices, of, since } => format!(
             "{devices} of {of} GPUs have been silent since {}: check dcgm-exporter on their nodes",
-            date(since)
+            since.whole_second().date()
         ),
         Absence::Unseen { devices, of } => format!(
             "of {devices} of {of} GPUs that its pods request there are no samples: check dcgm-exporter on their \
@@ -299,12 +372,12 @@ fn why(absence: Absence) -> Option<String> {
         Absence::Lost { devices, of, since } => format!(
             "{devices} of {of} GPUs have not been reported since {} by exporters that report others: look for Xid \
              errors on their nodes",
-            date(since)
+            since.whole_second().date()
         ),
         Absence::HandedOver { since } => format!(
             "its GPUs have been reported for another pod, or for none, since {}: check the pod labels of \
              dcgm-exporter's series",
-            date(since)
+            since.whole_second().date()
         ),
         Absence::TooFewReadings => {
             "the window holds too few readings of it: values come with the next scrapes, \
@@ -312,10 +385,4 @@ fn why(absence: Absence) -> Option<String> {
                 .to_owned()
         }
     })
-}
-
-/// A time as people and events write it.
-fn date(at: Timestamp) -> String {
-    jiff::Timestamp::from_second(at.secs())
-        .map_or_else(|_| "long ago".to_owned(), |at| at.to_string())
 }

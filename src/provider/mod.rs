@@ -10,6 +10,7 @@
 //! encoder can write them without a copy in between.
 
 pub mod composite;
+mod explain;
 pub mod gpu;
 mod lookup;
 mod memo;
@@ -23,12 +24,14 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::core::inventory::ObjectKind;
+use crate::core::inventory::{Inventory, ObjectKind};
 use crate::core::metric::Value;
 use crate::core::selector::Selector;
 use crate::core::time::Timestamp;
+use crate::findings::Report;
 use crate::rules::answer::Answer;
 use crate::rules::kinds::Kind;
+use crate::why::Explanation;
 use usage::{Usage, UsageQuery};
 
 /// The client is not told what Prometheus said.
@@ -63,6 +66,22 @@ pub enum Which<'a> {
     Named(&'a str),
     /// All objects whose labels match.
     Matching(&'a Selector),
+}
+
+/// Whose value is to be explained.
+#[derive(Clone, Copy, Debug)]
+pub enum Described<'a> {
+    /// That of one object.
+    Object {
+        /// `pods`, `deployments.apps`: as in the path.
+        resource: &'a str,
+        /// The namespace; `None` for a cluster-scoped kind.
+        namespace: Option<&'a str>,
+        /// Its name.
+        name: &'a str,
+    },
+    /// That of an external metric, asked in this namespace.
+    External(&'a str),
 }
 
 /// How much work an answer may cost.
@@ -110,17 +129,27 @@ pub struct Ask {
     pub promql: Arc<str>,
     /// The rule whose query it is, for the log: `rules[3]`.
     pub rule: Arc<str>,
+    /// The objects that it names, where the question was about objects.
+    pub names: Arc<[Arc<str>]>,
 }
 
-/// What was fetched for a question: Prometheus' answers, by query.
+/// What was fetched for a question.
 #[derive(Clone, Debug, Default)]
-pub struct Fetched(pub HashMap<Arc<str>, Arc<Answer>>);
+pub struct Fetched {
+    /// Prometheus' answers, by query.
+    pub answers: HashMap<Arc<str>, Arc<Answer>>,
+    /// The cluster when it was asked: a list of all pods would hardly ever be
+    /// answered where there is always one that comes or goes meanwhile.
+    pub inventory: Arc<Inventory>,
+    /// The objects that were asked about, for the same reason.
+    pub names: Arc<[Arc<str>]>,
+}
 
 impl Fetched {
     /// The answer to a query.
     #[must_use]
     pub fn answer(&self, promql: &str) -> Option<&Answer> {
-        self.0.get(promql).map(AsRef::as_ref)
+        self.answers.get(promql).map(AsRef::as_ref)
     }
 }
 
@@ -194,12 +223,37 @@ pub enum Error {
     /// [fetched](Provider::fetch).
     #[error("not in memory")]
     Lacks(Lack),
+    /// The objects are not to be seen. The log has said once which right is
+    /// missing.
+    #[error("{what}")]
+    Unlisted {
+        /// For the client.
+        what: &'static str,
+    },
+    /// Values of that time cannot be computed again; the text says why.
+    #[error("{reason}")]
+    OutOfReach {
+        /// For the client.
+        reason: String,
+    },
     /// What the answer needs could not be had; the log says why.
     #[error("{what}")]
     Unavailable {
         /// For the client.
         what: &'static str,
     },
+}
+
+/// A time that is over, and who answers for it.
+#[derive(Debug)]
+pub struct AsOf {
+    /// Computes values again from the readings of that time; to be asked with
+    /// that time as `now`.
+    pub provider: Box<dyn Provider>,
+    /// When the snapshot was taken that was in force then.
+    pub snapshot: Timestamp,
+    /// The earliest time that may be asked about with the default window.
+    pub reach: Timestamp,
 }
 
 /// Answers questions.
@@ -235,6 +289,34 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<Empty, Error>;
+
+    /// How a value came to be. The asker may read the value; what else is told
+    /// goes no further than that.
+    ///
+    /// # Errors
+    /// See [`Error`]; a value that is missing is none: that is explained.
+    fn explain(&self, _: Described<'_>, _: &Query<'_>) -> Result<Explanation, Error> {
+        Err(Error::NoSuchMetric)
+    }
+
+    /// What is wrong with the data. No pod and no namespace is named.
+    fn findings(&self) -> Arc<Report> {
+        Arc::default()
+    }
+
+    /// Who answers for a time that is over, as far as readings are still held.
+    /// The work is that of a few looks at every device.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    fn as_of(&self, _: Timestamp, _: Timestamp) -> Result<AsOf, Error> {
+        Err(Error::NoSuchMetric)
+    }
+
+    /// When the snapshot in force was taken.
+    fn snapshot_taken(&self) -> Option<Timestamp> {
+        None
+    }
 
     /// Whether it knows what pods and nodes use.
     fn knows_usage(&self) -> bool {

@@ -9,6 +9,7 @@ use crate::core::labels::Labels;
 use crate::core::layout::RowFacts;
 use crate::core::policy::{Formula, Measure};
 use crate::core::selector::{MAX_NAME, Operator, Requirement, Selector};
+use crate::core::series::MODEL_LABELS;
 use crate::core::snapshot::takes_formula;
 
 /// Keys that are settings, not labels (docs/numbers.md, "Reserved keys").
@@ -16,9 +17,6 @@ const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
 const MODEL: &str = "model";
 const CONTAINER: &str = "container";
-
-/// Labels that hold the GPU's model (docs/exporter.md, "Labels").
-const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
 
 /// A metric selector, understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -7,13 +7,13 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::stream::{self, StreamExt};
 
 use super::usage::{Usage, UsageQuery, Usages};
 use super::{
-    Ask, CustomItem, CustomMetric, Empty, Error, ExternalItem, Fetched, Lack, NO_METRICS, Objects,
-    Pending, Provider, Query, Which,
+    Ask, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack,
+    NO_METRICS, Objects, Pending, Provider, Query, Which,
 };
 use crate::core::inventory::{Inventory, ObjectKind};
 use crate::core::metric::Value;
@@ -24,6 +24,7 @@ use crate::rules::kinds::{Kind, Kinds};
 use crate::rules::query::Unanswerable;
 use crate::rules::registry::Registry;
 use crate::rules::rule::{ResourceRules, Rule};
+use crate::why::Explanation;
 
 /// The client is not told what kube-apiserver said.
 const NO_OBJECTS: &str = "unable to list matching resources";
@@ -114,7 +115,7 @@ pub struct RuleProvider {
     current: ArcSwap<Current>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn Answers>,
-    usages: Option<Usages>,
+    usages: ArcSwapOption<Usages>,
 }
 
 impl RuleProvider {
@@ -126,15 +127,15 @@ impl RuleProvider {
             current,
             objects,
             answers,
-            usages: None,
+            usages: ArcSwapOption::empty(),
         }
     }
 
-    /// Answers what pods and nodes use, too.
-    #[must_use]
-    pub fn with_usages(mut self, rules: Option<ResourceRules>) -> Self {
-        self.usages = rules.map(Usages::new);
-        self
+    /// Answers what pods and nodes use by these rules, from now on; `None`: not
+    /// at all.
+    pub fn tell_usage(&self, rules: Option<ResourceRules>) {
+        let usages = rules.map(Usages::new).map(Arc::new);
+        self.usages.store(usages);
     }
 
     /// Puts other metrics in force.
@@ -151,6 +152,23 @@ impl RuleProvider {
         self.current.store(Arc::new(next));
     }
 
+    /// Where the rule of a metric stands, `rules[3]`, and its `seriesQuery`.
+    pub(super) fn rule_of(&self, resource: &str, query: &Query<'_>) -> Option<(String, String)> {
+        let current = self.current.load();
+        let kind = current.of.kinds.of_request(resource)?;
+        let key = (kind.resource(), Arc::from(query.metric));
+        let custom = current.of.registry.custom.get(&key)?;
+        current.of.rules.get(custom.rule).map(told)
+    }
+
+    /// The same of an external metric.
+    pub(super) fn external_rule(&self, query: &Query<'_>) -> Option<(String, String)> {
+        let current = self.current.load();
+        let mut all = current.of.registry.external.iter();
+        let (_, external) = all.find(|(name, _)| name.eq_ignore_ascii_case(query.metric))?;
+        current.of.external_rules.get(external.rule).map(told)
+    }
+
     fn names(&self, kind: &Kind, objects: Objects<'_>) -> Result<Vec<Arc<str>>, Error> {
         match objects.which {
             Which::Named(name) => Ok(vec![name.into()]),
@@ -158,7 +176,7 @@ impl RuleProvider {
                 let names = self.objects.matching(kind, objects.namespace, selector);
                 let names = names.map_err(|unlisted| match unlisted {
                     Unlisted::NotFollowed => Error::Lacks(Lack::Objects(Box::new(kind.clone()))),
-                    Unlisted::Forbidden => Error::Unavailable { what: NO_OBJECTS },
+                    Unlisted::Forbidden => Error::Unlisted { what: NO_OBJECTS },
                 })?;
                 if names.is_empty() {
                     return Err(Error::NoValue {
@@ -171,13 +189,23 @@ impl RuleProvider {
     }
 }
 
+fn told(rule: &Rule) -> (String, String) {
+    (rule.place.clone(), rule.series_query.clone())
+}
+
 /// The answer, if it is to this query.
-fn answer<'f>(query: &Query<'f>, promql: String, rule: Option<&Rule>) -> Result<&'f Answer, Error> {
+fn answer<'f>(
+    query: &Query<'f>,
+    promql: String,
+    rule: Option<&Rule>,
+    names: &[Arc<str>],
+) -> Result<&'f Answer, Error> {
     let fetched = query.fetched.and_then(|fetched| fetched.answer(&promql));
     fetched.ok_or_else(|| {
         Error::Lacks(Lack::Answers(vec![Ask {
             promql: promql.into(),
             rule: rule.map_or("", |rule| &rule.place).into(),
+            names: names.into(),
         }]))
     })
 }
@@ -238,11 +266,14 @@ impl Provider for RuleProvider {
             return Err(Error::WrongScope);
         }
         let names = self.names(kind, objects)?;
-        let asked: Vec<&str> = names.iter().map(|name| &**name).collect();
+        // Who came meanwhile is in the next answer, who has gone in none.
+        let asked = query.fetched.map_or(&names[..], |fetched| &fetched.names);
+        let of: Vec<&str> = asked.iter().map(|name| &**name).collect();
         let promql = custom
-            .query(rules, objects.namespace, &asked, query.selector)
+            .query(rules, objects.namespace, &of, query.selector)
             .map_err(unanswerable)?;
-        let Answer::Vector(samples) = answer(query, promql, rules.get(custom.rule))? else {
+        let rule = rules.get(custom.rule);
+        let Answer::Vector(samples) = answer(query, promql, rule, asked)? else {
             return Err(Error::Unavailable { what: NO_METRICS });
         };
         // Of several samples of one object the last stands, as upstream.
@@ -256,8 +287,8 @@ impl Provider for RuleProvider {
             &kind.api_version(),
             kind.namespaced,
         );
-        for name in &asked {
-            if let Some(sample) = by_name.get(name) {
+        for name in &names {
+            if let Some(sample) = by_name.get(&**name) {
                 sink(CustomItem {
                     kind: &described,
                     namespace: objects.namespace,
@@ -299,7 +330,7 @@ impl Provider for RuleProvider {
                 error => unanswerable(error),
             })?;
         let rule = external_rules.get(external.rule);
-        match answer(query, promql, rule)? {
+        match answer(query, promql, rule, &[])? {
             Answer::Vector(samples) => {
                 for sample in samples {
                     let labels: Vec<(Arc<str>, Arc<str>)> = sample
@@ -327,13 +358,22 @@ impl Provider for RuleProvider {
         Ok(Empty::Answer)
     }
 
+    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
+        self.explained(of, query)
+    }
+
     fn knows_usage(&self) -> bool {
-        self.usages.is_some()
+        self.usages.load().is_some()
     }
 
     fn usage(&self, query: &UsageQuery<'_>, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
-        let usages = self.usages.as_ref().ok_or(Error::NoSuchMetric)?;
-        usages.tell(&self.objects.inventory(), query, sink)
+        let usages = self.usages.load();
+        let usages = usages.as_ref().ok_or(Error::NoSuchMetric)?;
+        let inventory = match query.fetched {
+            Some(fetched) => Arc::clone(&fetched.inventory),
+            None => self.objects.inventory(),
+        };
+        usages.tell(&inventory, query, sink)
     }
 
     fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
@@ -344,6 +384,8 @@ impl Provider for RuleProvider {
                     Ok(None)
                 }
                 Lack::Answers(asks) => {
+                    let inventory = self.objects.inventory();
+                    let names = asks.first().map(|ask| Arc::clone(&ask.names));
                     let asks = asks.into_iter().map(|ask| async move {
                         let promql = Arc::clone(&ask.promql);
                         let answer = self.answers.fetch(ask.promql, ask.rule).await;
@@ -354,7 +396,11 @@ impl Provider for RuleProvider {
                     let had: Vec<Option<_>> = asks.collect().await;
                     let had: Option<HashMap<_, _>> = had.into_iter().collect();
                     let had = had.ok_or(Error::Unavailable { what: NO_METRICS })?;
-                    Ok(Some(Fetched(had)))
+                    Ok(Some(Fetched {
+                        answers: had,
+                        inventory,
+                        names: names.unwrap_or_default(),
+                    }))
                 }
             }
         })

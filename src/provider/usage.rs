@@ -3,6 +3,7 @@
 //! prometheus-adapter `pkg/resourceprovider/provider.go`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ask, Effort, Error, Fetched, Lack, NO_METRICS, Which};
@@ -98,6 +99,9 @@ struct Object<'a> {
     labels: &'a Labels,
 }
 
+/// The client is not told what kube-apiserver said.
+const NO_NODES: &str = "unable to list nodes";
+
 /// Samples with their values in thousandths, by object.
 type ByObject<'a> = HashMap<&'a str, Vec<(&'a Sample, i64)>>;
 
@@ -119,6 +123,10 @@ impl Usages {
     ) -> Result<(), Error> {
         if query.effort == Effort::AtHand && inventory.pods.len() > MOST_AT_HAND {
             return Err(Error::TakesWork);
+        }
+        if query.measured == Measured::Nodes && inventory.nodes.is_empty() {
+            // No cluster is without: these may not be seen.
+            return Err(Error::Unlisted { what: NO_NODES });
         }
         let chosen = chosen(inventory, query);
         let named = matches!(query.which, Which::Named(_));
@@ -193,6 +201,7 @@ impl Usages {
             Ok(Ask {
                 promql: promql.into(),
                 rule: query.place.into(),
+                names: Arc::default(),
             })
         };
         Ok([ask(&self.queries.cpu)?, ask(&self.queries.memory)?])

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use regex::Regex;
+use regex::bytes::Regex;
 
 use super::kinds::{Kind, Kinds};
-use super::naming::regex;
+use super::naming::Regexes;
 use super::template::{Fields, Template, Value};
 use crate::core::promql::quote_regex;
 
@@ -31,12 +31,17 @@ pub(super) struct Override {
 #[derive(Clone, Debug)]
 struct LabelTemplate {
     template: Template,
-    pattern: Regex,
+    pattern: Arc<Regex>,
 }
 
 impl ResourceLabels {
-    pub(super) fn new(overrides: Vec<Override>, template: Option<&str>) -> Result<Self, String> {
-        let template = template.map(LabelTemplate::new).transpose()?;
+    pub(super) fn new(
+        overrides: Vec<Override>,
+        template: Option<&str>,
+        regexes: &mut Regexes,
+    ) -> Result<Self, String> {
+        let template = template.map(|text| LabelTemplate::new(text, regexes));
+        let template = template.transpose()?;
         Ok(Self {
             overrides,
             template,
@@ -67,9 +72,10 @@ impl ResourceLabels {
         if let Some(it) = self.overrides.iter().find(|it| *it.label == *label) {
             return kinds.find(&it.group, &it.resource);
         }
-        let captures = self.template.as_ref()?.pattern.captures(label)?;
-        let group = captures.name("group").map_or("", |group| group.as_str());
-        let resource = captures.name("resource")?.as_str();
+        let pattern = &self.template.as_ref()?.pattern;
+        let captures = pattern.captures(label.as_bytes())?;
+        let captured = |name| std::str::from_utf8(captures.name(name)?.as_bytes()).ok();
+        let (group, resource) = (captured("group").unwrap_or(""), captured("resource")?);
         // The template wrote dots and dashes of a group as underscores.
         kinds.find(group, resource).or_else(|| {
             let is_it = |kind: &&Kind| sanitized(&kind.group) == group;
@@ -104,7 +110,7 @@ impl ResourceLabels {
 }
 
 impl LabelTemplate {
-    fn new(text: &str) -> Result<Self, String> {
+    fn new(text: &str, regexes: &mut Regexes) -> Result<Self, String> {
         let template =
             Template::parse(text).map_err(|error| format!("{text:?} is no template: {error}"))?;
         // Placeholders first: what stands around them is text, not a pattern.
@@ -121,7 +127,7 @@ impl LabelTemplate {
         if pattern.contains(['\u{1}', '\u{2}']) {
             return Err(format!("{text:?} has a field twice: write each once"));
         }
-        let pattern = regex(&format!("^{pattern}$"))?;
+        let pattern = regexes.read(&format!("^{pattern}$"))?;
         Ok(Self { template, pattern })
     }
 

@@ -70,20 +70,41 @@ pub fn build(template: &Template, asked: &Asked<'_>) -> Result<String, Unanswera
         group_by.push(label.to_owned());
     }
     group_by.extend(asked.group_by.iter().map(|label| (*label).to_owned()));
-    let fields = Fields::from([
-        ("Series", Value::Text(asked.series.to_owned())),
-        ("LabelMatchers", Value::Text(matchers.join(","))),
-        ("LabelValuesByName", Value::Map(values)),
-        ("GroupBy", Value::Text(group_by.join(","))),
-        ("GroupBySlice", Value::List(group_by)),
-    ]);
     let query = template
-        .render(&fields)
+        .render(&fields(asked.series, &matchers, values, group_by))
         .map_err(|error| Unanswerable::Rule(error.to_string()))?;
     if query.is_empty() {
         return Err(Unanswerable::Rule("the query is empty".to_owned()));
     }
     Ok(query)
+}
+
+/// What a query's template may use.
+fn fields(
+    series: &str,
+    matchers: &[String],
+    values: BTreeMap<String, String>,
+    group_by: Vec<String>,
+) -> Fields {
+    Fields::from([
+        ("Series", Value::Text(series.to_owned())),
+        ("LabelMatchers", Value::Text(matchers.join(","))),
+        ("LabelValuesByName", Value::Map(values)),
+        ("GroupBy", Value::Text(group_by.join(","))),
+        ("GroupBySlice", Value::List(group_by)),
+    ])
+}
+
+/// Reads the template of a query.
+///
+/// # Errors
+/// When it is no template, or no request can fill it in; with line and column.
+pub fn template(text: &str) -> Result<Template, String> {
+    let checked = Template::parse(text).and_then(|template| {
+        template.check(&fields("", &[], BTreeMap::new(), Vec::new()))?;
+        Ok(template)
+    });
+    checked.map_err(|error| error.within(text))
 }
 
 /// One matcher, and the values as `.LabelValuesByName` has them.

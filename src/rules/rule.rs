@@ -5,9 +5,13 @@ use serde_saphyr::Spanned;
 
 use super::Fault;
 use super::labels::{Override, ResourceLabels, is_label};
-use super::naming::{Filter, Naming, regex};
+use super::naming::{Filter, Naming, Regexes};
+use super::query;
 use super::raw::{self, Checked, Text};
 use super::template::Template;
+
+/// What a fault says at most: a key of the file may be a mebibyte.
+const MOST_LETTERS: usize = 500;
 
 /// An entry of `rules` or `externalRules`.
 #[derive(Clone, Debug)]
@@ -46,14 +50,16 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Resolves `rules` or `externalRules`, whichever `list` is.
+    /// Resolves `rules` or `externalRules`, whichever `list` is. `regexes` are
+    /// those of the file so far.
     #[must_use]
-    pub fn resolve(list: &str, raw: &[Checked<raw::Rule>]) -> Self {
+    pub fn resolve(list: &str, raw: &[Checked<raw::Rule>], regexes: &mut Regexes) -> Self {
         let mut rules = Self::default();
         for (index, raw) in raw.iter().enumerate() {
             let mut reader = Reader {
                 place: format!("{list}[{index}]"),
                 faults: Vec::new(),
+                regexes,
             };
             let rule = reader.rule(raw);
             rules.usable.extend(rule);
@@ -88,14 +94,18 @@ pub struct ResourceRule {
 }
 
 impl ResourceRules {
-    /// Resolves `resourceRules`.
+    /// Resolves `resourceRules`, `regexes` as with [`Rules::resolve`].
     ///
     /// # Errors
     /// Everything that is wrong with them: none of them is used then.
-    pub fn resolve(raw: &Checked<raw::ResourceRules>) -> Result<Self, Vec<Fault>> {
+    pub fn resolve(
+        raw: &Checked<raw::ResourceRules>,
+        regexes: &mut Regexes,
+    ) -> Result<Self, Vec<Fault>> {
         let mut reader = Reader {
             place: "resourceRules".to_owned(),
             faults: Vec::new(),
+            regexes,
         };
         reader.unknown("", &raw.unknown);
         let cpu = reader.resource_rule("cpu", raw.known.cpu.as_ref());
@@ -121,20 +131,21 @@ impl ResourceRules {
 }
 
 /// Collects what is wrong with one rule.
-struct Reader {
+struct Reader<'r> {
     place: String,
     faults: Vec<Fault>,
+    regexes: &'r mut Regexes,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn fault<T>(&mut self, field: &str, at: Option<&Spanned<T>>, message: impl Into<String>) {
         let at = at.map(|value| value.referenced);
         let dot = if field.is_empty() { "" } else { "." };
         self.faults.push(Fault {
-            key: format!("{}{dot}{field}", self.place),
+            key: cut(format!("{}{dot}{field}", self.place)),
             line: at.map_or(0, |at| at.line()),
             column: at.map_or(0, |at| at.column()),
-            message: message.into(),
+            message: cut(message.into()),
         });
     }
 
@@ -192,7 +203,7 @@ impl Reader {
                     continue;
                 }
             };
-            let regex = value.map(|value| regex(&value.value));
+            let regex = value.map(|value| self.regexes.read(&value.value));
             match regex {
                 Some(Ok(regex)) => filters.push(Filter::new(regex, wanted)),
                 Some(Err(message)) => self.fault(&field, value, message),
@@ -207,7 +218,7 @@ impl Reader {
             self.unknown("name", &raw.unknown);
             (raw.known.matches.as_ref(), raw.known.pattern.as_ref())
         });
-        let regex = match regex(text(matches).unwrap_or(".*")) {
+        let regex = match self.regexes.read(text(matches).unwrap_or(".*")) {
             Ok(regex) => regex,
             Err(message) => {
                 self.fault("name.matches", matches, message);
@@ -259,7 +270,7 @@ impl Reader {
             });
         }
         let template = raw.known.template.as_ref();
-        match ResourceLabels::new(overrides, text(template)) {
+        match ResourceLabels::new(overrides, text(template), self.regexes) {
             Ok(labels) => Some((labels, raw.known.namespaced.unwrap_or(true))),
             Err(message) => {
                 self.fault(&format!("{field}.template"), template, message);
@@ -276,7 +287,7 @@ impl Reader {
             self.fault(field, raw, message);
             return None;
         };
-        Template::parse(query)
+        query::template(query)
             .map_err(|error| self.fault(field, raw, format!("is no template: {error}")))
             .ok()
     }
@@ -308,6 +319,15 @@ impl Reader {
             container_label,
         })
     }
+}
+
+/// A message in the log's length, whatever the file says.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MOST_LETTERS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// A text that is not empty.

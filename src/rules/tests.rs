@@ -8,6 +8,7 @@ mod series;
 use std::sync::Arc;
 
 use super::kinds::{Kind, Kinds};
+use super::naming::Regexes;
 use super::raw::{self, Checked};
 use super::rule::Rules;
 
@@ -62,5 +63,5 @@ fn kinds() -> Kinds {
 
 fn rules(yaml: &str) -> Rules {
     let raw: Vec<Checked<raw::Rule>> = serde_saphyr::from_str(yaml).expect("the rules are YAML");
-    Rules::resolve("rules", &raw)
+    Rules::resolve("rules", &raw, &mut Regexes::default())
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use http::StatusCode;
 
-use super::authorize::is_open;
+use super::always_allowed::is_health;
 use super::denied::Denied;
 use super::reviewer::Access;
 use super::settings::Settings;
@@ -36,6 +36,10 @@ fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
     }
 }
 
+/// Marks an answer whose reason the log has, once for all such answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Told;
+
 /// How a request ended, and whose it was.
 #[derive(Debug)]
 pub struct Outcome<'o> {
@@ -43,6 +47,8 @@ pub struct Outcome<'o> {
     pub code: StatusCode,
     /// Why it is not served.
     pub denied: Option<&'o Denied>,
+    /// Whether the log has the reason anyway.
+    pub told: Option<&'o Told>,
     /// What was asked for.
     pub access: &'o Access,
     /// Who asked; nobody before that was found out.
@@ -74,7 +80,7 @@ impl Audit {
     pub fn write(&self, outcome: &Outcome<'_>) {
         let fault = match (outcome.denied, outcome.code.is_server_error()) {
             // A health check that says no was answered: the log has its reason.
-            (None, true) if is_open(outcome.access) => return,
+            (None, true) if is_health(outcome.access) || outcome.told.is_some() => return,
             (_, true) => Fault::Ours,
             (Some(_), false) => Fault::Theirs,
             (None, false) => return,

@@ -5,29 +5,17 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::always_allowed::AlwaysAllowed;
 use super::authenticate::User;
 use super::denied::Denied;
 use super::identity::MASTERS;
 use super::reviewer::{Access, AccessVerdict};
 use super::reviews::{NoAnswer, Reviews};
 
-/// What is open to everybody, in exactly this spelling: whether the process
-/// lives and is ready, for kubelet, which has no credentials. Everything else,
-/// discovery too, is reviewed; Kubernetes gives every authenticated user
-/// discovery (ClusterRole `system:discovery`).
-pub const OPEN: [&str; 3] = ["/healthz", "/livez", "/readyz"];
-
-/// Whether a request needs no review.
-pub(super) fn is_open(what: &Access) -> bool {
-    match what {
-        Access::NonResource { path, .. } => OPEN.contains(&path.as_str()),
-        Access::Resource { .. } => false,
-    }
-}
-
 /// Lets through who may.
 pub struct Authorize {
     pub(super) reviews: Arc<Reviews>,
+    pub(super) always_allowed: AlwaysAllowed,
 }
 
 impl fmt::Debug for Authorize {
@@ -52,7 +40,7 @@ impl Authorize {
                 why: "nobody found out who asks".to_owned(),
             });
         };
-        if user.identity.is_in(MASTERS) || is_open(what) {
+        if user.identity.is_in(MASTERS) || self.always_allowed.holds(what) {
             return Ok(());
         }
         let who = &user.identity;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::always_allowed::is_health;
 use super::authenticate::User;
-use super::authorize::is_open;
 use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
 use super::settings::Settings;
@@ -56,7 +56,7 @@ impl InFlight {
     /// The semaphore that limits such requests; `None` for those without limit.
     fn semaphore(&self, user: Option<&User>, what: &Access) -> Option<&Arc<Semaphore>> {
         let is_master = user.is_some_and(|user| user.identity.is_in(MASTERS));
-        if is_open(what) || is_master {
+        if is_health(what) || is_master {
             return None;
         }
         let Some(user) = user.filter(|user| !user.identity.is_anonymous()) else {

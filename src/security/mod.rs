@@ -6,6 +6,7 @@
 //! leaks. Reviews go out through the [`reviewer::Reviewer`] trait, and what is
 //! believed comes in through a [`trust::TrustStore`].
 
+pub mod always_allowed;
 pub mod audit;
 pub mod authenticate;
 pub mod authorize;
@@ -69,7 +70,10 @@ impl Security {
                 clock,
             },
             in_flight: InFlight::new(&settings),
-            authorize: Authorize { reviews },
+            authorize: Authorize {
+                reviews,
+                always_allowed: settings.always_allowed.clone(),
+            },
             audit: Audit::new(&settings),
             settings,
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use tokio::time::Instant;
 
+use super::always_allowed::AlwaysAllowed;
 use super::reviewer::Access;
 
 /// Limits and times.
@@ -23,6 +24,8 @@ pub struct Settings {
     /// How long a no is remembered. Shorter: who was just given a right waits
     /// for it.
     pub denied_life: Duration,
+    /// What needs no SubjectAccessReview.
+    pub always_allowed: AlwaysAllowed,
     /// For a SubjectAccessReview.
     pub access_budget: Duration,
     /// SubjectAccessReviews at a time of users who come through the front proxy;
@@ -66,6 +69,7 @@ impl Default for Settings {
             token_reviews: 16,
             allowed_life: Duration::from_secs(10),
             denied_life: Duration::from_secs(5),
+            always_allowed: AlwaysAllowed::default(),
             access_budget: Duration::from_secs(5),
             proxied_access_reviews: 64,
             direct_access_reviews: 32,

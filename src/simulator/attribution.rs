@@ -155,20 +155,22 @@ impl Fleet {
             Field::FbUsed => tenancy.load.memory_share(),
             _ => tenancy.load.busy(at.millis()),
         };
-        let total: f64 = if split {
-            holding().map(weight).sum()
-        } else {
-            0.0
-        };
+        // A pod with two replicas of the device runs one process on it, which has
+        // the memory of both. Each of its lines repeats what is the process'.
+        let mut parts: Vec<(u32, f64)> = Vec::new();
+        for tenancy in holding().filter(|_| split) {
+            match parts.iter_mut().find(|(pod, _)| *pod == tenancy.pod) {
+                Some((_, part)) if field == Field::FbUsed => *part += weight(tenancy),
+                Some(_) => {}
+                None => parts.push((tenancy.pod, weight(tenancy))),
+            }
+        }
+        let total: f64 = parts.iter().map(|(_, part)| part).sum();
         out.extend(holding().map(|tenancy| {
             let mut owner = Owner::whole(self.holder(tenancy));
-            if split {
+            if let Some((_, part)) = parts.iter().find(|(pod, _)| *pod == tenancy.pod) {
                 owner.process = true;
-                owner.part = if total > 0.0 {
-                    weight(tenancy) / total
-                } else {
-                    0.0
-                };
+                owner.part = if total > 0.0 { part / total } else { 0.0 };
             }
             owner
         }));

@@ -5,36 +5,84 @@
 
 use std::path::Path;
 
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use reqwest::RequestBuilder;
 
-use super::error::Error;
-use crate::config::{Auth, Password, Tls};
+use super::error::{Error, excerpt};
+use crate::config::{Auth, Password, Pem, Tls};
 use crate::file;
 
-/// Adds `Authorization` to a request.
+/// A secret of fewer bytes is none, and its letters stand in any sentence.
+const LEAST_SECRET: usize = 4;
+
+/// What a request proves who we are by: who answers may repeat it, and no
+/// message may.
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Those in the headers of a request: each value that is marked as
+    /// sensitive, with and without its scheme; and `password`, which stands
+    /// there in another form.
+    pub(super) fn new(headers: &HeaderMap, password: Option<String>) -> Self {
+        let values = headers.values().filter(|value| value.is_sensitive());
+        let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let mut all: Vec<String> = password.into_iter().collect();
+        for value in values {
+            all.extend(value.split_once(' ').map(|(_, bare)| bare.to_owned()));
+            all.push(value.into_owned());
+        }
+        all.retain(|secret| secret.len() >= LEAST_SECRET);
+        // One may be part of another.
+        all.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(all)
+    }
+
+    /// Somebody else's text for a message of ours, without them.
+    pub(super) fn excerpt(&self, text: &str) -> String {
+        let cut = |text: String, secret: &String| match text.contains(secret.as_str()) {
+            true => text.replace(secret.as_str(), "***"),
+            false => text,
+        };
+        excerpt(&self.0.iter().fold(text.to_owned(), cut))
+    }
+}
+
+/// Adds `Authorization` to a request, and gives the password of basic
+/// authentication.
 pub(super) async fn authorize(
     auth: &Auth,
     request: RequestBuilder,
-) -> Result<RequestBuilder, Error> {
-    match auth {
-        Auth::None => Ok(request),
+) -> Result<(RequestBuilder, Option<String>), Error> {
+    let authorized = match auth {
+        Auth::None => request,
         Auth::BearerTokenFile(path) => {
             let token = read_line(path).await?;
-            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+            let value = bearer(&token).ok_or_else(|| {
                 broken(path, "holds no token of printable characters", TOKEN_REMEDY)
             })?;
-            value.set_sensitive(true);
-            Ok(request.header(header::AUTHORIZATION, value))
+            request.header(header::AUTHORIZATION, value)
         }
+        // It was checked when it was read: nobody is asked without it.
+        Auth::BearerToken(secret) => match bearer(&secret.0) {
+            Some(value) => request.header(header::AUTHORIZATION, value),
+            None => request,
+        },
         Auth::Basic { username, password } => {
             let password = match password {
                 Password::Inline(secret) => secret.0.clone(),
                 Password::File(path) => read_line(path).await?,
             };
-            Ok(request.basic_auth(username, Some(password)))
+            let request = request.basic_auth(username, Some(&password));
+            return Ok((request, Some(password)));
         }
-    }
+    };
+    Ok((authorized, None))
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 const TOKEN_REMEDY: &str = "write the secret alone into it, or change prometheus.auth";
@@ -72,37 +120,38 @@ pub(super) struct TlsMaterial {
 impl TlsMaterial {
     /// Reads the files while serving.
     pub(super) async fn read_again(tls: &Tls) -> Result<Self, Error> {
-        let any = [
-            &tls.ca_file,
-            &tls.client.as_ref().map(|it| it.cert_file.clone()),
-        ];
-        let Some(path) = any.into_iter().flatten().next() else {
+        let client = tls.client.as_ref().map(|pair| &pair.cert);
+        let Some(pem) = tls.ca.as_ref().or(client) else {
             return Self::read(tls);
         };
         let from = tls.clone();
         match file::aside(move || Self::read(&from)).await {
             Ok(read) => read,
-            Err(why) => Err(broken(path, &format!("cannot be read: {why}"), TLS_REMEDY)),
+            Err(why) => {
+                let why = format!("cannot be read: {why}");
+                Err(broken(pem.place(), &why, TLS_REMEDY))
+            }
         }
     }
 
     /// Reads the files. Blocks.
     pub(super) fn read(tls: &Tls) -> Result<Self, Error> {
-        let read = |path: &Path| {
-            file::read(path)
-                .map_err(|why| broken(path, &format!("cannot be read: {why}"), TLS_REMEDY))
+        let read = |pem: &Pem| match pem {
+            Pem::File(path) => file::read(path)
+                .map_err(|why| broken(path, &format!("cannot be read: {why}"), TLS_REMEDY)),
+            Pem::Inline { text, .. } => Ok(text.clone()),
         };
         let client = match &tls.client {
             None => None,
-            Some(files) => {
-                let mut pem = read(&files.cert_file)?;
+            Some(pair) => {
+                let mut pem = read(&pair.cert)?;
                 pem.push(b'\n');
-                pem.extend(read(&files.key_file)?);
+                pem.extend(read(&pair.key)?);
                 Some(pem)
             }
         };
         Ok(Self {
-            ca: tls.ca_file.as_deref().map(read).transpose()?,
+            ca: tls.ca.as_ref().map(read).transpose()?,
             client,
         })
     }
@@ -116,19 +165,22 @@ impl TlsMaterial {
         secure: bool,
         mut builder: reqwest::ClientBuilder,
     ) -> Result<reqwest::ClientBuilder, Error> {
-        if let (Some(pem), Some(path)) = (&self.ca, &tls.ca_file) {
+        if tls.unverified {
+            builder = builder.tls_danger_accept_invalid_certs(true);
+        }
+        if let (Some(pem), Some(from)) = (&self.ca, &tls.ca) {
             let certificates = reqwest::Certificate::from_pem_bundle(pem)
                 .ok()
                 .filter(|certificates| !certificates.is_empty())
-                .ok_or_else(|| broken(path, "holds no PEM certificate", TLS_REMEDY))?;
+                .ok_or_else(|| broken(from.place(), "holds no PEM certificate", TLS_REMEDY))?;
             builder = builder.tls_certs_only(certificates);
-        } else if !secure {
+        } else if !secure || tls.unverified {
             builder = builder.tls_certs_only([]);
         }
-        if let (Some(pem), Some(files)) = (&self.client, &tls.client) {
+        if let (Some(pem), Some(pair)) = (&self.client, &tls.client) {
             let identity = reqwest::Identity::from_pem(pem).map_err(|_| {
                 let reason = "and its key hold no PEM certificate with private key";
-                broken(&files.cert_file, reason, TLS_REMEDY)
+                broken(pair.cert.place(), reason, TLS_REMEDY)
             })?;
             builder = builder.identity(identity);
         }

@@ -106,14 +106,26 @@ pub enum Error {
         reason: String,
     },
     /// The body is larger than allowed.
-    #[error(
-        "{address}: the answer is larger than {limit} bytes: raise prometheus.maxBodyBytes, or narrow prometheus.matchers"
-    )]
+    #[error("{address}: the answer is larger than {limit} bytes: {remedy}")]
     TooLarge {
         /// The address asked.
         address: String,
         /// The limit.
         limit: usize,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The answer has more parts than are taken.
+    #[error("{address}: the answer has more than {limit} {parts}: {remedy}")]
+    TooMany {
+        /// The address asked.
+        address: String,
+        /// The limit.
+        limit: usize,
+        /// Of what.
+        parts: &'static str,
+        /// What to do.
+        remedy: &'static str,
     },
     /// The two clocks disagree too much to tell what is fresh.
     #[error("{address}: {}: set both by NTP", skew_text(*.skew_ms))]
@@ -190,6 +202,8 @@ pub enum ErrorKind {
     Credentials,
     /// 401 or 403.
     Denied,
+    /// 401: the tenant is not named.
+    Tenant,
     /// Another status below 500.
     Rejected,
     /// 500 and above.
@@ -212,12 +226,13 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Unreachable,
         Self::Timeout,
         Self::Tls,
         Self::Credentials,
         Self::Denied,
+        Self::Tenant,
         Self::Rejected,
         Self::ServerError,
         Self::Truncated,
@@ -238,6 +253,7 @@ impl ErrorKind {
             Self::Tls => "tls",
             Self::Credentials => "credentials",
             Self::Denied => "denied",
+            Self::Tenant => "tenant",
             Self::Rejected => "rejected",
             Self::ServerError => "server_error",
             Self::Truncated => "truncated",
@@ -247,6 +263,27 @@ impl ErrorKind {
             Self::NullData => "null_data",
             Self::TooLarge => "too_large",
             Self::ClockSkew => "clock_skew",
+        }
+    }
+
+    /// What to do about it, for people without the log, which says more.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Unreachable | Self::Timeout | Self::Truncated => {
+                "check prometheus.url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
+            }
+            Self::Tls => "check prometheus.tls",
+            Self::Credentials | Self::Denied => "check prometheus.auth and the account's rights",
+            Self::Tenant => "name the tenant in prometheus.headers (X-Scope-OrgID)",
+            Self::TooLarge => "narrow prometheus.matchers, or raise prometheus.maxBodyBytes",
+            Self::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
+            Self::Rejected
+            | Self::ServerError
+            | Self::NotAnAnswer
+            | Self::Query
+            | Self::Partial
+            | Self::NullData => "the server's log has what Prometheus said",
         }
     }
 }
@@ -264,6 +301,7 @@ impl Error {
                 error, error_type, ..
             } => error_type == "timeout" || Cause::of(422, error) == Cause::Amount,
             Self::Unreachable { .. }
+            | Self::TooMany { .. }
             | Self::Tls { .. }
             | Self::Credentials { .. }
             | Self::Truncated { .. }
@@ -282,6 +320,10 @@ impl Error {
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Tls { .. } => ErrorKind::Tls,
             Self::Credentials { .. } => ErrorKind::Credentials,
+            Self::Status {
+                cause: Cause::Tenant,
+                ..
+            } => ErrorKind::Tenant,
             Self::Status { status, .. } => match *status {
                 401 | 403 => ErrorKind::Denied,
                 500.. => ErrorKind::ServerError,
@@ -292,7 +334,7 @@ impl Error {
             Self::Query { .. } => ErrorKind::Query,
             Self::Partial { .. } => ErrorKind::Partial,
             Self::NullData { .. } => ErrorKind::NullData,
-            Self::TooLarge { .. } => ErrorKind::TooLarge,
+            Self::TooLarge { .. } | Self::TooMany { .. } => ErrorKind::TooLarge,
             Self::ClockSkew { .. } => ErrorKind::ClockSkew,
         }
     }

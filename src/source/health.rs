@@ -1,7 +1,7 @@
 //! The log of a source's troubles: each reason once when it begins and once
 //! when it ends, however many polls and signals it strikes. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -65,6 +65,8 @@ struct Trouble {
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     open: Vec<Trouble>,
+    /// When each signal was answered last.
+    answered: BTreeMap<SignalId, Timestamp>,
     counts: [u64; ErrorKind::ALL.len()],
 }
 
@@ -99,6 +101,7 @@ impl Journal {
     /// open until then, so that the two do not fill the log.
     pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Vec<Event> {
         let mut healed = Vec::new();
+        self.answered.insert(signal, now);
         self.open.retain_mut(|trouble| {
             trouble.signals.remove(&signal);
             if trouble.signals.is_empty() {
@@ -120,6 +123,20 @@ impl Journal {
         let latest = self.open.iter().max_by_key(|trouble| trouble.latest)?;
         let since = self.open.iter().map(|trouble| trouble.since).min()?;
         Some((latest.kind, since))
+    }
+
+    /// The signals that fail, where another one has been answered since; none where
+    /// the source as a whole does.
+    #[must_use]
+    pub fn failing_alone(&self) -> BTreeSet<SignalId> {
+        let failing = self.open.iter().flat_map(|trouble| &trouble.signals);
+        let failing: BTreeSet<SignalId> = failing.copied().collect();
+        let since = self.open.iter().map(|trouble| trouble.since).max();
+        let mut others = self.answered.iter().filter(|(id, _)| !failing.contains(id));
+        match others.any(|(_, at)| Some(*at) > since) {
+            true => failing,
+            false => BTreeSet::new(),
+        }
     }
 
     /// Failed queries since start, by kind; every kind is listed.
@@ -191,6 +208,21 @@ mod tests {
         assert_eq!(journal.trouble(), Some((ErrorKind::Denied, at(0))));
         journal.failed(A, &status(503), at(10));
         assert_eq!(journal.trouble(), Some((ErrorKind::ServerError, at(0))));
+    }
+
+    #[test]
+    fn a_signal_fails_alone_once_another_was_answered_after_it() {
+        let mut journal = Journal::default();
+        journal.succeeded(A, at(0));
+        journal.failed(B, &status(503), at(1));
+        assert!(
+            journal.failing_alone().is_empty(),
+            "the store may have gone then"
+        );
+        journal.succeeded(A, at(5));
+        assert_eq!(journal.failing_alone(), BTreeSet::from([B]));
+        journal.failed(A, &status(503), at(6));
+        assert!(journal.failing_alone().is_empty());
     }
 
     #[test]

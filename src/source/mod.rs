@@ -78,6 +78,15 @@ impl Source {
         }
     }
 
+    /// The labels that every series must have (`prometheus.matchers`).
+    #[must_use]
+    pub fn matchers(&self) -> &[(String, String)] {
+        match self {
+            Self::Prometheus(prometheus) => prometheus.matchers(),
+            Self::Exporters(_) => &[],
+        }
+    }
+
     /// Where it is, for messages.
     #[must_use]
     pub fn address(&self) -> &str {

@@ -5,19 +5,22 @@
 mod endpoint;
 mod names;
 pub mod promql;
+pub mod replicas;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::credentials::Secrets;
 use super::decode::{self, DecodeError, Decoded, KeyHasher, Nan};
-use super::error::{Error, excerpt};
+use super::error::Error;
 use super::query::{self, Query};
 use super::{Answered, Fetched};
 use crate::config::PrometheusSettings;
@@ -26,6 +29,7 @@ use crate::core::time::Timestamp;
 
 use endpoint::{ERROR_BODY_BYTES, Endpoint};
 use names::{Name, Names};
+use replicas::Replicas;
 
 /// A Prometheus, or an engine that answers like one.
 pub struct Prometheus {
@@ -39,6 +43,7 @@ struct Answer {
     name: Name,
     body: Range<usize>,
     nan: Nan,
+    secrets: Secrets,
 }
 
 /// All answers to a query, and the server's clock minus ours, milliseconds.
@@ -47,7 +52,7 @@ type Received = (Vec<Answer>, Option<i64>);
 impl fmt::Debug for Prometheus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prometheus")
-            .field("address", &self.endpoint.address)
+            .field("address", &self.address())
             .finish_non_exhaustive()
     }
 }
@@ -58,17 +63,36 @@ impl Prometheus {
     /// # Errors
     /// When a certificate file cannot be used.
     pub fn new(settings: PrometheusSettings, hasher: KeyHasher) -> Result<Self, Error> {
+        let replicas = Arc::new(Replicas::new(&settings));
         Ok(Self {
             names: Names::new(settings.name_matching),
-            endpoint: Endpoint::new(settings)?,
+            endpoint: Endpoint::new(settings, replicas)?,
             hasher,
         })
     }
 
-    /// The address, without credentials and parameters.
+    /// The address that is asked, without credentials and parameters.
     #[must_use]
     pub fn address(&self) -> &str {
-        &self.endpoint.address
+        &self.endpoint.replicas.asked().address
+    }
+
+    /// The labels that every series must have.
+    #[must_use]
+    pub fn matchers(&self) -> &[(String, String)] {
+        &self.endpoint.settings.matchers
+    }
+
+    /// All addresses, for who asks the same ones other queries.
+    #[must_use]
+    pub fn replicas(&self) -> Arc<Replicas> {
+        Arc::clone(&self.endpoint.replicas)
+    }
+
+    /// Asks the addresses of another client from now on, beginning with the one
+    /// that it asks: they are of the same settings.
+    pub fn share(&mut self, replicas: &Arc<Replicas>) {
+        self.endpoint.replicas = Arc::clone(replicas);
     }
 
     /// Asks queries side by side, each answered into a batch of its own. `now`
@@ -116,7 +140,7 @@ impl Prometheus {
             .is_err_and(|error| self.names.refused(error))
         {
             tracing::info!(
-                source = self.endpoint.address,
+                source = self.address(),
                 "the store matches metric names by equality only: each spelling is asked for by itself"
             );
             (_, received) = self.receive(query, now, &mut text).await;
@@ -126,7 +150,10 @@ impl Prometheus {
         batch.reset(signal, text.clone());
         let skipped_histograms = self
             .decode(query, now, (&text, &answers), batch)
-            .inspect_err(|_| batch.reset(signal, text.clone()))?;
+            .inspect_err(|error| {
+                self.endpoint.replicas.pass_on(error);
+                batch.reset(signal, text.clone());
+            })?;
         Ok(Fetched {
             series: batch.series_len(),
             samples: batch.samples_len(),
@@ -158,10 +185,9 @@ impl Prometheus {
         text.clear();
         let (mut answers, mut clock_skew) = (Vec::new(), None);
         for name in self.names.to_ask(question.spec, now) {
-            let matchers = &self.endpoint.settings.matchers;
             let name_is = name.matcher(question.spec);
             let selector =
-                query::range_selector(&name_is, matchers, question.devices, question.range);
+                query::range_selector(&name_is, self.matchers(), question.devices, question.range);
             let start = text.len();
             let now = now + begun.elapsed();
             let head = self.endpoint.ask(&selector, question.at, now, text).await?;
@@ -174,6 +200,7 @@ impl Prometheus {
                 } else {
                     Nan::Value
                 },
+                secrets: head.secrets,
             });
         }
         Ok((answers, clock_skew))
@@ -195,12 +222,16 @@ impl Prometheus {
             let Decoded {
                 warnings,
                 skipped_histograms: skipped,
-            } = decode::append(text, body.clone(), answer.nan, &self.hasher, batch)
-                .map_err(|error| self.unusable(error, text.get(body).unwrap_or_default()))?;
+            } = decode::append(text, body.clone(), answer.nan, &self.hasher, batch).map_err(
+                |error| {
+                    let body = text.get(body).unwrap_or_default();
+                    self.unusable(error, body, &answer.secrets)
+                },
+            )?;
             if !warnings.is_empty() {
                 return Err(Error::Partial {
-                    address: self.endpoint.address.clone(),
-                    warnings: excerpt(&warnings.join("; ")),
+                    address: self.address().to_owned(),
+                    warnings: answer.secrets.excerpt(&warnings.join("; ")),
                 });
             }
             skipped_histograms += skipped;
@@ -212,9 +243,9 @@ impl Prometheus {
     }
 
     /// A body that is no usable answer.
-    fn unusable(&self, error: DecodeError, body: &[u8]) -> Error {
-        let address = self.endpoint.address.clone();
-        let reason = error.to_string();
+    fn unusable(&self, error: DecodeError, body: &[u8], secrets: &Secrets) -> Error {
+        let address = self.address().to_owned();
+        let reason = secrets.excerpt(&error.to_string());
         match error {
             DecodeError::Truncated => Error::Truncated {
                 address,
@@ -225,14 +256,14 @@ impl Prometheus {
                 Error::NotAnAnswer {
                     address,
                     reason,
-                    excerpt: excerpt(&String::from_utf8_lossy(start)),
+                    excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
                 }
             }
             DecodeError::Null(_) => Error::NullData { address, reason },
             DecodeError::Status { error_type, error } => Error::Query {
                 address,
-                error_type: excerpt(&error_type),
-                error: excerpt(&error),
+                error_type: secrets.excerpt(&error_type),
+                error: secrets.excerpt(&error),
             },
         }
     }

@@ -126,6 +126,24 @@ pub fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
         .finish()
 }
 
+/// The parameters of a query over a time with a sample each `step`, encoded as a
+/// form.
+#[must_use]
+pub fn range_form(
+    query: &str,
+    [start, end]: [Timestamp; 2],
+    step: Duration,
+    timeout: Duration,
+) -> String {
+    url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("query", query)
+        .append_pair("start", &start.to_string())
+        .append_pair("end", &end.to_string())
+        .append_pair("step", &format_duration(step))
+        .append_pair("timeout", &format_duration(timeout))
+        .finish()
+}
+
 /// The parameters of a search for series, encoded as a form.
 #[must_use]
 pub fn series_form(selector: &str, start: Timestamp) -> String {

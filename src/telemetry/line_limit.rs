@@ -1,4 +1,4 @@
-//! A limit for log lines that clients can cause.
+//! A limit for log lines that clients, or what comes and goes, can cause.
 //!
 //! A line costs a client little, so of each kind only so many are written in a
 //! period, mostly a second. How many were left out is said when it is over.
@@ -24,7 +24,7 @@ pub struct LineLimit<K> {
     lines: Arc<Mutex<BTreeMap<K, u64>>>,
 }
 
-impl<K: Copy + Ord + Send + 'static> LineLimit<K> {
+impl<K: Clone + Ord + Send + 'static> LineLimit<K> {
     /// At most so many lines of each kind in a period.
     #[must_use]
     pub fn new(most: u64, period: Duration, write_left_out: WriteLeftOut<K>) -> Self {
@@ -40,7 +40,7 @@ impl<K: Copy + Ord + Send + 'static> LineLimit<K> {
     /// whose clock counts.
     pub fn admit(&self, kind: K) -> bool {
         let mut lines = self.lines();
-        let count = lines.entry(kind).or_insert(0);
+        let count = lines.entry(kind.clone()).or_insert(0);
         *count += 1;
         if *count == 1 {
             let limit = self.clone();

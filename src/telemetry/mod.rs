@@ -9,7 +9,9 @@ pub mod line_limit;
 pub mod metrics;
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tracing_subscriber::EnvFilter;
 
 /// Health and metrics together, as they are passed around. Cheap to clone.
@@ -19,6 +21,8 @@ pub struct Telemetry {
     pub health: health::Health,
     /// The counters.
     pub metrics: metrics::Metrics,
+    /// Keys and values of the configuration in force, without secrets.
+    pub configuration: Arc<ArcSwap<Vec<(String, String)>>>,
 }
 
 impl Telemetry {
@@ -27,7 +31,11 @@ impl Telemetry {
     pub fn new() -> Self {
         let health = health::Health::new();
         let metrics = metrics::Metrics::new(&health);
-        Self { health, metrics }
+        Self {
+            health,
+            metrics,
+            configuration: Arc::default(),
+        }
     }
 }
 

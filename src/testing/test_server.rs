@@ -174,6 +174,17 @@ pub(crate) async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Answer {
     Answer::parse(&bytes)
 }
 
+/// Waits until something is so, generously.
+pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    for _ in 0..300 {
+        if so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("in half a minute it did not happen that {what}");
+}
+
 /// An answer; status 0 when the connection ended without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {

@@ -52,7 +52,11 @@ impl Reference {
         let counting = heard
             .iter()
             .filter(|target| silent || is_heard(target.source));
-        let horizon = counting.map(|target| target.horizon).min()?;
+        let horizons = counting.map(|target| target.horizon);
+        let horizon = match silent {
+            true => horizons.max()?,
+            false => horizons.min()?,
+        };
         if horizon == i64::MIN {
             return None;
         }
@@ -145,12 +149,12 @@ impl Reference {
         let until = answers.filter_map(|(answer, rows)| {
             let answer = answer.as_ref()?;
             let heard = self.rows[answer.row].heard;
-            let distance_ms = heard.map_or(0, |heard| heard.longest_distance_ms);
+            let late_ms = heard.map_or(0, |heard| heard.latest_ms);
             // At the window's end also a sample after it.
             let after = (last.number == span.last).then(|| self.newest(metric, rows));
-            Some(after.flatten().map_or(answer.at, |at| at.max(answer.at)) + lasting + distance_ms)
+            Some(after.flatten().map_or(answer.at, |at| at.max(answer.at)) + lasting + late_ms)
         });
-        let fresh = until.max()? + span.extra_ms > self.view.now;
+        let fresh = until.max()? + POLL_MS > self.view.now;
         let enough = defined.len() as f64 >= 0.5 * since as f64 && readings >= 2;
         if !enough || !fresh || (members.one_pod && span.silent) {
             return None;

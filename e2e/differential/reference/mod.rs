@@ -48,8 +48,9 @@ pub(crate) struct Heard {
     pub(crate) horizon: i64,
     pub(crate) lag_ms: i64,
     pub(crate) distance_ms: i64,
-    /// Of all targets of the device that are heard.
-    pub(crate) longest_distance_ms: i64,
+    /// Usual distance and lag of the source, the largest of all targets of the
+    /// device that are heard.
+    pub(crate) latest_ms: i64,
     pub(crate) newest: i64,
     pub(crate) silent: bool,
 }

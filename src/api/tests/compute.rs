@@ -2,21 +2,37 @@
 
 use std::sync::{Condvar, Mutex};
 
+use tokio::task::JoinSet;
+
 use crate::core::inventory::ObjectKind;
 use crate::core::metric::Value;
 use crate::core::time::Timestamp;
 use crate::provider::{
-    CustomItem, CustomMetric, Effort, Error, ExternalItem, Objects, Provider, Query,
+    CustomItem, CustomMetric, Described, Effort, Error, ExternalItem, Objects, Provider, Query,
 };
 use crate::telemetry::Telemetry;
+use crate::why::Explanation;
 
 use super::*;
 
-/// Answers `quick` at once, and `slow` once the gate is open.
+/// Answers `quick` at once, `work` where it may work, and `slow` and all
+/// explanations once the gate is open.
 #[derive(Debug, Default)]
 struct Gated {
     open: Mutex<bool>,
     opened: Condvar,
+}
+
+impl Gated {
+    fn pass(&self) {
+        let open = self.open.lock().unwrap();
+        drop(self.opened.wait_while(open, |open| !*open).unwrap());
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
 }
 
 impl Provider for Gated {
@@ -26,7 +42,7 @@ impl Provider for Gated {
             metric: name.into(),
             namespaced: false,
         };
-        Arc::new([metric("quick"), metric("slow")])
+        Arc::new([metric("quick"), metric("slow"), metric("work")])
     }
 
     fn external_metrics(&self) -> Arc<[Arc<str>]> {
@@ -39,14 +55,11 @@ impl Provider for Gated {
         query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<crate::provider::Empty, Error> {
+        if query.metric != "quick" && query.effort == Effort::AtHand {
+            return Err(Error::TakesWork);
+        }
         if query.metric == "slow" {
-            if query.effort == Effort::AtHand {
-                return Err(Error::TakesWork);
-            }
-            let mut open = self.open.lock().unwrap();
-            while !*open {
-                open = self.opened.wait(open).unwrap();
-            }
+            self.pass();
         }
         sink(CustomItem {
             kind: &ObjectKind::namespace(),
@@ -68,6 +81,14 @@ impl Provider for Gated {
         _: &Query<'_>,
         _: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<crate::provider::Empty, Error> {
+        Err(Error::NoSuchMetric)
+    }
+
+    fn explain(&self, _: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
+        if query.effort == Effort::AtHand {
+            return Err(Error::TakesWork);
+        }
+        self.pass();
         Err(Error::NoSuchMetric)
     }
 }
@@ -100,12 +121,32 @@ async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
         }
     }
     assert_eq!(ask("quick").await.unwrap().status(), 200);
-    *provider.open.lock().unwrap() = true;
-    provider.opened.notify_all();
+    provider.open();
     let mut served = 0;
     for answer in slow {
         served += usize::from(answer.await.unwrap().unwrap().status() == 200);
     }
     assert!(served >= 1);
     assert_eq!(ask("slow").await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn values_do_not_wait_for_explanations() {
+    let provider = Arc::new(Gated::default());
+    let server =
+        TestServer::start(open(&Api::new(provider.clone(), || NOW, Telemetry::new()))).await;
+    let client = server.http2();
+    let ask = |path: &str| {
+        let path = format!("{V2}/namespaces/ns/metrics/{path}");
+        client.get(server.url(&path)).send()
+    };
+    // All who could work would be kept by five; each that is turned away has
+    // waited for a place.
+    let asked = (0..5).map(|_| tokio::spawn(ask("work?explain=true")));
+    let mut explained: JoinSet<_> = asked.map(|task| async { task.await.unwrap() }).collect();
+    let answer = explained.join_next().await.unwrap().unwrap().unwrap();
+    let value = ask("work").await.unwrap();
+    provider.open();
+    assert_eq!(answer.status(), 429);
+    assert_eq!(value.status(), 200);
 }

@@ -121,15 +121,14 @@ async fn s015_a_trailing_slash_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_group_without_metrics_is_not_served() {
+async fn a_group_without_metrics_is_served_without_resources() {
     let mut fixture = Fixture::new();
     fixture.external_names.clear();
     let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
     let groups = server.get("/apis").await.json();
-    assert_eq!(groups["groups"].as_array().unwrap().len(), 1);
-    for path in ["/apis/external.metrics.k8s.io", EXT] {
-        assert_eq!(status(&server.get(path).await)["code"], 404);
-    }
+    assert_eq!(groups["groups"].as_array().unwrap().len(), 2);
+    let list = server.get(EXT).await.json();
+    assert_eq!(list["resources"], serde_json::json!([]), "{list}");
 }
 
 #[tokio::test]

@@ -8,14 +8,20 @@ use crate::core::labels::Labels;
 use crate::core::metric::Value;
 use crate::core::selector::{Operator, Selector};
 use crate::core::time::Timestamp;
+use crate::findings::codes::GM408;
+use crate::findings::source::unseen;
+use crate::findings::{Finding, Report};
 use crate::provider::{
-    CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
+    AsOf, CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
 };
 
 /// 2026-01-02T03:04:20Z and a quarter.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_323_060_250);
 /// 2026-01-02T03:04:05.999Z.
 const AT: Timestamp = Timestamp::from_millis(1_767_323_045_999);
+
+/// When the values were computed.
+const TAKEN: Timestamp = Timestamp::from_millis(1_767_323_058_000);
 
 #[derive(Debug)]
 struct Object {
@@ -84,6 +90,13 @@ impl Fixture {
             object(ObjectKind::node(), None, "n1", &[("zone", "z")], &[10.0]),
             object(ObjectKind::node(), None, "n2", &[], &[20.0]),
             object(ObjectKind::namespace(), None, "ns", &[], &[55.0]),
+            object(
+                ObjectKind::namespace(),
+                None,
+                "team",
+                &[("team", "a")],
+                &[5.0],
+            ),
             object(deployment(), ns, "web", &[("app", "x")], &[1500.0]),
             object(pod(), Some("broken"), "good", &[], &[1.0]),
             object(pod(), Some("broken"), "huge", &[], &[1e300]),
@@ -178,6 +191,32 @@ impl Provider for Fixture {
         self.external_names.clone().into()
     }
 
+    fn findings(&self) -> Arc<Report> {
+        let found = Finding::new(&GM408, "dcgm-exporter", "\"silent\"", "look");
+        Arc::new(Report {
+            findings: vec![found],
+            skipped: [unseen("so it is", "mend it")].into(),
+            looked: true,
+        })
+    }
+
+    fn snapshot_taken(&self) -> Option<Timestamp> {
+        Some(TAKEN)
+    }
+
+    fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
+        if at > now {
+            return Err(Error::OutOfReach {
+                reason: "too late".to_owned(),
+            });
+        }
+        Ok(AsOf {
+            provider: Box::new(Self::new()),
+            snapshot: TAKEN,
+            reach: AT,
+        })
+    }
+
     fn custom(
         &self,
         objects: Objects<'_>,
@@ -191,6 +230,10 @@ impl Provider for Fixture {
                 .filter(|object| object.kind.resource.as_ref() == objects.resource)
         };
         let kind = &of_kind().next().ok_or(Error::NoSuchMetric)?.kind;
+        if query.metric == "unlisted" {
+            let what = "unable to list matching resources";
+            return Err(Error::Unlisted { what });
+        }
         if query.metric != "m" {
             return Err(Error::NoSuchMetric);
         }

@@ -3,6 +3,7 @@
 
 mod aggregated;
 mod compute;
+mod conformance;
 mod discovery;
 mod fixture;
 mod messages;
@@ -10,6 +11,7 @@ mod negotiation;
 mod openapi;
 mod operation;
 mod parameters;
+mod past;
 mod paths;
 mod robustness;
 mod routing;

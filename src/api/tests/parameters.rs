@@ -182,3 +182,22 @@ async fn s027_watching_is_refused_and_timeouts_are_checked() {
     let wanted = "invalid timeout specified in the request URL - time: invalid duration \"abc\"";
     assert_eq!(message, wanted);
 }
+
+/// An explanation tells the value: it asks for no less than that.
+#[tokio::test]
+async fn an_explanation_is_of_one_value_and_is_no_watch() {
+    let (server, _) = server().await;
+    for (path, code) in [
+        (
+            format!("{V2}/namespaces/ns/pods/a/m?explain=true&watch=true"),
+            405,
+        ),
+        (
+            format!("{EXT}/namespaces/ns/m?explain=true&watch=true"),
+            405,
+        ),
+        (format!("{V2}/namespaces/ns/pods/*/m?explain=true"), 400),
+    ] {
+        assert_eq!(status(&server.get(&path).await)["code"], code, "{path}");
+    }
+}

@@ -46,6 +46,10 @@ fn what_is_authorized_is_what_is_served() {
             "namespaces/ns/metrics/m",
             custom("get", "ns", "metrics", "", "m"),
         ),
+        (
+            "namespaces/*/metrics/m",
+            custom("get", "*", "metrics", "", "m"),
+        ),
     ] {
         let path = format!("{base}/{path}");
         assert_eq!(parse(&path).unwrap().access(true), wanted, "{path}");

@@ -62,6 +62,29 @@ async fn s019_a_namespace_describes_itself() {
 }
 
 #[tokio::test]
+async fn s019_all_namespaces_that_match_describe_themselves() {
+    let (server, _) = server().await;
+    for (query, wanted) in [
+        ("", &["ns", "team"][..]),
+        ("?labelSelector=team%3Da", &["team"]),
+        ("?labelSelector=team%21%3Da", &["ns"]),
+    ] {
+        let path = format!("{V2}/namespaces/*/metrics/m{query}");
+        assert_eq!(names(&server.get(&path).await), wanted, "{query}");
+    }
+    let none = format!("{V2}/namespaces/*/metrics/m?labelSelector=team%3Db");
+    assert_eq!(status(&server.get(&none).await)["code"], 404);
+    let encoded = format!("{V2}/namespaces/%2A/metrics/m");
+    assert_eq!(names(&server.get(&encoded).await), ["ns", "team"]);
+    for path in ["namespaces/**/metrics/m", "namespaces/*/metrics/m/x"] {
+        let answer = server.get(&format!("{V2}/{path}")).await;
+        assert_eq!(status(&answer)["code"], 404, "{path}");
+    }
+    let external = server.get(&format!("{EXT}/namespaces/*/queue_depth")).await;
+    assert_eq!(status(&external)["code"], 404);
+}
+
+#[tokio::test]
 async fn s020_a_resource_with_its_group_is_served() {
     let (server, _) = server().await;
     let path = format!("{V2}/namespaces/ns/deployments.apps/web/m");

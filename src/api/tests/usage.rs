@@ -1,5 +1,7 @@
 //! Resource metrics over TLS: pods and nodes by `resourceRules`.
 
+mod changes;
+
 use std::sync::Mutex;
 
 use prost::Message;
@@ -81,7 +83,11 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
     ];
     let cluster = Cluster(Arc::new(inventory(pods, &["n1", "n2"])));
     let provider = RuleProvider::new(Box::new(cluster), Box::new(prometheus));
-    let provider = Arc::new(provider.with_usages(Some(rules())));
+    provider.tell_usage(Some(rules()));
+    serve(Arc::new(provider)).await
+}
+
+async fn serve(provider: Arc<RuleProvider>) -> TestServer {
     let api = Api::new(provider, || NOW, Telemetry::new());
     TestServer::start(open(&api)).await
 }
@@ -376,8 +382,9 @@ async fn s120_the_group_is_there_with_resource_rules_only() {
     assert_eq!(server.get(METRICS).await.json()["resources"], resources);
     let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let all = server.send("GET", "/apis", &[("Accept", v2)]).await.json();
-    let version = &all["items"][0]["versions"][0];
-    assert_eq!(all["items"][0]["metadata"]["name"], "metrics.k8s.io");
+    let mut groups = all["items"].as_array().unwrap().iter();
+    let usage = groups.find(|group| group["metadata"]["name"] == "metrics.k8s.io");
+    let version = &usage.unwrap()["versions"][0];
     assert_eq!(
         version["resources"][1]["responseKind"]["kind"],
         "PodMetrics"

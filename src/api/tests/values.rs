@@ -136,3 +136,22 @@ async fn s043_pods_of_other_namespaces_never_appear() {
     let answer = server.get(&format!("{V2}/namespaces/ns/pods/d/m")).await;
     assert_eq!(status(&answer)["code"], 404);
 }
+
+#[tokio::test]
+async fn s122_findings_are_listed_with_what_was_not_looked_at_and_not_watched() {
+    let (server, _) = server().await;
+    for version in [V1, V2, EXT] {
+        let list = server.get(&format!("{version}/findings")).await.json();
+        assert_eq!(list["kind"], "FindingList");
+        assert_eq!(list["apiVersion"], version["/apis/".len()..]);
+        let finding = &list["items"][0];
+        assert_eq!(finding["code"], "GM408");
+        assert_eq!(finding["severity"], "error");
+        assert_eq!(finding["message"], "\"silent\"");
+        assert_eq!(list["skipped"][0]["reason"], "so it is");
+        let watched = server.get(&format!("{version}/findings?watch=1")).await;
+        assert_eq!(status(&watched)["code"], 405);
+        let below = server.get(&format!("{version}/findings/GM408")).await;
+        assert_eq!(status(&below)["code"], 404);
+    }
+}

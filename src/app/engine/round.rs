@@ -32,6 +32,11 @@ impl Engine {
     pub(super) async fn round(&mut self) -> Round {
         let at = self.now();
         let mut round = Round::Complete;
+        for spec in &self.signals {
+            if !self.pipeline.is_wanted(spec.id, at) {
+                self.polls.rests(&spec.name);
+            }
+        }
         for _ in 0..REFILLS {
             let due = |spec: &&SignalSpec| self.is_due(spec, at);
             let due: Vec<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
@@ -56,7 +61,7 @@ impl Engine {
         }
         self.rounds += 1;
         self.learn_history(at).await;
-        self.say_if_empty(round);
+        self.note_emptiness(round);
         round
     }
 

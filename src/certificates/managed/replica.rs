@@ -28,11 +28,8 @@ type Read = Result<Option<Entry>, Trouble>;
 
 impl<S: SecretStore, R: Registry> Replica<S, R> {
     pub(super) fn new(settings: Settings, secret: S, registry: R, publisher: Publisher) -> Self {
-        let names = settings.apiservices.iter();
         Self {
-            registrations: names
-                .map(|name| (name.clone(), Registration::Waiting))
-                .collect(),
+            registrations: Vec::new(),
             settings,
             secret,
             registry,
@@ -61,8 +58,9 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
     /// over one that is older than the Secret it is made of, and an authority
     /// that all bundles were seen to hold is in each of them for good.
     async fn attempt(&mut self, now: SystemTime) -> (bool, bool) {
+        self.look_after(self.settings.names());
         let mut read: Vec<Read> = Vec::new();
-        for name in &self.settings.apiservices {
+        for (name, _) in &self.registrations {
             read.push(self.registry.read(name).await);
         }
         let bundles = self.bundles(&read);
@@ -77,6 +75,16 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             Ok(_) => self.adopt(&bundles, now),
         }
         (kept.unwrap_or(false), contended)
+    }
+
+    /// Those that were looked after before keep how they do.
+    fn look_after(&mut self, names: Vec<String>) {
+        let before = std::mem::take(&mut self.registrations);
+        let of = |name: String| {
+            let known = before.iter().find(|(known, _)| *known == name);
+            known.cloned().unwrap_or((name, Registration::Waiting))
+        };
+        self.registrations = names.into_iter().map(of).collect();
     }
 
     /// The bundles of the APIServices that are ours. One that cannot be read

@@ -1,5 +1,7 @@
 //! What to keep: for which Service, for how long.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::store::ServiceName;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub service: ServiceName,
     /// The APIServices to look after.
     pub apiservices: Vec<String>,
+    /// Whether [`RESOURCE_APISERVICE`] is one of them now.
+    pub serves_resources: Arc<AtomicBool>,
     /// Whether one of another server is made ours (`--take-over`).
     pub take_over: bool,
     /// How long certificates live.
@@ -65,20 +69,26 @@ impl Settings {
         Self {
             service,
             apiservices: APISERVICES.map(str::to_owned).to_vec(),
+            serves_resources: Arc::default(),
             take_over: false,
             lifetimes: Lifetimes::default(),
             every: EVERY,
         }
     }
 
-    /// Looks after one more APIService.
-    pub fn register(&mut self, name: &str) {
-        self.apiservices.push(name.to_owned());
+    /// The APIServices to look after now.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = self.apiservices.clone();
+        if self.serves_resources.load(Ordering::Relaxed) {
+            names.push(RESOURCE_APISERVICE.to_owned());
+        }
+        names
     }
 }
 
 /// The manifest that makes an APIService.
-pub(super) fn manifest_of(name: &str) -> &'static str {
+#[must_use]
+pub fn manifest_of(name: &str) -> &'static str {
     match name {
         RESOURCE_APISERVICE => "manifests/optional/resource-metrics.yaml",
         _ => "manifests/apiservices.yaml",

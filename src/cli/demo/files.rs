@@ -35,6 +35,9 @@ gpu:
   idle: zero
 ";
 
+/// An autoscaler to begin with.
+const HPA: &str = include_str!("hpa.yaml");
+
 /// The sign that a directory's files are a demonstration's.
 const MARK: &str = ".demo";
 
@@ -145,6 +148,7 @@ impl Directory {
             ("client.key", identity.client.key_pem.clone()),
             ("kubeconfig", identity.kubeconfig(address)),
             ("config.yaml", CONFIG.to_owned()),
+            ("hpa.yaml", HPA.to_owned()),
         ];
         let mut paths = files.iter().map(|(name, _)| self.path.join(name));
         let in_the_way = paths.find(|path| path.symlink_metadata().is_ok());

@@ -13,16 +13,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use url::Url;
 
+use super::ui::{self, Local};
 use super::{Failure, number};
 use crate::api::{self, Api, router};
-use crate::app::{Engine, EngineSettings, clock};
-use crate::config::{self, Config, Flags};
+use crate::app::engine::Checks;
+use crate::app::{Engine, EngineSettings, clock, relist};
+use crate::cluster::client::Client;
+use crate::config::{Addresses, Config, Flags, PrometheusSettings};
 use crate::core::inventory::Inventory;
 use crate::core::policy::MetricSpec;
 use crate::dcgm::metrics;
@@ -52,8 +55,8 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 42, value_parser = number(0..=u64::MAX))]
     seed: u64,
     /// Read this Prometheus instead of simulating a fleet
-    #[arg(long, value_parser = config::parse_url, conflicts_with_all = ["gpus", "seed"])]
-    prometheus_url: Option<Url>,
+    #[arg(long, conflicts_with_all = ["gpus", "seed"])]
+    prometheus_url: Option<Addresses>,
     /// A configuration file
     #[arg(long)]
     config: Option<PathBuf>,
@@ -65,13 +68,23 @@ pub struct DemoArgs {
 /// When the configuration is wrong, the directory cannot be written or the
 /// port is taken.
 pub async fn run(args: DemoArgs) -> Result<(), Failure> {
-    telemetry::init(tracing::Level::INFO, telemetry::Lines::Text);
     let config = configuration(&args)?;
+    // Of data of one's own the log says what was found; of the simulation only
+    // what is wrong.
+    let level = match config.prometheus {
+        Some(_) => tracing::Level::INFO,
+        None => tracing::Level::WARN,
+    };
+    telemetry::init(level, telemetry::Lines::Text);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     let mut signals = Signals::new()?;
     let tcp = bind(args.port).await?;
     let address = tcp
         .local_addr()
         .map_err(|error| Failure::Failed(error.to_string()))?;
+    let page = Local::bind(0).await?;
     let directory = files::Directory::prepare(args.dir.as_deref())?;
     let identity = files::Identity::make(clock::now())?;
     directory.write(&identity, address)?;
@@ -86,11 +99,16 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         .collect();
     let provider = Arc::new(GpuProvider::new(&metrics));
     let telemetry = Telemetry::new();
+    telemetry.configuration.store(Arc::new(config.shown()));
     let (stop, stopped) = watch::channel(false);
     let engine = engine(config, feed, metrics, &provider, &telemetry);
     let polling = tokio::spawn(engine.run(stopped.clone()));
     let api = Api::new(Arc::clone(&provider) as _, clock::now, telemetry);
-    let server = router::into_service(router::open(&api));
+    let open = router::open(&api);
+    let pages = ui::routes(Client::of_service(open.clone()), None);
+    let url = page.url();
+    let showing_page = tokio::spawn(page.serve(pages, stopped.clone()));
+    let server = router::into_service(open);
     let limits = Limits {
         drain: DRAIN,
         ..Limits::default()
@@ -100,13 +118,13 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let showing = tokio::spawn(show::run(
         Arc::clone(&provider),
         directory.kubeconfig(),
-        address,
+        (address, url),
         stopped,
     ));
     signals.wait().await;
     show::say("stopping");
     let _ = stop.send(true);
-    let _ = tokio::join!(polling, serving, showing);
+    let _ = tokio::join!(polling, serving, showing, showing_page);
     drop(directory);
     Ok(())
 }
@@ -119,11 +137,7 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     let Some(path) = &args.config else {
         return Ok(Config::built_in(&flags));
     };
-    let config = Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))?;
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
-    }
-    Ok(config)
+    Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 async fn bind(port: u16) -> Result<TcpListener, Failure> {
@@ -145,7 +159,7 @@ struct Feed {
 }
 
 impl Feed {
-    fn prometheus(settings: config::PrometheusSettings) -> Result<Self, Failure> {
+    fn prometheus(settings: PrometheusSettings) -> Result<Self, Failure> {
         let source = Prometheus::new(settings, KeyHasher::new())
             .map_err(|error| Failure::Failed(error.to_string()))?;
         tracing::info!(
@@ -180,6 +194,7 @@ fn engine(
         config.policy.exporter_interval = config.policy.exporter_interval.or(Some(scrape));
         config.poll = Some(scrape);
     }
+    let served = Arc::new(ArcSwap::new(Arc::clone(provider)));
     Engine::new(EngineSettings {
         pipeline: Settings {
             policy: config.policy,
@@ -190,19 +205,22 @@ fn engine(
         source: feed.source,
         inventory: feed.inventory,
         poll: config.poll,
+        relist: relist::Times::default().relist,
         provider: Arc::clone(provider),
+        checks: Checks::register(&telemetry.health, &served),
+        served,
         telemetry: telemetry.clone(),
     })
 }
 
 /// Ctrl-C, and the polite way to end a process.
-struct Signals {
+pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         let handler = |kind| {
             signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
         };
@@ -212,7 +230,7 @@ impl Signals {
         })
     }
 
-    async fn wait(&mut self) {
+    pub(super) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

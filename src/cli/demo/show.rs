@@ -24,9 +24,10 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) async fn run(
     provider: Arc<GpuProvider>,
     kubeconfig: PathBuf,
-    address: SocketAddr,
+    (address, page): (SocketAddr, String),
     mut stop: watch::Receiver<bool>,
 ) {
+    say(&format!("the page, for one browser: {page}"));
     say(&format!(
         "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
     ));
@@ -128,13 +129,34 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
         );
     }
     let mut text = String::from("try, in another terminal:\n");
+    let hpa = shell_quoted(&kubeconfig.with_file_name("hpa.yaml").display().to_string());
+    let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
+    let program = std::env::current_exe().map(|path| path.display().to_string());
+    let program = shell_quoted(&program.unwrap_or_else(|_| "gpu-metrics-apiserver".to_owned()));
     for (what, path) in paths {
-        let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
         text.push_str(&format!(
             "  # {what}\n  kubectl --kubeconfig {kubeconfig} get --raw '{path}'\n"
         ));
     }
-    text.push_str("Ctrl-C ends it.");
+    let object = match &busiest.workload {
+        Some(workload) => format!("deploy {namespace}/{workload}"),
+        None => format!("ns {namespace}"),
+    };
+    for (what, words) in [
+        (
+            "how a value came to be",
+            format!("explain {object} {MEMORY_UTILIZATION}"),
+        ),
+        ("who holds GPUs", format!("top pods -n {namespace}")),
+        ("whether an autoscaler is well", format!("check {hpa}")),
+    ] {
+        text.push_str(&format!(
+            "  # {what}\n  {program} {words} --kubeconfig {kubeconfig}\n"
+        ));
+    }
+    text.push_str(
+        "There is no cluster here, so no autoscaler: explain hpa needs one.\nCtrl-C ends it.",
+    );
     text
 }
 

@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue};
-use url::Url;
 
 use crate::cli::number;
-use crate::config;
+use crate::config::Addresses;
 use crate::core::duration::parse_duration;
 
 /// How log lines look.
@@ -82,8 +81,8 @@ pub(super) struct Listening {
     #[arg(long, requires = "tls_cert_file")]
     pub(super) tls_private_key_file: Option<PathBuf>,
     /// Directory with tls.crt and tls.key (or apiserver.crt and apiserver.key);
-    /// where it has neither, a self-signed pair is made there
-    #[arg(long, conflicts_with = "tls_cert_file")]
+    /// where it has neither, a self-signed pair is made there. --tls-cert-file counts before it
+    #[arg(long)]
     pub(super) cert_dir: Option<PathBuf>,
     /// The oldest version of TLS that is spoken
     #[arg(long, value_enum, default_value_t)]
@@ -91,6 +90,10 @@ pub(super) struct Listening {
     /// Suites of TLS 1.2, separated by commas [default: all that are modern]
     #[arg(long, value_delimiter = ',')]
     pub(super) tls_cipher_suites: Vec<String>,
+    /// A pair for names, CERT,KEY or CERT,KEY:NAME,*.DOMAIN; without names those
+    /// of the certificate count. May be repeated; read again as it changes
+    #[arg(long, value_parser = sni_pair, value_name = "CERT,KEY[:NAMES]")]
+    pub(super) tls_sni_cert_key: Vec<SniPair>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
     #[arg(long, default_value = "gpu-metrics-apiserver-certificates")]
@@ -103,7 +106,7 @@ pub(super) struct Listening {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) take_over: bool,
     /// Serve HTTP/1.1 only
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    #[arg(long, alias = "disable-http2-serving", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) disable_http2: bool,
     /// Requests for values answered at a time to those who come through
     /// kube-apiserver, and a quarter as many to direct clients; more get 429
@@ -116,6 +119,10 @@ pub(super) struct Listening {
     /// /readyz, without authorization
     #[arg(long)]
     pub(super) metrics_bind_address: Option<std::net::SocketAddr>,
+    /// Pages for people at /ui/ of --metrics-bind-address: whoever reaches it sees
+    /// all GPUs, workloads and autoscalers of the cluster
+    #[arg(long, requires = "metrics_bind_address", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    pub(super) ui: bool,
 }
 
 /// The Kubernetes API, and whom to believe.
@@ -140,6 +147,11 @@ pub(super) struct Cluster {
     /// Become ready although that ConfigMap cannot be read
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) authentication_tolerate_lookup_failure: bool,
+    /// Paths that need no SubjectAccessReview, with a * at the end for all that
+    /// begin so, separated by commas. Metrics of objects always need one
+    /// [default: /healthz,/readyz,/livez]
+    #[arg(long, value_delimiter = ',')]
+    pub(super) authorization_always_allow_paths: Option<Vec<String>>,
     /// How long a TokenReview's answer is kept
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub(super) authentication_token_webhook_cache_ttl: Duration,
@@ -154,13 +166,15 @@ pub(super) struct Cluster {
 /// Prometheus; each wins over the configuration file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prometheus")]
-pub(super) struct PrometheusFlags {
+pub(in crate::cli) struct PrometheusFlags {
     /// A configuration file
     #[arg(long)]
     pub(super) config: Option<PathBuf>,
-    /// Address of Prometheus, with a path prefix where there is one
-    #[arg(long, value_parser = config::parse_url)]
-    pub(super) prometheus_url: Option<Url>,
+    /// Address of Prometheus, with a path prefix where there is one; several
+    /// with the same data, separated by commas, are asked one after the other
+    /// until one answers
+    #[arg(long)]
+    pub(super) prometheus_url: Option<Addresses>,
     /// The only authorities to trust for Prometheus
     #[arg(long)]
     pub(super) prometheus_ca_file: Option<PathBuf>,
@@ -173,12 +187,14 @@ pub(super) struct PrometheusFlags {
     /// Bearer token for Prometheus; read again as it changes
     #[arg(long)]
     pub(super) prometheus_token_file: Option<PathBuf>,
-    /// Use the pod's service account for Prometheus
-    #[arg(long, conflicts_with = "prometheus_token_file", conflicts_with = "prometheus_auth_config",
+    /// Use the pod's service account for Prometheus: its token and the cluster's
+    /// authority
+    #[arg(long, conflicts_with = "prometheus_auth_config",
           num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) prometheus_auth_incluster: bool,
-    /// Not read yet: the message says what to give in its place
-    #[arg(long, hide = true)]
+    /// kubeconfig whose authority, client certificate, token or password are for
+    /// Prometheus; the other flags win over it. Its server is not looked at
+    #[arg(long)]
     pub(super) prometheus_auth_config: Option<PathBuf>,
     /// Header sent with each query, NAME=VALUE; may be repeated
     #[arg(long, value_parser = header)]
@@ -245,6 +261,39 @@ pub(super) struct TrustFlags {
     pub(super) requestheader_extra_headers_prefix: Option<Vec<String>>,
 }
 
+/// A serving certificate for names (`--tls-sni-cert-key`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SniPair {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    /// In lower case; none: those of the certificate.
+    pub(super) names: Vec<String>,
+}
+
+/// `CERT,KEY` or `CERT,KEY:NAME,NAME`
+/// (`k8s.io/component-base/cli/flag/namedcertkey_flag.go`).
+fn sni_pair(text: &str) -> Result<SniPair, String> {
+    let (files, names) = match text.split_once(':') {
+        Some((_, names)) if names.trim().is_empty() => {
+            return Err("write names behind the colon, or leave it out".to_owned());
+        }
+        Some((files, names)) => (files, names),
+        None => (text, ""),
+    };
+    let files: Vec<&str> = files.split(',').map(str::trim).collect();
+    let [certificate, key] = files[..] else {
+        return Err("write two files, CERT,KEY or CERT,KEY:NAME,NAME".to_owned());
+    };
+    let names = names
+        .split(',')
+        .map(|name| name.trim().to_ascii_lowercase());
+    Ok(SniPair {
+        certificate: certificate.into(),
+        key: key.into(),
+        names: names.filter(|name| !name.is_empty()).collect(),
+    })
+}
+
 /// A duration as Prometheus and Go write it: `10s`, `1m30s`.
 fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
@@ -273,87 +322,4 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
         .map_err(|_| "the value must be one line without control characters".to_owned())?;
     value.set_sensitive(true);
     Ok((name, value))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::super::retired::take_out;
-    use super::*;
-
-    #[derive(Debug, Parser)]
-    #[command(args_override_self = true)]
-    struct Command {
-        #[command(flatten)]
-        serve: ServeArgs,
-    }
-
-    fn parse(flags: &[&str]) -> Result<ServeArgs, String> {
-        let all = std::iter::once("x").chain(flags.iter().copied());
-        let (left, _) = take_out(all.map(Into::into));
-        Command::try_parse_from(left)
-            .map(|command| command.serve)
-            .map_err(|error| error.to_string())
-    }
-
-    /// The arguments of the adapter's own manifest
-    /// (`kubernetes-sigs/prometheus-adapter` `deploy/manifests/deployment.yaml`).
-    #[test]
-    fn the_adapters_own_arguments_are_taken() {
-        let args = parse(&[
-            "--cert-dir=/var/run/serving-cert",
-            "--config=/etc/adapter/config.yaml",
-            "--metrics-relist-interval=1m",
-            "--prometheus-url=https://prometheus.monitoring.svc:9090/",
-            "--secure-port=6443",
-            "--logtostderr=true",
-            "--v=6",
-        ])
-        .unwrap();
-        assert_eq!(args.listening.secure_port, 6443);
-        assert_eq!(args.logging.v, 6);
-        assert_eq!(args.rules.metrics_relist_interval.as_secs(), 60);
-        assert_eq!(args.rules.metrics_max_age, None);
-    }
-
-    /// Its chart passes a stray word, and pflag lets the last repeat win.
-    #[test]
-    fn words_without_a_flag_and_repeats_are_taken() {
-        let args = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
-        assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
-        assert_eq!(args.words, ["/adapter"]);
-        let args = parse(&["--disable-http2", "false", "--take-over=false"]).unwrap();
-        assert!(args.listening.disable_http2 && !args.listening.take_over);
-    }
-
-    #[test]
-    fn flags_about_authorities_are_taken() {
-        let args = parse(&[
-            "--client-ca-file=/ca.crt",
-            "--requestheader-allowed-names=a,b",
-            "--requestheader-username-headers=x-remote-user",
-            "--tls-min-version=VersionTLS10",
-            "--audit-log-path=-",
-        ])
-        .unwrap();
-        let names = args.trust.requestheader_allowed_names.unwrap();
-        assert_eq!(names, ["a", "b"]);
-    }
-
-    #[test]
-    fn half_a_pair_and_headers_that_are_none_are_refused() {
-        assert!(parse(&["--tls-cert-file=a"]).is_err());
-        assert!(parse(&["--prometheus-header=a b=c"]).is_err());
-        assert!(parse(&["--prometheus-url=nowhere"]).is_err());
-        let args = parse(&["--prometheus-header=X-Scope-OrgID=a=b"]).unwrap();
-        assert_eq!(args.prometheus.prometheus_header[0].1, "a=b");
-    }
-
-    #[test]
-    fn durations_are_those_of_the_adapter() {
-        let args = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
-        assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
-        assert!(parse(&["--shutdown-delay-duration=soon"]).is_err());
-    }
 }

@@ -11,7 +11,7 @@ use super::super::client::{Access, Client};
 use super::super::secret::SharedSecret;
 use crate::certificates::managed::content::{self, Data};
 use crate::certificates::managed::store::{Change, Registry, SecretStore, ServiceName, WriteError};
-use crate::certificates::managed::{self, APISERVICES, Settings};
+use crate::certificates::managed::{self, APISERVICES, RESOURCE_APISERVICE, Settings};
 use crate::certificates::{CertificateStatus, Registration, serving};
 use crate::testing::fake_registry::FakeRegistry;
 
@@ -191,6 +191,12 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
     let text = services.read(NAME).await.unwrap_err().text;
     assert!(
         text.contains("allow get and patch of the APIService"),
+        "{text}"
+    );
+    kube.fault(Method::GET, &path(RESOURCE_APISERVICE), 403, "{}");
+    let text = services.read(RESOURCE_APISERVICE).await.unwrap_err().text;
+    assert!(
+        text.contains("apply manifests/optional/resource-metrics.yaml"),
         "{text}"
     );
 }

@@ -7,7 +7,8 @@ use super::super::client::{Access, Client};
 use super::super::health::WatchRegistry;
 use super::super::inventory::{WatchSettings, Watches};
 use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
-use crate::core::inventory::{Authority, ClusterObject, PodPhase};
+use crate::core::inventory::{Authority, ClusterObject, Pod, PodPhase};
+use crate::core::resources::GpuResources;
 use crate::core::time::Timestamp;
 use crate::testing::fake_kube::{FakeKube, Fault, kubeconfig};
 
@@ -30,6 +31,29 @@ async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
     assert_eq!(&*inventory.nodes[0].name, "n1");
     eventually("ready", || scene.registry.unready().is_empty()).await;
     assert_eq!(scene.health("pods").objects, 2);
+}
+
+#[tokio::test]
+async fn pods_are_read_again_when_other_resources_are_gpus() {
+    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
+    scene
+        .until(|now| now.pods.iter().any(Pod::requests_gpu))
+        .await;
+    let others = WatchSettings {
+        gpus: GpuResources::new(vec!["example.com/gpu".to_owned()]),
+        ..WatchSettings::default()
+    };
+    scene.watches.read_by(others.clone());
+    let inventory = scene
+        .until(|now| !now.pods.iter().any(Pod::requests_gpu))
+        .await;
+    assert_eq!(inventory.pods.len(), 1, "it is known all the same");
+    let lists = scene.health("pods").lists;
+    assert_eq!(lists, 2);
+    scene.watches.read_by(others);
+    scene.kube.put(PODS, pod("b"));
+    scene.until_pods(&["a", "b"]).await;
+    assert_eq!(scene.health("pods").lists, lists, "nothing changed");
 }
 
 #[tokio::test]
@@ -92,6 +116,24 @@ async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
             .iter()
             .any(|(name, _)| &**name == "nodes")
     );
+}
+
+#[tokio::test]
+async fn nodes_and_services_that_may_not_be_seen_keep_nothing_else_back() {
+    let kube = FakeKube::start().await;
+    kube.put(PODS, pod("a"));
+    kube.put(
+        "/api/v1/namespaces",
+        json!({"metadata": {"name": "ml", "uid": "m"}}),
+    );
+    kube.fault("/api/v1/nodes", Fault::Forbidden);
+    kube.fault(SERVICES, Fault::Forbidden);
+    let scene = Scene::watching(kube).await;
+    let inventory = scene.until_pods(&["a"]).await;
+    assert!(inventory.nodes.is_empty());
+    eventually("ready", || scene.registry.unready().is_empty()).await;
+    let said = scene.health("nodes").trouble.unwrap();
+    assert!(said.contains(r#"resources: ["nodes"]"#), "{said}");
 }
 
 #[tokio::test]

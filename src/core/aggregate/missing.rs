@@ -18,7 +18,7 @@ use super::{Ask, Evaluator, Group, Lens, RowId, Seen, Span};
 const WHOLE: f64 = 100.0;
 
 /// What is known of a device that does not answer.
-enum Silent {
+pub(super) enum Silent {
     /// Nobody waits for it.
     NotExpected,
     /// Its target answers for others without it, for longer than a window.
@@ -116,7 +116,13 @@ impl Evaluator<'_> {
         }
     }
 
-    fn silent(&self, now: &Moment<'_>, rows: &[RowId], span: &Span, ask: &Ask) -> Silent {
+    pub(super) fn silent(
+        &self,
+        now: &Moment<'_>,
+        rows: &[RowId],
+        span: &Span,
+        ask: &Ask,
+    ) -> Silent {
         let expected = rows
             .iter()
             .filter_map(|row| self.layout.fact(*row))

@@ -11,6 +11,7 @@ mod active;
 mod fold;
 mod missing;
 mod moment;
+mod reasons;
 mod row_target;
 mod span;
 mod tally;
@@ -26,6 +27,7 @@ use super::time::{Timestamp, millis};
 pub use absence::Absence;
 use fold::Fold;
 use moment::Moment;
+pub use reasons::{DeviceReasons, Idle, InstantReasons, Outcome, Reasons};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
 use tally::Tallies;
@@ -256,17 +258,19 @@ impl<'a> Evaluator<'a> {
 }
 
 /// A device's reading at an instant, judged.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen {
     /// NaN where there is none.
-    value: f64,
-    at: Timestamp,
+    pub value: f64,
+    /// The time of its sample.
+    pub at: Timestamp,
     /// Its weight in a mean; of a share in percent what it is a share of.
-    weight: f64,
+    pub weight: f64,
     lasting_ms: u32,
-    /// `None`: a reading that decides it is missing.
-    active: Option<bool>,
-    held: bool,
+    /// Whether it is active; `None`: a reading that decides it is missing.
+    pub active: Option<bool>,
+    /// Whether a pod held the device then.
+    pub held: bool,
     /// Whether the sample is from before its pod started: that of a pod which
     /// had the name before.
     of_predecessor: bool,
@@ -282,6 +286,11 @@ impl Seen {
         held: false,
         of_predecessor: false,
     };
+
+    /// Whether it is from before the group, or the pod, was there.
+    fn is_before(&self, group: &Group<'_>) -> bool {
+        self.at < group.created || (group.one_pod && self.of_predecessor)
+    }
 
     /// Until when a sample of the device's of this time is served.
     fn fresh_until(&self, at: Timestamp) -> Timestamp {

@@ -10,8 +10,8 @@ pub struct RowTarget {
     /// Of the targets that feed the row the quickest that is heard, else the one
     /// heard last.
     pub id: TargetId,
-    /// How long after its sample a reading of the row is served, lags of sources
-    /// and polls left aside: as long as another of its targets may still answer.
+    /// How long after its sample a reading of the row is served, the time of polls
+    /// left aside: as long as another of its targets may still answer.
     pub lasting_ms: u32,
 }
 
@@ -45,8 +45,13 @@ impl RowTarget {
         let Some((id, target)) = best else {
             return Self::NONE;
         };
+        let sources = &frame.view().sources;
         let lasting = |target: &TargetView| {
-            target.timing.lasting_ms(target.fresh_ms, frame.step_ms()) + target.distance_ms
+            // Of its own source: how late another one is says nothing of it.
+            let source = sources.get(usize::from(target.source));
+            let lag_ms = source.map_or(0, |source| source.lag_ms);
+            let lasting_ms = target.timing.lasting_ms(target.fresh_ms, frame.step_ms());
+            lasting_ms + target.distance_ms + lag_ms
         };
         let heard = known().filter(|(_, target)| !target.silent);
         let heard = heard.map(|(_, target)| lasting(target));

@@ -3,6 +3,8 @@
 //! A window ends with the first instant that is not before the horizon of the
 //! group's source that is furthest behind: a value is a function of the data,
 //! and a store that is a minute behind is served a minute late and steadily.
+//! Once all sources have fallen silent it stays where the newest of them stands:
+//! going back to one that stopped before would serve again what was over.
 
 use super::super::grid::{RowId, instant_from};
 use super::super::original;
@@ -38,8 +40,8 @@ pub struct Span {
     /// How far ahead of the horizon a reading of the original's number surely
     /// reaches, whichever target it is of, milliseconds.
     pub original_reach_ms: i64,
-    /// How much longer a value is served because sources are late and polls
-    /// take their time, milliseconds.
+    /// How much longer a value is served because polls take their time,
+    /// milliseconds.
     pub extra_ms: i64,
     /// How long after its start a container's GPUs may be without samples,
     /// milliseconds.
@@ -57,8 +59,9 @@ struct Heard {
     lag_ms: i64,
     original_lasting_ms: i64,
     original_reach_ms: i64,
-    /// The horizon furthest behind, of all its sources and of those heard.
-    horizon: Option<Timestamp>,
+    /// The horizon furthest ahead of all its sources.
+    newest_horizon: Option<Timestamp>,
+    /// The horizon furthest behind of those that are heard.
     heard_horizon: Option<Timestamp>,
 }
 
@@ -71,7 +74,7 @@ impl Default for Heard {
             lag_ms: 0,
             original_lasting_ms: 0,
             original_reach_ms: i64::MAX,
-            horizon: None,
+            newest_horizon: None,
             heard_horizon: None,
         }
     }
@@ -79,21 +82,20 @@ impl Default for Heard {
 
 impl Heard {
     fn add(&mut self, target: &TargetView, source: &SourceView) {
-        let earliest = |known: Option<Timestamp>| {
-            Some(known.map_or(source.horizon, |known| known.min(source.horizon)))
-        };
         self.cadence_ms = self.cadence_ms.max(target.timing.cadence_ms());
         self.lag_ms = self.lag_ms.max(source.lag_ms);
-        self.horizon = earliest(self.horizon);
+        self.newest_horizon = self.newest_horizon.max(Some(source.horizon));
         // How late somebody was who has gone is known to nobody who came since.
         if !target.silent {
             self.distance_ms = self.distance_ms.max(target.distance_ms);
-            self.heard_horizon = earliest(self.heard_horizon);
+            let known = self.heard_horizon.unwrap_or(source.horizon);
+            self.heard_horizon = Some(known.min(source.horizon));
             let reach_ms = target.fresh_ms - target.timing.scrape_ms;
             self.original_reach_ms = self.original_reach_ms.min(reach_ms);
         }
         self.fresh_ms = self.fresh_ms.max(target.fresh_ms);
         let lasting_ms = target.timing.lasting_ms(target.fresh_ms, original::STEP_MS);
+        let lasting_ms = lasting_ms + source.lag_ms;
         self.original_lasting_ms = self.original_lasting_ms.max(lasting_ms);
     }
 }
@@ -103,7 +105,7 @@ impl Evaluator<'_> {
     #[must_use]
     pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let heard = self.targets_of(group.rows);
-        let horizon = heard.heard_horizon.or(heard.horizon)?;
+        let horizon = heard.heard_horizon.or(heard.newest_horizon)?;
         if horizon == Timestamp::MIN {
             return None;
         }
@@ -122,7 +124,7 @@ impl Evaluator<'_> {
             original_lasting_ms: heard.original_lasting_ms,
             original_reach_ms: heard.original_reach_ms,
             // What a round reads is served from its end until the next one's.
-            extra_ms: heard.lag_ms + pace.poll_ms + 2 * pace.round_ms,
+            extra_ms: pace.poll_ms + 2 * pace.round_ms,
             grace_ms: heard.fresh_ms + heard.lag_ms,
             silent: heard.heard_horizon.is_none(),
         })

@@ -47,7 +47,7 @@ impl Answers {
 /// Which of the devices that answer count for a measure, and as what. One whose
 /// utilisation is unknown is neither active nor idle.
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+pub(super) struct Counts {
     /// `None`: held or not.
     held: Option<bool>,
     /// `None`: active or not.
@@ -59,7 +59,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(measure: &Measure) -> Self {
+    pub(super) fn of(measure: &Measure) -> Self {
         let (held, active) = match measure {
             Measure::Devices { over, .. } => match over {
                 Over::Active => (None, Some(true)),
@@ -83,7 +83,7 @@ impl Counts {
     }
 
     #[inline]
-    fn includes(self, seen: &Seen) -> bool {
+    pub(super) fn includes(self, seen: &Seen) -> bool {
         self.held.is_none_or(|held| held == seen.held)
             && self.active.is_none_or(|active| Some(active) == seen.active)
     }
@@ -183,7 +183,7 @@ impl Tally {
     }
 
     /// The group's number at the instant.
-    fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
+    pub(super) fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
         let Measure::Devices { reducer, .. } = measure else {
             let held = *measure == Measure::HeldCount;
             return self.sum + f64::from(answers.missing) * f64::from(held);
@@ -232,8 +232,7 @@ impl Evaluator<'_> {
                 found = moment::see_device(moments, rows, first);
                 &found
             };
-            let of_another = seen.at < group.created || (group.one_pod && seen.of_predecessor);
-            if seen.value.is_nan() || of_another {
+            if seen.value.is_nan() || seen.is_before(group) {
                 missed.push(rows);
                 continue;
             }

@@ -162,7 +162,7 @@ fn predecessor<'a>(
 }
 
 /// The first candidate that is the name of a node.
-fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
+pub(super) fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
     let mut names = row.nodes.iter().map(|node| &node.name);
     names.find(|name| {
         inventory

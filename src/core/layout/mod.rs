@@ -13,7 +13,7 @@ mod names;
 mod places;
 mod unseen;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
@@ -326,6 +326,19 @@ impl Layout {
     #[must_use]
     pub fn cluster_unseen(&self) -> &[Unseen] {
         &self.cluster_unseen
+    }
+
+    /// The nodes of the series that name a pod which does not hold their devices.
+    #[must_use]
+    pub fn nodes_of_claims(&self, namespace: &str, pod: &str) -> BTreeSet<&str> {
+        let rows = self.facts.iter().flatten();
+        let claims = rows.filter(|facts| {
+            let owner = facts.row.owner.as_ref();
+            matches!(facts.standing, Standing::Conflict | Standing::Gone)
+                && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
+        });
+        let nodes = claims.filter_map(|facts| claim::known_node(&facts.row, &self.inventory));
+        nodes.map(AsRef::as_ref).collect()
     }
 
     /// The rows of a device.

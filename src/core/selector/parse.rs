@@ -220,17 +220,14 @@ impl<'t> Parser<'t> {
             .map_err(|_| invalid(format!("{} is not an integer", shorten(text))))
     }
 
-    /// `(a,b)`; as upstream, an empty place between commas is the empty value,
-    /// and a list without any place is refused.
+    /// `(a,b)`; as upstream, an empty place is the empty value, also the only
+    /// one: `()`.
     fn value_list(&mut self) -> Result<Vec<String>, InvalidSelector> {
         match self.next() {
             Token::Open => {}
             other => return Err(expected(other, "'('")),
         }
         let mut values = Vec::new();
-        if self.peek() == Token::Close {
-            return Err(invalid("in and notin need at least one value"));
-        }
         loop {
             match self.peek() {
                 Token::Word(word) => {

@@ -1,12 +1,12 @@
 //! What happens to the store between samples: forgetting, new intervals,
 //! views for a snapshot.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::frame::{Frame, Pace};
 use super::super::grid::RowId;
-use super::super::series::{Scheme, SeriesInfo};
+use super::super::series::{Device, Scheme, SeriesInfo};
 use super::super::signal::SignalId;
 use super::super::targets::{JobId, TargetId, Targets};
 use super::super::time::Timestamp;
@@ -194,7 +194,7 @@ impl Store {
     }
 
     /// How many devices each cadence max(S, I) has, milliseconds, of those heard
-    /// between these times.
+    /// between these times, each once.
     #[must_use]
     pub fn devices_by_cadence(&self, since: Timestamp, until: Timestamp) -> BTreeMap<i64, usize> {
         let mut cadence_of = Vec::new();
@@ -203,9 +203,17 @@ impl Store {
             cadence_of.resize(cadence_of.len().max(index + 1), None);
             cadence_of[index] = self.targets.is_known(id).then_some(timing.cadence_ms());
         }
-        let mut counts = BTreeMap::new();
-        for (row, heard) in self.rows.iter().zip(&self.heard) {
-            let counts_then = heard.first <= until && heard.newest >= since;
+        let last = until.millis().div_euclid(self.step_ms);
+        let within_ms = until.millis() - since.millis();
+        let has_sample = |row| {
+            let mut signals = self.signals.iter();
+            signals.any(|columns| columns.has_sample(row, last, self.step_ms, within_ms))
+        };
+        let mut devices: HashMap<&Device, i64> = HashMap::new();
+        for ((id, row), heard) in (0..).zip(&self.rows).zip(&self.heard) {
+            let counts_then = heard.first <= until
+                && heard.newest >= since
+                && (heard.newest <= until || has_sample(RowId(id)));
             let Some(row) = row.as_ref().filter(|_| counts_then) else {
                 continue;
             };
@@ -214,8 +222,13 @@ impl Store {
                 .iter()
                 .filter_map(|id| cadence_of[id.0 as usize]);
             if let Some(cadence) = cadences.min() {
-                *counts.entry(cadence).or_default() += 1;
+                let known = devices.entry(&row.device).or_insert(cadence);
+                *known = cadence.min(*known);
             }
+        }
+        let mut counts = BTreeMap::new();
+        for cadence in devices.into_values() {
+            *counts.entry(cadence).or_default() += 1;
         }
         counts
     }

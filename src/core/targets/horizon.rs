@@ -58,6 +58,7 @@ impl Targets {
                 target.read = read;
             }
         }
+        let before: Vec<Timestamp> = self.sources.iter().map(|source| source.horizon).collect();
         for (source, heard) in self.sources.iter_mut().zip(&heard) {
             source.advance(heard, now, poll_ms, usual);
         }
@@ -68,9 +69,14 @@ impl Targets {
             }
             let first = target.measured == Timestamp::MIN;
             target.measured = at;
-            let horizon = self.sources[usize::from(target.source)].horizon;
-            if !first && usual {
-                target.distance.note(horizon.millis() - at.millis());
+            let place = usize::from(target.source);
+            let horizon = self.sources[place].horizon.millis();
+            // What a stall held back comes at once: who stopped meanwhile is not
+            // told from who is usually behind.
+            let fresh_ms = self.overrides.apply(target.detected).fresh_ms();
+            let leapt = horizon.saturating_sub(before[place].millis()) >= fresh_ms;
+            if !first && usual && !leapt {
+                target.distance.note(horizon - at.millis());
             }
         }
     }
@@ -158,8 +164,16 @@ impl Source {
             now.millis() - target.newest.millis() <= within_ms
         };
         let mut reached: Vec<&Reached> = heard.iter().filter(is_heard).collect();
+        // When all come later than is usual, who stands where they stood before
+        // an outage must not hold back who is there again.
         if reached.is_empty() {
-            reached.extend(heard);
+            let newest = heard.iter().map(|target| target.newest).max();
+            let newest_ms = newest.map_or(now.millis(), Timestamp::millis);
+            let is_near = |target: &&Reached| {
+                let within_ms = target.fresh_ms - target.scrape_ms + target.distance_ms;
+                newest_ms - target.newest.millis() <= within_ms
+            };
+            reached.extend(heard.iter().filter(is_near));
         }
         let enough = reached.len().div_ceil(10);
         let two = reached.len().div_ceil(2).min(2);

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use super::super::timing::Timing;
 use super::Targets;
 
+/// Two outages of one length are no rhythm: no gap of more scrapes counts as one
+/// that recurs.
+const RECURRING_MAX: i64 = 5;
+
 /// Scrape and exporter interval as a target has shown them, milliseconds.
 type Intervals = (i64, Option<i64>);
 
@@ -33,7 +37,9 @@ impl Targets {
             let detected = Timing {
                 scrape_ms,
                 exporter_ms: own_ms.unwrap_or_else(|| self.common[job].exporter_ms(scrape_ms)),
-                recurring_ms: seen.recurring_ms.max(scrape_ms),
+                recurring_ms: seen
+                    .recurring_ms
+                    .clamp(scrape_ms, RECURRING_MAX * scrape_ms),
             };
             let before = std::mem::replace(&mut target.detected, detected);
             self.changed |=

@@ -225,13 +225,15 @@ impl Targets {
         self.targets.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// Takes the samples of one series of a target, oldest first.
+    /// Takes the samples of one series of a target, oldest first. One that is no
+    /// number shows no scrape: some stores keep it where a scrape has failed.
     #[inline]
     pub fn take(&mut self, id: TargetId, samples: &[Sample]) {
         if let Some(target) = self.target_mut(id) {
-            let news = |last: &Sample| last.at > target.times.newest();
+            let newest = samples.iter().rfind(|sample| !sample.value.is_nan());
+            let news = newest.is_some_and(|sample| sample.at > target.times.newest());
             let further = samples.len() > 2 && target.times.knows_little();
-            if further || samples.last().is_some_and(news) {
+            if further || news {
                 target.times.take(samples);
             }
         }
@@ -328,6 +330,12 @@ impl Targets {
         fresh
             .max()
             .unwrap_or_else(|| self.overrides.fresh_ms(self.overrides.apply(ASSUMED)))
+    }
+
+    /// The instance of a target.
+    #[must_use]
+    pub fn instance(&self, id: TargetId) -> Option<&str> {
+        self.target(id).map(|target| &*target.instance)
     }
 
     /// The targets in use, with their intervals.

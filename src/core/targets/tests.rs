@@ -106,6 +106,77 @@ fn a_target_is_silent_once_it_is_f_and_its_usual_distance_behind() {
 }
 
 #[test]
+fn who_is_back_first_after_an_outage_is_not_held_back_by_the_others() {
+    let mut fleet = Fleet::new(3);
+    fleet.read(&[0, 1, 2], 5);
+    fleet.read(&[15, 16, 17], 20);
+    // All were away, and come later than before.
+    fleet.read(&[15, 16, 400], 480);
+    assert_eq!(fleet.horizon(), 400);
+    let view = fleet.view(480);
+    assert!(view.targets[0].silent && view.targets[1].silent);
+}
+
+#[test]
+fn one_that_comes_as_late_as_ever_is_heard_though_its_leader_has_gone() {
+    let mut fleet = Fleet::new(2);
+    for now in (60..=150).step_by(15) {
+        fleet.read(&[now, now - 60], now);
+    }
+    assert_eq!(fleet.view(150).targets[1].distance_ms, 60_000);
+    for now in (165..=210).step_by(15) {
+        fleet.read(&[150, now - 60], now);
+    }
+    // F and a poll after the newest of the two.
+    let view = fleet.view(212);
+    assert!(view.targets[0].silent && !view.targets[1].silent);
+}
+
+#[test]
+fn what_a_stall_held_back_is_no_usual_distance() {
+    let mut fleet = Fleet::new(3);
+    for now in (15..=60).step_by(15) {
+        fleet.read(&[now, now, now], now);
+    }
+    // The first stopped in the midst of it.
+    fleet.read(&[180, 300, 300], 300);
+    let view = fleet.view(300);
+    assert_eq!(view.targets[0].distance_ms, 0);
+    assert!(view.targets[0].silent && !view.targets[1].silent);
+}
+
+#[test]
+fn a_sample_that_is_no_number_is_no_scrape() {
+    let mut fleet = Fleet::new(1);
+    fleet.read(&[0], 0);
+    let sample = |secs, value| Sample {
+        at: at(secs),
+        value,
+    };
+    let lost = |secs| sample(secs, f64::NAN);
+    fleet.targets.take(fleet.ids[0], &[lost(15), lost(30)]);
+    assert_eq!(fleet.view(30).targets[0].newest, at(0));
+    // Nor does one hide the scrape before it.
+    let scraped = sample(45, 1.0);
+    fleet.targets.take(fleet.ids[0], &[scraped, lost(60)]);
+    assert_eq!(fleet.view(60).targets[0].newest, at(45));
+}
+
+#[test]
+fn two_outages_of_one_length_are_no_rhythm() {
+    let mut targets = Targets::new(Overrides::default());
+    let id = targets.register(0, &"".into(), &"t".into());
+    let outage = |scrape: i64| 300 * i64::from(scrape > 5) + 300 * i64::from(scrape > 10);
+    let sample = |scrape: i64| Sample {
+        at: at(15 * scrape + outage(scrape)),
+        value: 1.0,
+    };
+    targets.take(id, &(0..15).map(sample).collect::<Vec<_>>());
+    targets.learn();
+    assert_eq!(targets.fresh_ms(id), 75_000);
+}
+
+#[test]
 fn what_was_first_seen_says_nothing_of_lag() {
     let mut fleet = Fleet::new(1);
     fleet.read(&[0], 100);

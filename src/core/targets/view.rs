@@ -2,7 +2,7 @@
 
 use super::super::time::Timestamp;
 use super::super::timing::{ASSUMED, Timing};
-use super::{Target, Targets};
+use super::{JobId, Target, Targets};
 
 /// A target as a snapshot sees it.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ impl TargetView {
 /// A source as a snapshot sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceView {
+    /// Its scrape job.
+    pub job: JobId,
     /// Its horizon.
     pub horizon: Timestamp,
     /// How far its horizon usually is behind our clock when it advances,
@@ -65,6 +67,7 @@ impl Targets {
             .sources
             .iter()
             .map(|source| SourceView {
+                job: source.job,
                 horizon: source.horizon,
                 lag_ms: source.lag.ms(),
             })
@@ -73,14 +76,8 @@ impl Targets {
             Some(target) => self.view_of(target, &sources, (now, poll_ms, since)),
             None => TargetView::FORGOTTEN,
         };
-        let targets: Vec<TargetView> = self.targets.iter().map(view).collect();
-        let heard = targets.iter().filter(|target| !target.silent);
-        let horizons = heard.map(|target| sources[usize::from(target.source)].horizon);
-        View {
-            earliest: horizons.min().unwrap_or(Timestamp::MAX),
-            targets,
-            sources,
-        }
+        let targets = self.targets.iter().map(view).collect();
+        View::new(targets, sources)
     }
 
     fn view_of(
@@ -93,27 +90,81 @@ impl Targets {
         let fresh_ms = self.overrides.fresh_ms(timing);
         let distance_ms = target.distance.ms();
         let newest = target.times.newest();
-        let source = &sources[usize::from(target.source)];
-        // From when on no instant up to the horizon holds its readings.
-        let behind = source.horizon.millis() - newest.millis() >= fresh_ms + distance_ms;
-        // One ahead of its horizon is its own evidence that the source is heard.
-        let heard = source.horizon.max(newest).millis();
-        let frozen_since = target.movement.frozen_since(newest, timing);
-        let unheard = now.millis() - heard > fresh_ms + source.lag_ms + poll_ms;
-        TargetView {
+        let view = TargetView {
             source: target.source,
             timing,
             fresh_ms,
             distance_ms,
             newest,
-            silent: behind || unheard || frozen_since.is_some(),
-            frozen_since,
+            silent: false,
+            frozen_since: target.movement.frozen_since(newest, timing),
             percents: target.percents.map(|at| at >= since),
+        };
+        view.judged(sources, now, poll_ms)
+    }
+}
+
+impl View {
+    fn new(targets: Vec<TargetView>, sources: Vec<SourceView>) -> Self {
+        let heard = targets.iter().filter(|target| !target.silent);
+        let horizons = heard.map(|target| sources[usize::from(target.source)].horizon);
+        Self {
+            earliest: horizons.min().unwrap_or(Timestamp::MAX),
+            targets,
+            sources,
         }
+    }
+
+    /// The same at `now`, which is over, when the sources had come to `horizons`.
+    /// What was learned since of intervals, lags and who is heard stands.
+    #[must_use]
+    pub fn as_of(&self, now: Timestamp, poll_ms: i64, horizons: &[Timestamp]) -> Self {
+        let horizons = horizons
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(Timestamp::MIN));
+        let sources = self.sources.iter().zip(horizons);
+        let sources: Vec<SourceView> = sources
+            .map(|(source, horizon)| SourceView { horizon, ..*source })
+            .collect();
+        let targets = self.targets.iter().map(|target| {
+            let view = TargetView {
+                newest: target.newest.min(now),
+                frozen_since: target.frozen_since.filter(|since| *since <= now),
+                ..*target
+            };
+            let view = view.judged(&sources, now, poll_ms);
+            // Of sources that came later nothing was known.
+            let source = sources.get(usize::from(view.source));
+            let unknown = source.is_none_or(|source| source.horizon == Timestamp::MIN);
+            TargetView {
+                silent: view.silent || unknown,
+                ..view
+            }
+        });
+        Self::new(targets.collect(), sources)
     }
 }
 
 impl TargetView {
+    /// The same, told whether it has fallen silent.
+    fn judged(self, sources: &[SourceView], now: Timestamp, poll_ms: i64) -> Self {
+        let Some(source) = sources.get(usize::from(self.source)) else {
+            return Self::FORGOTTEN;
+        };
+        let (horizon, newest) = (source.horizon.millis(), self.newest.millis());
+        // From when on no instant up to the horizon holds its readings.
+        let behind = horizon - newest >= self.hold_ms();
+        // One that comes as far behind the horizon as ever is its own evidence that
+        // the source is heard, also where whoever led it has gone.
+        let heard = horizon.max(newest.saturating_add(self.distance_ms));
+        let unheard = now.millis() - heard > self.fresh_ms + source.lag_ms + poll_ms;
+        Self {
+            silent: behind || unheard || self.frozen_since.is_some(),
+            ..self
+        }
+    }
+
     const FORGOTTEN: Self = Self {
         source: 0,
         timing: ASSUMED,

@@ -1,10 +1,15 @@
 //! The arithmetic of the reference, row by row, through the whole pipeline.
 
 mod averages;
+mod explained;
+mod findings;
 mod intervals;
 mod lasting;
 mod membership;
+mod pair;
 mod properties;
+mod recalled;
+mod returns;
 mod rows;
 mod scene;
 mod shared;

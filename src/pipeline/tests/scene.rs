@@ -20,7 +20,10 @@ use crate::dcgm::schemes::ExporterIdentity;
 use crate::dcgm::{fields, metrics};
 use crate::pipeline::{Pipeline, Settings};
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{Effort, Error, Objects, Provider, Query, Which};
+use crate::provider::{Described, Effort, Error, Objects, Provider, Query, Which};
+use crate::why::Explanation;
+
+use super::explained::agrees;
 
 /// Time zero of all scenes: a multiple of every step in use.
 pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
@@ -172,6 +175,11 @@ impl Scene {
         };
         for (name, started) in pods {
             let (namespace, name) = name.split_once('/').unwrap();
+            inventory.namespaces.push(ClusterObject {
+                created: None,
+                name: namespace.into(),
+                labels: Labels::default(),
+            });
             inventory.pods.push(Pod {
                 namespace: namespace.into(),
                 name: name.into(),
@@ -187,11 +195,26 @@ impl Scene {
                 owners: vec![0],
             });
         }
+        inventory.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
+        inventory.namespaces.dedup_by(|a, b| a.name == b.name);
         inventory
             .pods
             .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         self.inventory = Arc::new(inventory);
         self
+    }
+}
+
+/// `pods n/p`, `nodes x`.
+fn described(object: &str) -> Described<'_> {
+    let (resource, name) = object.split_once(' ').unwrap();
+    let (namespace, name) = name
+        .split_once('/')
+        .map_or((None, name), |(ns, name)| (Some(ns), name));
+    Described::Object {
+        resource,
+        namespace,
+        name,
     }
 }
 
@@ -216,10 +239,14 @@ impl Answers {
         metric: &str,
         selector: &Selector,
     ) -> Result<Value, Error> {
-        let (resource, name) = object.split_once(' ').unwrap();
-        let (namespace, name) = name
-            .split_once('/')
-            .map_or((None, name), |(ns, name)| (Some(ns), name));
+        let Described::Object {
+            resource,
+            namespace,
+            name,
+        } = described(object)
+        else {
+            unreachable!()
+        };
         let objects = Objects {
             resource,
             namespace,
@@ -233,9 +260,37 @@ impl Answers {
             fetched: None,
         };
         let mut found = None;
-        self.provider
-            .custom(objects, &query, &mut |item| found = Some(item.value))?;
-        found.ok_or(Error::NoSuchMetric)
+        let answer = self
+            .provider
+            .custom(objects, &query, &mut |item| found = Some(item.value));
+        let answer = answer.and(found.ok_or(Error::NoSuchMetric));
+        if let Ok(explanation) = self.provider.explain(described(object), &query) {
+            agrees(&explanation, &answer);
+        }
+        answer
+    }
+
+    pub(super) fn explain(&self, object: &str, metric: &str) -> Result<Explanation, Error> {
+        self.explained(described(object), metric)
+    }
+
+    pub(super) fn explain_external(
+        &self,
+        namespace: &str,
+        metric: &str,
+    ) -> Result<Explanation, Error> {
+        self.explained(Described::External(namespace), metric)
+    }
+
+    fn explained(&self, of: Described<'_>, metric: &str) -> Result<Explanation, Error> {
+        let query = Query {
+            metric,
+            selector: &Selector::everything(),
+            now: self.now,
+            effort: Effort::Full,
+            fetched: None,
+        };
+        self.provider.explain(of, &query)
     }
 
     pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {

@@ -15,11 +15,16 @@ const MEAN: &str = "cluster_gpu_memory_utilization";
 const SUM: &str = "cluster_gpu_memory_utilization_sum";
 
 /// A series of the memory copy utilisation and its samples.
-type Line = (String, Vec<Sample>);
+pub(super) type Line = (String, Vec<Sample>);
 
 /// A series that shows one value every `scrape` seconds from `phase` on, at
 /// times within `during`.
-fn line(labels: &str, value: f64, (scrape, phase): (f64, f64), during: (f64, f64)) -> Line {
+pub(super) fn line(
+    labels: &str,
+    value: f64,
+    (scrape, phase): (f64, f64),
+    during: (f64, f64),
+) -> Line {
     let count = ((during.1 - during.0) / scrape) as i32 + 1;
     let first = ((during.0 - phase) / scrape).ceil();
     let times = (0..=count).map(|place| phase + (first + f64::from(place)) * scrape);
@@ -31,18 +36,18 @@ fn line(labels: &str, value: f64, (scrape, phase): (f64, f64), during: (f64, f64
     (labels.to_owned(), times.map(sample).collect())
 }
 
-fn pod(gpu: usize, job: &str) -> String {
+pub(super) fn pod(gpu: usize, job: &str) -> String {
     format!("UUID={job}{gpu} gpu=0 job={job} instance={job}{gpu} namespace=n pod={job}{gpu}")
 }
 
-fn detected(window: Option<u64>) -> Scene {
+pub(super) fn detected(window: Option<u64>) -> Scene {
     Scene::new(Policy {
         window: window.map(Duration::from_secs),
         ..Policy::default()
     })
 }
 
-fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
+pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
     let name = |(labels, _): &Line| format!("n/{}", labels.rsplit_once("pod=").unwrap().1);
     let names: std::collections::BTreeSet<String> = lines.iter().map(name).collect();
     let pods: Vec<(&str, Option<f64>)> = names.iter().map(|name| (name.as_str(), None)).collect();
@@ -50,7 +55,7 @@ fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
 }
 
 /// Polls once: the new samples of all lines.
-fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
+pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
     for _ in 0..4 {
         let range = scene.pipeline.range(MCU, at(now));
         let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::core::labels::Labels;
+use crate::core::policy::Policy;
+use crate::dcgm::schemes::ExporterIdentity;
+use crate::pipeline::{Pipeline, Settings};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::{Effort, Fetched};
+use crate::rules::naming::Regexes;
 use crate::rules::raw::{self, Checked};
 use crate::rules::registry::Shape;
 use crate::rules::rule::Rules;
@@ -40,6 +45,25 @@ impl ObjectNames for Objects3 {
 
     fn follow(&self, _: Kind) -> Pending<'_, ()> {
         *self.0.lock().unwrap() = true;
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Pod `stays`, and another one each time.
+#[derive(Debug, Default)]
+struct Churning(AtomicUsize);
+
+impl ObjectNames for Churning {
+    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
+        let count = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(vec![format!("p{count}").into(), "stays".into()])
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::default()
+    }
+
+    fn follow(&self, _: Kind) -> Pending<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
@@ -97,12 +121,16 @@ const EXTERNAL: &str = "
 
 fn rules(list: &str, yaml: &str) -> Vec<Rule> {
     let raw: Vec<Checked<raw::Rule>> = serde_saphyr::from_str(yaml).unwrap();
-    let rules = Rules::resolve(list, &raw);
+    let rules = Rules::resolve(list, &raw, &mut Regexes::default());
     assert_eq!(rules.faults, []);
     rules.usable
 }
 
 fn provider(answers: Prometheus) -> RuleProvider {
+    provider_in(Box::new(Objects3::default()), answers)
+}
+
+fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvider {
     let kinds = Kinds::new(vec![
         kind("", "pods", "pod", true),
         kind("", "namespaces", "namespace", false),
@@ -125,7 +153,7 @@ fn provider(answers: Prometheus) -> RuleProvider {
     );
     let external = ["queue", "scalar", "homeless"].map(|name| shape(name, &["namespace"]));
     registry.add_external(&external_rules, &external, &kinds);
-    let provider = RuleProvider::new(Box::new(Objects3::default()), Box::new(answers));
+    let provider = RuleProvider::new(objects, Box::new(answers));
     provider.publish(InForce {
         rules,
         external_rules,
@@ -271,6 +299,22 @@ fn a_kind_is_followed_when_it_is_first_asked_for() {
 }
 
 #[test]
+fn pods_that_come_and_go_meanwhile_hold_up_no_list_and_are_in_none_they_were_not_asked_for() {
+    let samples = ["p0", "stays"].map(|pod| sample(&[("pod", pod)], 1.0));
+    let answers = Prometheus(BTreeMap::from([(
+        r#"sum(hits{namespace="n",pod=~"p0|stays"}) by (pod)"#,
+        Answer::Vector(samples.into()),
+    )]));
+    let provider = provider_in(Box::new(Churning::default()), answers);
+    let everything = Selector::everything();
+    let list = custom(&provider, "pods", Which::Matching(&everything), "");
+    assert_eq!(list, Ok(vec![("stays".to_owned(), 1.0)]));
+    let next = custom(&provider, "pods", Which::Matching(&everything), "");
+    let asked_anew = Err(Error::Unavailable { what: NO_METRICS });
+    assert_eq!(next, asked_anew, "p2 is in no answer so far");
+}
+
+#[test]
 fn what_prometheus_does_not_answer_is_unavailable_and_a_matrix_is_too() {
     let everything = Selector::everything();
     for answers in [
@@ -314,8 +358,9 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
 #[test]
 fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
     let rules = Arc::new(provider(Prometheus(BTreeMap::new())));
-    let gpus = Arc::new(GpuProvider::new(&crate::dcgm::metrics::built_in()));
-    let both = Composite::new(Arc::clone(&rules), gpus);
+    let gpus = GpuProvider::new(&crate::dcgm::metrics::built_in());
+    let gpus = Arc::new(ArcSwap::from_pointee(gpus));
+    let both = Composite::new(Arc::clone(&rules), Arc::clone(&gpus));
     let listed = both.custom_metrics();
     assert!(Arc::ptr_eq(&listed, &both.custom_metrics()), "made once");
     let has = |resource: &str, metric: &str| {
@@ -330,4 +375,66 @@ fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
     assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
     rules.publish(InForce::default());
     assert!(!both.custom_metrics().iter().any(|it| *it.metric == *"hits"));
+    gpus.store(Arc::new(GpuProvider::new(&[])));
+    assert!(both.custom_metrics().is_empty(), "others are in force");
+}
+
+#[test]
+fn an_explanation_names_the_rule_its_query_and_what_it_answered() {
+    const ONE: &str = r#"sum(hits{namespace="n",pod="a"}) by (pod)"#;
+    for (samples, value, said) in [
+        (vec![sample(&[("pod", "a")], 5.0)], Some(5.0), "1 samples"),
+        (vec![], None, "no result"),
+    ] {
+        let provider = provider(Prometheus([(ONE, Answer::Vector(samples))].into()));
+        let of = Described::Object {
+            resource: "pods",
+            namespace: Some("n"),
+            name: "a",
+        };
+        let mut told = None;
+        let answer = asked(&provider, "hits", &Selector::everything(), |query, _| {
+            told = Some(provider.explain(of, query)?);
+            Ok(Empty::Answer)
+        });
+        answer.unwrap();
+        let told = told.unwrap();
+        assert_eq!(told.value.map(|value| value.number), value);
+        assert_eq!(told.promql.unwrap().query, ONE);
+        assert!(told.meaning.contains("rules[0]"), "{}", told.meaning);
+        let notes = told.notes.join("\n");
+        assert!(
+            notes.contains("series hits") && notes.contains(said),
+            "{notes}"
+        );
+    }
+}
+
+#[test]
+fn values_of_rules_are_not_computed_again_and_no_other_metric_takes_their_place() {
+    let now = Timestamp::from_secs(100);
+    let gpus = GpuProvider::new(&crate::dcgm::metrics::built_in());
+    let mut pipeline = Pipeline::new(Settings {
+        policy: Policy::default(),
+        signals: Vec::new(),
+        metrics: crate::dcgm::metrics::built_in(),
+        exporter: ExporterIdentity::default(),
+    });
+    gpus.publish(Arc::new(pipeline.publish(&Arc::default(), now)));
+    let gpus = Arc::new(ArcSwap::from_pointee(gpus));
+    let both = Composite::new(Arc::new(provider(Prometheus::default())), gpus);
+    let past = both.as_of(now, now).unwrap().provider;
+    let everything = Selector::everything();
+    for (answer, rule) in [
+        (
+            custom(&*past, "pods", Which::Matching(&everything), ""),
+            "rules[0]",
+        ),
+        (external(&*past, "queue_length"), "externalRules[0]"),
+    ] {
+        let refused = matches!(&answer, Err(Error::OutOfReach { reason }) if reason.contains(rule));
+        assert!(refused, "{answer:?}");
+    }
+    let held = external(&*past, "gpu_held_count");
+    assert!(matches!(held, Err(Error::NoValue { .. })), "{held:?}");
 }

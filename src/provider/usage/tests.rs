@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::core::inventory::{ClusterObject, Pod};
 use crate::core::selector::Selector;
+use crate::rules::naming::Regexes;
 use crate::rules::raw::{self, Checked};
 
 /// What prometheus-adapter's `config-gen` writes, with a window of a minute.
@@ -30,7 +31,7 @@ window: 1m
 
 pub(crate) fn rules() -> ResourceRules {
     let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(RULES).unwrap();
-    ResourceRules::resolve(&raw).unwrap()
+    ResourceRules::resolve(&raw, &mut Regexes::default()).unwrap()
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static str)]) -> Pod {
@@ -160,7 +161,10 @@ impl Scene {
             let answer = Arc::new(self.prometheus.answer(&ask.promql));
             (Arc::clone(&ask.promql), answer)
         });
-        let fetched = Fetched(answers.collect());
+        let fetched = Fetched {
+            answers: answers.collect(),
+            ..Fetched::default()
+        };
         query.fetched = Some(&fetched);
         usages.tell(&self.inventory, &query, &mut sink)?;
         Ok(told)
@@ -367,7 +371,7 @@ fn what_is_too_large_to_be_said_is_no_sample() {
 fn kinds_that_no_label_names_are_told_and_have_no_answer() {
     let text = RULES.replace("      instance: {resource: node}\n", "");
     let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(&text).unwrap();
-    let rules = ResourceRules::resolve(&raw).unwrap();
+    let rules = ResourceRules::resolve(&raw, &mut Regexes::default()).unwrap();
     let told: Vec<String> = rules.unlabelled().iter().map(ToString::to_string).collect();
     let said = |rule| {
         format!(

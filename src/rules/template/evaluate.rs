@@ -5,13 +5,17 @@ use std::fmt::Write as _;
 
 use super::functions::Function;
 use super::syntax::{Command, Node, Operand, Pipeline};
-use super::{Fields, MAX_OUTPUT, RenderError, Value};
+use super::{Fields, MAX_OUTPUT, TemplateError, Value};
 
 /// Templates that call each other deeper than this are refused.
 const MAX_CALLS: usize = 100;
 
 /// More steps than this are refused: nested ranges over thousands of names.
 const MAX_STEPS: usize = 1_000_000;
+
+/// So much text looked at counts as one step: `print $x $x` doubles it each
+/// time, and each variable holds its own.
+const BYTES_OF_STEP: usize = 16;
 
 /// What a node leaves to the `range` around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub(super) fn render(
     nodes: &[Node],
     named: &BTreeMap<String, Vec<Node>>,
     fields: &Fields,
-) -> Result<String, RenderError> {
+) -> Result<String, TemplateError> {
     let top = Value::Top(fields.clone());
     let mut evaluator = Evaluator {
         named,
@@ -51,15 +55,15 @@ pub(super) fn render(
     Ok(evaluator.out)
 }
 
-fn error(at: usize, message: impl Into<String>) -> RenderError {
-    RenderError {
+pub(super) fn error(at: usize, message: impl Into<String>) -> TemplateError {
+    TemplateError {
         at,
         message: message.into(),
     }
 }
 
 impl Evaluator<'_> {
-    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<Flow, RenderError> {
+    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<Flow, TemplateError> {
         let declared = self.variables.len();
         let mut flow = Flow::Next;
         for node in nodes {
@@ -72,7 +76,7 @@ impl Evaluator<'_> {
         Ok(flow)
     }
 
-    fn node(&mut self, node: &Node, dot: &Value) -> Result<Flow, RenderError> {
+    fn node(&mut self, node: &Node, dot: &Value) -> Result<Flow, TemplateError> {
         match node {
             Node::Text(text) => self.out.push_str(text),
             Node::Print { at, pipeline } => {
@@ -126,7 +130,7 @@ impl Evaluator<'_> {
         Ok(Flow::Next)
     }
 
-    fn bound(&mut self, at: usize) -> Result<(), RenderError> {
+    fn bound(&mut self, at: usize) -> Result<(), TemplateError> {
         self.steps += 1;
         if self.out.len() > MAX_OUTPUT || self.steps > MAX_STEPS {
             return Err(error(at, "the query becomes too long"));
@@ -141,7 +145,7 @@ impl Evaluator<'_> {
         body: &[Node],
         otherwise: &[Node],
         dot: &Value,
-    ) -> Result<Flow, RenderError> {
+    ) -> Result<Flow, TemplateError> {
         let declared = self.variables.len();
         let elements: Vec<(Value, Value)> = match self.commands(pipeline, dot)? {
             Value::List(list) => (0..)
@@ -183,11 +187,8 @@ impl Evaluator<'_> {
         name: &str,
         pipeline: Option<&Pipeline>,
         dot: &Value,
-    ) -> Result<(), RenderError> {
-        let named = self.named;
-        let Some(nodes) = named.get(name) else {
-            return Err(error(at, format!("template {name:?} is not defined")));
-        };
+    ) -> Result<(), TemplateError> {
+        let nodes = defined(self.named, at, name)?;
         let value = match pipeline {
             Some(pipeline) => self.pipeline(pipeline, dot)?,
             None => Value::Missing,
@@ -217,7 +218,7 @@ impl Evaluator<'_> {
     }
 
     /// The value of a pipeline, kept in its variable if it has one.
-    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, RenderError> {
+    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, TemplateError> {
         let value = self.commands(pipeline, dot)?;
         if let Some(name) = pipeline.variables.first() {
             self.set(pipeline, name, value.clone());
@@ -225,7 +226,7 @@ impl Evaluator<'_> {
         Ok(value)
     }
 
-    fn commands(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, RenderError> {
+    fn commands(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, TemplateError> {
         let mut piped = None;
         for command in &pipeline.commands {
             piped = Some(match command {
@@ -247,7 +248,7 @@ impl Evaluator<'_> {
         arguments: &[Operand],
         piped: Option<Value>,
         dot: &Value,
-    ) -> Result<Value, RenderError> {
+    ) -> Result<Value, TemplateError> {
         let mut values = Vec::with_capacity(arguments.len() + 1);
         for argument in arguments {
             let value = self.operand(argument, dot)?;
@@ -266,7 +267,18 @@ impl Evaluator<'_> {
         function.call(&values).map_err(|message| error(at, message))
     }
 
-    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, RenderError> {
+    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, TemplateError> {
+        let value = self.look(operand, dot)?;
+        self.steps += value.bytes() / BYTES_OF_STEP;
+        match operand {
+            Operand::Path { at, .. } => self.bound(*at)?,
+            // None of the others repeats without a path or a range.
+            Operand::Literal(_) | Operand::Group(_) | Operand::Function { .. } => {}
+        }
+        Ok(value)
+    }
+
+    fn look(&mut self, operand: &Operand, dot: &Value) -> Result<Value, TemplateError> {
         match operand {
             Operand::Literal(value) => Ok(value.clone()),
             Operand::Group(pipeline) => self.pipeline(pipeline, dot),
@@ -293,7 +305,18 @@ impl Evaluator<'_> {
     }
 }
 
-fn path(at: usize, start: &Value, fields: &[String]) -> Result<Value, RenderError> {
+/// What `define` or `block` gave this name.
+pub(super) fn defined<'n>(
+    named: &'n BTreeMap<String, Vec<Node>>,
+    at: usize,
+    name: &str,
+) -> Result<&'n Vec<Node>, TemplateError> {
+    let nodes = named.get(name);
+    nodes.ok_or_else(|| error(at, format!("template {name:?} is not defined")))
+}
+
+/// A field of a field of a value.
+pub(super) fn path(at: usize, start: &Value, fields: &[String]) -> Result<Value, TemplateError> {
     let Some((first, rest)) = fields.split_first() else {
         return Ok(start.clone());
     };

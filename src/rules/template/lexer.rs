@@ -1,6 +1,6 @@
 //! A template's text as tokens.
 
-use super::InvalidTemplate;
+use super::TemplateError;
 
 /// A token and its place, in characters, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct Lexer<'a> {
 }
 
 /// All tokens of a template.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, InvalidTemplate> {
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, TemplateError> {
     let mut lexer = Lexer {
         rest: text,
         passed: 0,
@@ -67,8 +67,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, InvalidTemplate> {
 }
 
 impl<'a> Lexer<'a> {
-    fn invalid(&self, message: impl Into<String>) -> InvalidTemplate {
-        InvalidTemplate {
+    fn invalid(&self, message: impl Into<String>) -> TemplateError {
+        TemplateError {
             at: self.passed + 1,
             message: message.into(),
         }
@@ -106,7 +106,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// From `<<` to `>>`; whether the text after it is trimmed.
-    fn action(&mut self, trims: bool) -> Result<bool, InvalidTemplate> {
+    fn action(&mut self, trims: bool) -> Result<bool, TemplateError> {
         let comment = self.rest[OPEN.len() + usize::from(trims) * 2..].starts_with("/*");
         if comment {
             return self.comment();
@@ -139,7 +139,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn comment(&mut self) -> Result<bool, InvalidTemplate> {
+    fn comment(&mut self) -> Result<bool, TemplateError> {
         let Some(end) = self.rest.find("*/") else {
             return Err(self.invalid("the comment has no end: write */ before >>"));
         };
@@ -155,7 +155,7 @@ impl<'a> Lexer<'a> {
         Ok(trims)
     }
 
-    fn token(&mut self) -> Result<(), InvalidTemplate> {
+    fn token(&mut self) -> Result<(), TemplateError> {
         let Some(first) = self.rest.chars().next() else {
             return Err(self.invalid("<< without >>: close the action"));
         };
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         self.push(what(after[..length].to_owned()), skip + length);
     }
 
-    fn number(&mut self) -> Result<(), InvalidTemplate> {
+    fn number(&mut self) -> Result<(), TemplateError> {
         let length = self.rest[1..]
             .find(|next: char| !next.is_alphanumeric() && next != '.' && next != '_')
             .map_or(self.rest.len(), |length| length + 1);
@@ -207,7 +207,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A string with Go's escapes.
-    fn quoted(&mut self) -> Result<(), InvalidTemplate> {
+    fn quoted(&mut self) -> Result<(), TemplateError> {
         let mut text = String::new();
         let mut chars = self.rest.char_indices().skip(1);
         while let Some((index, next)) = chars.next() {

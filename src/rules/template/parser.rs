@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::functions::Function;
 use super::lexer::{Token, What};
 use super::syntax::{Command, Node, Operand, Pipeline};
-use super::{InvalidTemplate, Value};
+use super::{TemplateError, Value};
 
 type Named = BTreeMap<String, Vec<Node>>;
 
@@ -37,7 +37,7 @@ struct Parser<'a> {
 }
 
 /// The tree of a template, and those that it defines.
-pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), InvalidTemplate> {
+pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), TemplateError> {
     let mut parser = Parser {
         tokens,
         next: 0,
@@ -54,8 +54,8 @@ pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), InvalidTempl
     Ok((nodes, parser.named))
 }
 
-fn invalid(at: usize, message: impl Into<String>) -> InvalidTemplate {
-    InvalidTemplate {
+fn invalid(at: usize, message: impl Into<String>) -> TemplateError {
+    TemplateError {
         at,
         message: message.into(),
     }
@@ -85,7 +85,7 @@ impl Parser<'_> {
         }
     }
 
-    fn expect(&mut self, what: &What, name: &str) -> Result<(), InvalidTemplate> {
+    fn expect(&mut self, what: &What, name: &str) -> Result<(), TemplateError> {
         self.spaces();
         if self.peek() != Some(what) {
             return Err(invalid(self.at(), format!("{name} is missing")));
@@ -103,7 +103,7 @@ impl Parser<'_> {
     }
 
     /// Up to an `end`, an `else` or the text's end.
-    fn nodes(&mut self) -> Result<(Vec<Node>, Stop), InvalidTemplate> {
+    fn nodes(&mut self) -> Result<(Vec<Node>, Stop), TemplateError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(invalid(self.at(), "nested too deeply"));
@@ -136,12 +136,12 @@ impl Parser<'_> {
         Ok((nodes, end))
     }
 
-    fn close_after_keyword(&mut self) -> Result<(), InvalidTemplate> {
+    fn close_after_keyword(&mut self) -> Result<(), TemplateError> {
         self.next += 1;
         self.expect(&What::Close, ">>")
     }
 
-    fn else_(&mut self) -> Result<Stop, InvalidTemplate> {
+    fn else_(&mut self) -> Result<Stop, TemplateError> {
         self.next += 1;
         match self.keyword() {
             Some(word) if word == "if" || word == "with" => Ok(Stop::ElseThen(word)),
@@ -152,7 +152,7 @@ impl Parser<'_> {
         }
     }
 
-    fn action(&mut self, at: usize) -> Result<Node, InvalidTemplate> {
+    fn action(&mut self, at: usize) -> Result<Node, TemplateError> {
         let keyword = self.keyword();
         match keyword.as_deref() {
             Some(word @ ("if" | "with" | "range")) => self.branch(at, word),
@@ -199,7 +199,7 @@ impl Parser<'_> {
     }
 
     /// `if`, `with`, `range`: the keyword is next.
-    fn branch(&mut self, at: usize, keyword: &str) -> Result<Node, InvalidTemplate> {
+    fn branch(&mut self, at: usize, keyword: &str) -> Result<Node, TemplateError> {
         self.next += 1;
         let declared = self.variables.len();
         let is_range = keyword == "range";
@@ -246,7 +246,7 @@ impl Parser<'_> {
         })
     }
 
-    fn define(&mut self) -> Result<(), InvalidTemplate> {
+    fn define(&mut self) -> Result<(), TemplateError> {
         let at = self.at();
         self.next += 1;
         let name = self.name()?;
@@ -255,7 +255,7 @@ impl Parser<'_> {
     }
 
     /// The body of a template with a name, up to its `end`.
-    fn body(&mut self, at: usize, name: String) -> Result<(), InvalidTemplate> {
+    fn body(&mut self, at: usize, name: String) -> Result<(), TemplateError> {
         let outer = std::mem::take(&mut self.variables);
         let ranges = std::mem::take(&mut self.ranges);
         let (nodes, end) = self.nodes()?;
@@ -267,7 +267,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn name(&mut self) -> Result<String, InvalidTemplate> {
+    fn name(&mut self) -> Result<String, TemplateError> {
         self.spaces();
         let at = self.at();
         let Some(What::Quoted(name)) = self.peek().cloned() else {
@@ -277,7 +277,7 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    fn pipeline(&mut self, is_range: bool) -> Result<Pipeline, InvalidTemplate> {
+    fn pipeline(&mut self, is_range: bool) -> Result<Pipeline, TemplateError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(invalid(self.at(), "nested too deeply"));
@@ -308,7 +308,7 @@ impl Parser<'_> {
     }
 
     /// `$x :=`, `$i, $x :=`, `$x =`, or nothing of it.
-    fn declaration(&mut self, is_range: bool) -> Result<(Vec<String>, bool), InvalidTemplate> {
+    fn declaration(&mut self, is_range: bool) -> Result<(Vec<String>, bool), TemplateError> {
         self.spaces();
         let start = self.next;
         let mut variables = Vec::new();
@@ -339,7 +339,7 @@ impl Parser<'_> {
         Ok((Vec::new(), false))
     }
 
-    fn known(&self, name: &str) -> Result<(), InvalidTemplate> {
+    fn known(&self, name: &str) -> Result<(), TemplateError> {
         if name.is_empty() || self.variables.iter().any(|known| known == name) {
             return Ok(());
         }
@@ -350,7 +350,7 @@ impl Parser<'_> {
     }
 
     /// Up to `|`, `)` or `>>`. What is piped in is its last argument.
-    fn command(&mut self, is_piped: bool) -> Result<Command, InvalidTemplate> {
+    fn command(&mut self, is_piped: bool) -> Result<Command, TemplateError> {
         self.spaces();
         let at = self.at();
         let function = match self.peek() {
@@ -388,7 +388,7 @@ impl Parser<'_> {
         }
     }
 
-    fn operand(&mut self) -> Result<Operand, InvalidTemplate> {
+    fn operand(&mut self) -> Result<Operand, TemplateError> {
         let at = self.at();
         let Some(what) = self.peek().cloned() else {
             return Err(invalid(at, "a value is missing"));
@@ -444,7 +444,7 @@ fn literal(word: &str) -> Option<Value> {
     }
 }
 
-fn function(at: usize, name: &str) -> Result<Function, InvalidTemplate> {
+fn function(at: usize, name: &str) -> Result<Function, TemplateError> {
     Function::named(name).ok_or_else(|| {
         let message = format!(
             "{name:?} is no function here: known are and, or, not, eq, ne, lt, le, gt, ge, \

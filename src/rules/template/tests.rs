@@ -202,6 +202,36 @@ fn what_go_refuses_is_refused_with_its_place() {
     );
 }
 
+/// Whatever a request asks for.
+#[test]
+fn a_name_that_nothing_has_is_found_before_it_is_asked_for() {
+    let checked = |text: &str| Template::parse(text).unwrap().check(&fields());
+    for (template, place) in [
+        ("<<.Serie>>", 3),
+        ("<<if false>><<else>><<.Serie>><<end>>", 23),
+        ("<<range .GroupBySlice>><<break>><<$.Serie>><<end>>", 35),
+        ("<<range .GroupBySlice>><<.Serie>><<end>>", 26),
+        ("<<with .Series>><<else>><<.Serie>><<end>>", 27),
+        ("<<or .Series (index .Serie 1)>>", 21),
+        ("<<.LabelValuesByName.pod.x>>", 3),
+        ("<<range .Series>>x<<end>>", 1),
+        ("<<if false>><<template \"nope\">><<end>>", 13),
+        ("<<define \"f\">><<template \"nope\">><<end>>", 15),
+    ] {
+        let error = checked(template).expect_err(template);
+        assert_eq!(error.at, place, "{template}: {error}");
+    }
+    for template in [
+        "<<index .GroupBySlice 7>><<slice .Series 70>>",
+        "<<with .LabelValuesByName.nope>><<slice . 1>><<end>>",
+        "<<range $k, $v := .LabelValuesByName>><<$k>><<.>><<end>>",
+        "<<$s := .LabelValuesByName>><<$s.pod>><<with $s>><<.pod>><<$.Series>><<end>>",
+        "<<define \"f\">><<if .>><<template \"f\" (slice . 1)>><<end>><<end>><<template \"f\" .Series>>",
+    ] {
+        assert_eq!(checked(template), Ok(()), "{template}");
+    }
+}
+
 #[test]
 fn no_template_is_too_deep_too_long_or_too_slow() {
     let deep = "<<if true>>".repeat(10_000);
@@ -212,6 +242,31 @@ fn no_template_is_too_deep_too_long_or_too_slow() {
     assert!(rendered(&elses).contains("too deeply"));
     let wide = "<<range $.GroupBySlice>>".repeat(30) + "x" + &"<<end>>".repeat(30);
     assert!(rendered(&wide).contains("too long"));
+    let doubled = format!(
+        "<<$x := \"ten bytes.\">>{}",
+        "<<$x = print $x $x>>".repeat(2_000)
+    );
+    assert!(rendered(&doubled).contains("too long"));
+    let piped = format!("<<\"a\"{}>>", " | printf \"%s%s\" \"a\"".repeat(2_000));
+    assert!(!rendered(&piped).contains("too long"), "it grows by one");
+    let calls = "<<define \"f\">><<template \"f\" (print . . .)>><<end>><<template \"f\" .Series>>";
+    assert!(rendered(calls).contains("too long"));
+    let kept = format!(
+        "<<$x := \"{}\">>{}",
+        "x".repeat(30_000),
+        "<<$y := $x>>".repeat(2_000)
+    );
+    assert!(rendered(&kept).contains("too long"));
+    let looks = "<<range $.GroupBySlice>>".repeat(30)
+        + "<<if $.LabelValuesByName>><<end>>"
+        + &"<<end>>".repeat(30);
+    assert!(rendered(&looks).contains("too long"));
+    let many = format!(
+        "<<$x := \"{}\">><<print{}>>",
+        "x".repeat(20_000),
+        " $x".repeat(10_000)
+    );
+    assert!(rendered(&many).contains("too long"));
 }
 
 proptest::proptest! {

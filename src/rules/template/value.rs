@@ -39,6 +39,17 @@ impl Value {
         }
     }
 
+    /// How much text it holds.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Missing | Self::Bool(_) | Self::Int(_) => 0,
+            Self::Text(text) => text.len(),
+            Self::List(list) => list.iter().map(String::len).sum(),
+            Self::Map(map) => map.iter().map(|(key, value)| key.len() + value.len()).sum(),
+            Self::Top(fields) => fields.values().map(Self::bytes).sum(),
+        }
+    }
+
     /// What kind of value it is, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {

@@ -2,6 +2,7 @@
 
 use super::{kinds, rules};
 use crate::rules::labels::ResourceLabels;
+use crate::rules::naming::Regexes;
 use crate::rules::raw::{self, Checked};
 use crate::rules::rule::ResourceRules;
 
@@ -52,7 +53,12 @@ fn a_fault_names_the_rule_its_field_and_the_remedy() {
         ),
         (
             "{seriesQuery: up, metricsQuery: '<<.Series'}",
-            "rules[1].metricsQuery (line 2, column 35): is no template: at character 10: << without >>: close the action",
+            "rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 10 of it: << without >>: close the action",
+        ),
+        (
+            "{seriesQuery: up, metricsQuery: \"sum(\\n  <<.Serie>>)\"}",
+            "rules[1].metricsQuery (line 2, column 35): is no template: at line 2, column 5 of it: .Serie is not known: \
+             write .GroupBy, .GroupBySlice, .LabelMatchers, .LabelValuesByName, .Series",
         ),
         (
             "{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}",
@@ -98,6 +104,116 @@ fn a_fault_names_the_rule_its_field_and_the_remedy() {
             1,
             "{rule}: the other rule stands"
         );
+    }
+}
+
+#[test]
+fn an_expression_that_go_reads_in_another_way_is_refused_with_what_to_write() {
+    for (expression, remedy) in [
+        (r"\Qa.b\E", "escape the characters one by one"),
+        (r"a\07", r"write \x07"),
+        (r"[\07]", r"write \x07"),
+        (r"\<up", "write < and >"),
+        (r"\b{start}up", r"write \b(?:\{)"),
+        (r"[[a]b]", r"write \["),
+        (r"[a&&b]", "write each character once"),
+        (r"[a~~b]", "write each character once"),
+        (r"[+--]", "write each character once"),
+        (r"a{,5}", r"write \{ for the character itself"),
+        (r"a{", r"write \{ for the character itself"),
+        (r"(?=a)", "look-around"),
+        (r"(a)\1", r"write \x07"),
+    ] {
+        let yaml = format!(
+            "- {{seriesQuery: up, metricsQuery: up, name: {{matches: '{expression}', as: x}}}}\n\
+             - {{seriesQuery: up, metricsQuery: up}}\n"
+        );
+        let found = faults(&yaml);
+        assert!(
+            found.len() == 1
+                && found[0].starts_with("rules[0].name.matches (line 1, column 55): ")
+                && found[0].contains(remedy),
+            "{expression}: {found:?}"
+        );
+        assert_eq!(rules(&yaml).usable.len(), 1, "the other rule stands");
+    }
+}
+
+#[test]
+fn an_expression_that_both_read_alike_is_taken() {
+    for expression in [
+        r"^[[:alpha:]_][[:word:]]*$",
+        r"[]a]",
+        r"[^]a]",
+        r"[^\[\]&~-]",
+        r"[a-]&&b~~c--",
+        r"a&&b",
+        r"\pN\p{Greek}[\d\-a]",
+        r"(?P<n>a)(?<m>b)(?i)c",
+        r"\[\b\x{41}\x41\_",
+        r"a{0,1000}",
+    ] {
+        let yaml = format!(
+            "- {{seriesQuery: up, metricsQuery: up, seriesFilters: [{{is: '{expression}'}}]}}\n"
+        );
+        assert_eq!(faults(&yaml), Vec::<String>::new(), "{expression}");
+    }
+}
+
+#[test]
+fn classes_of_characters_are_those_of_go() {
+    for expression in [r"^\w$", r"^[\w-]$", r"^\D\b$"] {
+        let rules = rules(&format!(
+            "- {{seriesQuery: up, metricsQuery: up, seriesFilters: [{{is: '{expression}'}}]}}"
+        ));
+        let [rule] = &rules.usable[..] else {
+            panic!("{expression}: {rules:?}")
+        };
+        assert_eq!(rule.metric("a").as_deref(), Some("a"), "{expression}");
+        assert_eq!(rule.metric("é"), None, "{expression}");
+    }
+}
+
+#[test]
+fn many_rules_with_costly_expressions_are_refused_one_by_one() {
+    let rule = |expression: &str| {
+        format!("- {{seriesQuery: up, metricsQuery: up, name: {{matches: '{expression}'}}}}\n")
+    };
+    let most: String = (0..1000).map(|n| rule(&format!("a{n}"))).collect();
+    let again = rule("a7").repeat(500);
+    assert_eq!(faults(&format!("{most}{again}")), Vec::<String>::new());
+    let found = faults(&format!("{most}{}{again}", rule("b")));
+    assert!(
+        found.len() == 1
+            && found[0].starts_with(
+                "rules[1000].name.matches (line 1001, column 55): the file has more than 1000"
+            ),
+        "{found:?}"
+    );
+    assert_eq!(faults(&rule(r"\w{1000}")), Vec::<String>::new());
+    let found = faults(&rule(r"(?:\w{9}){1000}"));
+    assert!(found[0].contains("too large"), "{found:?}");
+}
+
+#[test]
+fn a_fault_is_short_however_long_what_it_is_about() {
+    let (long, key) = ("a".repeat(100_000), "a".repeat(1000));
+    for rule in [
+        format!("{{seriesQuery: up, metricsQuery: up, name: {{matches: '{long}'}}}}"),
+        format!("{{seriesQuery: up, metricsQuery: up, {key}: 1}}"),
+        format!("{{seriesQuery: up, metricsQuery: up, resources: {{overrides: {{{key}: {{}}}}}}}}"),
+        format!("{{seriesQuery: up, metricsQuery: '<<.{long}'}}"),
+        format!(
+            "{{seriesQuery: up, metricsQuery: up, name: {{matches: '({}'}}}}",
+            &long[..4000]
+        ),
+        "{seriesQuery: up, metricsQuery: up, name: {matches: '\\pL{900}'}}".to_owned(),
+    ] {
+        let found = faults(&format!(
+            "- {rule}\n- {{seriesQuery: up, metricsQuery: up}}\n"
+        ));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].len() < 1500 && found[0].starts_with("rules[0]"));
     }
 }
 
@@ -249,7 +365,7 @@ window: 3m
 "#;
     let read = |yaml: &str| {
         let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(yaml).expect("YAML");
-        ResourceRules::resolve(&raw)
+        ResourceRules::resolve(&raw, &mut Regexes::default())
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     let rules = read(yaml).expect("good rules");

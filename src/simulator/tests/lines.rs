@@ -166,6 +166,12 @@ fn sharing_mode_of_4_5_3_splits_gpu_util_by_process() {
         let tail = r#"container="C",namespace="N",pod="P",pod_uid="UID",vgpu=""#;
         assert!(line.contains(tail), "{line}");
     }
+    // The first pod holds the first and the last replica.
+    let value = |replica: &str| {
+        let line = split.iter().find(|line| line.contains(replica)).unwrap();
+        line.rsplit_once(' ').unwrap().1
+    };
+    assert_eq!(value("vgpu=\"0\""), value("vgpu=\"3\""));
     let older = shared(Profile::V4_1, SharingMode::On);
     assert_eq!(lines(&older, "DCGM_FI_DEV_GPU_UTIL").len(), 4);
 }

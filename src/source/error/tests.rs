@@ -96,7 +96,8 @@ fn a_shorter_range_is_no_remedy_for_rights_rates_and_addresses() {
     assert!(
         Error::TooLarge {
             address: address(),
-            limit: 1
+            limit: 1,
+            remedy: ""
         }
         .may_fit_shorter_range()
     );

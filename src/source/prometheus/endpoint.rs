@@ -2,9 +2,10 @@
 //! ourselves, limits on time and size, and what its refusals say.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::{HeaderMap, header};
 use reqwest::{Client, Response};
 use tokio::time::Instant;
@@ -13,9 +14,11 @@ use url::Url;
 use crate::config::{Compression, PrometheusSettings, Verb};
 use crate::core::duration::format_duration;
 use crate::core::time::Timestamp;
-use crate::source::credentials::{TlsMaterial, authorize};
-use crate::source::error::{Cause, Error, excerpt};
+use crate::source::credentials::{Secrets, TlsMaterial, authorize};
+use crate::source::error::{Cause, Error};
 use crate::source::{decode, query};
+
+use super::replicas::{Replica, Replicas};
 
 /// The longest time for a connection and its handshakes; a network that needs
 /// more would not deliver an answer in time either.
@@ -25,16 +28,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// everything would look stale, or nothing ever would.
 const MAX_SKEW_MS: i64 = 30_000;
 
+/// The most bytes of an answer to a rule's query. It has one sample for each
+/// object; that of a signal has the samples of all GPUs over a window.
+const MOST_ANSWER_BYTES: usize = 128 << 20;
+
 /// How much of an error's body is read for its message.
 pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// Where queries go.
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
-    url: Url,
-    series_url: Url,
-    /// The address for messages: without credentials and parameters.
-    pub(super) address: String,
+    pub(super) replicas: Arc<Replicas>,
     client: Client,
     material: TlsMaterial,
     /// The last complaint about changed certificate files, told once.
@@ -42,31 +46,41 @@ pub(super) struct Endpoint {
 }
 
 /// What came with an answer.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     /// The server's clock minus ours in milliseconds, where it says its time.
     pub(super) clock_skew: Option<i64>,
     /// Whether VictoriaMetrics answered.
     pub(super) victoria_metrics: bool,
+    /// What no message about it may repeat.
+    pub(super) secrets: Secrets,
+}
+
+/// An answer, undecoded.
+pub(super) struct Body {
+    pub(super) text: BytesMut,
+    /// What no message about it may repeat.
+    pub(super) secrets: Secrets,
+}
+
+impl Body {
+    pub(super) fn parts(&self) -> (&[u8], &Secrets) {
+        (&self.text, &self.secrets)
+    }
 }
 
 impl Endpoint {
-    pub(super) fn new(settings: PrometheusSettings) -> Result<Self, Error> {
+    pub(super) fn new(
+        settings: PrometheusSettings,
+        replicas: Arc<Replicas>,
+    ) -> Result<Self, Error> {
         // reqwest takes the process's provider and has none of its own; a
         // second installation changes nothing.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let url = query::endpoint(&settings.url, "query");
-        let series_url = query::endpoint(&settings.url, "series");
-        let mut shown = settings.url.clone();
-        shown.set_query(None);
-        let address = shown.as_str().trim_end_matches('/').to_owned();
         let material = TlsMaterial::read(&settings.tls)?;
-        let client = build(&settings, &material, &address)?;
+        let client = build(&settings, &material, &replicas.asked().address)?;
         Ok(Self {
             settings,
-            url,
-            series_url,
-            address,
+            replicas,
             client,
             material,
             complaint: None,
@@ -82,47 +96,109 @@ impl Endpoint {
         now: Timestamp,
         text: &mut BytesMut,
     ) -> Result<Head, Error> {
-        let asked = Instant::now();
+        let (begun, before) = (Instant::now(), text.len());
         let form = query::form(selector, at, self.settings.timeout);
-        let response = self.send(self.url.clone(), form).await?;
+        let mut turns = self.replicas.turns();
+        loop {
+            // What another one left of an answer that broke off.
+            text.truncate(before);
+            let now = now + begun.elapsed();
+            let said = self.ask_one(turns.replica(), &form, now, text).await;
+            if let Some(said) = turns.take(said) {
+                return said;
+            }
+        }
+    }
+
+    async fn ask_one(
+        &self,
+        replica: &Replica,
+        form: &str,
+        now: Timestamp,
+        text: &mut BytesMut,
+    ) -> Result<Head, Error> {
+        let asked = Instant::now();
+        let (response, secrets) = self.send(replica, &replica.url, form).await?;
         let clock_skew = clock_skew(response.headers(), now, asked.elapsed());
         if response.status() != reqwest::StatusCode::OK {
-            return Err(self.refusal(response).await);
+            return Err(refusal(replica, response, &secrets).await);
         }
         if let Some(skew_ms) = clock_skew.filter(|skew| skew.abs() > MAX_SKEW_MS) {
             return Err(Error::ClockSkew {
-                address: self.address.clone(),
+                address: replica.address.clone(),
                 skew_ms,
             });
         }
         let head = Head {
             clock_skew,
             victoria_metrics: response.headers().contains_key("x-server-hostname"),
+            secrets,
         };
-        self.receive(response, text).await?;
+        let remedy = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
+        let most = (self.settings.max_body_bytes, remedy);
+        self.receive(replica, response, text, most).await?;
         Ok(head)
     }
 
     /// The answer to any query as of `at`, undecoded.
-    pub(super) async fn instant(&self, promql: &str, at: Timestamp) -> Result<BytesMut, Error> {
+    pub(super) async fn instant(&self, promql: &str, at: Timestamp) -> Result<Body, Error> {
         let form = query::form(promql, at, self.settings.timeout);
-        self.body(self.url.clone(), form).await
+        let most = self.settings.max_body_bytes.min(MOST_ANSWER_BYTES);
+        let remedy = "aggregate in the query, or select less";
+        self.body(|replica| &replica.url, &form, (most, remedy))
+            .await
+    }
+
+    /// The answer to any query over a time, both its ends included, undecoded.
+    pub(super) async fn range(
+        &self,
+        promql: &str,
+        over: [Timestamp; 2],
+        step: Duration,
+    ) -> Result<Body, Error> {
+        let form = query::range_form(promql, over, step, self.settings.timeout);
+        let remedy = "ask for a shorter time, or raise prometheus.maxBodyBytes";
+        let most = (self.settings.max_body_bytes, remedy);
+        self.body(|replica| &replica.range_url, &form, most).await
     }
 
     /// The series that a selector finds from `start` on, undecoded.
-    pub(super) async fn series(&self, selector: &str, start: Timestamp) -> Result<BytesMut, Error> {
+    pub(super) async fn series(&self, selector: &str, start: Timestamp) -> Result<Body, Error> {
         let form = query::series_form(selector, start);
-        self.body(self.series_url.clone(), form).await
+        let remedy = "narrow the seriesQuery, or raise prometheus.maxBodyBytes";
+        let most = (self.settings.max_body_bytes, remedy);
+        self.body(|replica| &replica.series_url, &form, most).await
     }
 
-    async fn body(&self, url: Url, form: String) -> Result<BytesMut, Error> {
-        let response = self.send(url, form).await?;
+    async fn body(
+        &self,
+        url: fn(&Replica) -> &Url,
+        form: &str,
+        most: (usize, &'static str),
+    ) -> Result<Body, Error> {
+        let mut turns = self.replicas.turns();
+        loop {
+            let said = self.body_of(turns.replica(), url, form, most).await;
+            if let Some(said) = turns.take(said) {
+                return said;
+            }
+        }
+    }
+
+    async fn body_of(
+        &self,
+        replica: &Replica,
+        url: fn(&Replica) -> &Url,
+        form: &str,
+        most: (usize, &'static str),
+    ) -> Result<Body, Error> {
+        let (response, secrets) = self.send(replica, url(replica), form).await?;
         if response.status() != reqwest::StatusCode::OK {
-            return Err(self.refusal(response).await);
+            return Err(refusal(replica, response, &secrets).await);
         }
         let mut text = BytesMut::new();
-        self.receive(response, &mut text).await?;
-        Ok(text)
+        self.receive(replica, response, &mut text, most).await?;
+        Ok(Body { text, secrets })
     }
 
     /// Builds the client anew when a certificate file has changed. Files that
@@ -133,7 +209,7 @@ impl Endpoint {
             if material == self.material {
                 return Ok(());
             }
-            self.client = build(&self.settings, &material, &self.address)?;
+            self.client = build(&self.settings, &material, &self.replicas.asked().address)?;
             self.material = material;
             Ok(())
         });
@@ -144,12 +220,18 @@ impl Endpoint {
         self.complaint = complaint;
     }
 
-    async fn send(&self, mut url: Url, form: String) -> Result<Response, Error> {
+    async fn send(
+        &self,
+        replica: &Replica,
+        url: &Url,
+        form: &str,
+    ) -> Result<(Response, Secrets), Error> {
+        let mut url = url.clone();
         let request = match self.settings.verb {
             Verb::Get => {
                 let params = match url.query() {
                     Some(fixed) => format!("{fixed}&{form}"),
-                    None => form,
+                    None => form.to_owned(),
                 };
                 url.set_query(Some(&params));
                 self.client.get(url)
@@ -158,7 +240,7 @@ impl Endpoint {
                 .client
                 .post(url)
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-                .body(form),
+                .body(form.to_owned()),
         };
         // An answer that comes packed all the same is unpacked by its header.
         let encoding = match self.settings.compression {
@@ -166,26 +248,38 @@ impl Endpoint {
             Compression::Gzip => "gzip",
         };
         // Configured headers go last: one of them may replace `Authorization`.
-        let request = authorize(&self.settings.auth, request)
-            .await?
+        let (request, password) = authorize(&self.settings.auth, request).await?;
+        let request = request
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
-        request.send().await.map_err(|error| self.transport(&error))
+        let failed = |error| self.transport(replica, &error);
+        let request = request.build().map_err(failed)?;
+        let secrets = Secrets::new(request.headers(), password);
+        let sent = self.client.execute(request).await;
+        Ok((sent.map_err(failed)?, secrets))
     }
 
-    /// The whole body, behind what `text` holds; the limit is on both.
-    async fn receive(&self, mut response: Response, text: &mut BytesMut) -> Result<(), Error> {
-        let limit = self.settings.max_body_bytes;
+    /// The whole body, behind what `text` holds; the limit is on both, and
+    /// comes with what to do where it is reached.
+    async fn receive(
+        &self,
+        replica: &Replica,
+        mut response: Response,
+        text: &mut BytesMut,
+        (limit, remedy): (usize, &'static str),
+    ) -> Result<(), Error> {
         let too_large = || Error::TooLarge {
-            address: self.address.clone(),
+            address: replica.address.clone(),
             limit,
+            remedy,
         };
         let room = limit.saturating_sub(text.len());
         if response.content_length().is_some_and(|n| n > room as u64) {
             return Err(too_large());
         }
-        while let Some(chunk) = self.chunk(&mut response).await? {
+        let broken = |error| self.transport(replica, &error);
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if text.len() + chunk.len() > limit {
                 return Err(too_large());
             }
@@ -194,56 +288,9 @@ impl Endpoint {
         Ok(())
     }
 
-    async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Error> {
-        response
-            .chunk()
-            .await
-            .map_err(|error| self.transport(&error))
-    }
-
-    /// What an HTTP status other than 200 says.
-    async fn refusal(&self, mut response: Response) -> Error {
-        let status = response.status();
-        let location = response.headers().get(header::LOCATION);
-        let location = location.and_then(|value| value.to_str().ok());
-        let mut text = match location.and_then(|to| to.split(['?', '#']).next()) {
-            Some(to) if status.is_redirection() => format!("redirected to {}", excerpt(to)),
-            _ => String::new(),
-        };
-        if text.is_empty() {
-            let mut body = Vec::new();
-            // What has arrived is good enough for a message.
-            while let Ok(Some(chunk)) = response.chunk().await {
-                body.extend_from_slice(&chunk);
-                if body.len() > ERROR_BODY_BYTES {
-                    body.truncate(ERROR_BODY_BYTES);
-                    break;
-                }
-            }
-            text = match decode::api_error(&body) {
-                Some((kind, error)) => format!("{kind}: {error}"),
-                None => String::from_utf8_lossy(&body).into_owned(),
-            };
-        }
-        let cause = Cause::of(status.as_u16(), &text);
-        text = excerpt(&text);
-        if text.is_empty() {
-            status
-                .canonical_reason()
-                .unwrap_or("no text")
-                .clone_into(&mut text);
-        }
-        Error::Status {
-            address: self.address.clone(),
-            status: status.as_u16(),
-            cause,
-            text,
-        }
-    }
-
     /// A failure below HTTP.
-    fn transport(&self, error: &reqwest::Error) -> Error {
-        let address = self.address.clone();
+    fn transport(&self, replica: &Replica, error: &reqwest::Error) -> Error {
+        let address = replica.address.clone();
         if let Some(tls) = tls_error(error) {
             return Error::Tls {
                 address,
@@ -269,6 +316,46 @@ impl Endpoint {
     }
 }
 
+/// What an HTTP status other than 200 says.
+async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -> Error {
+    let status = response.status();
+    let location = response.headers().get(header::LOCATION);
+    let location = location.and_then(|value| value.to_str().ok());
+    let mut text = match location.and_then(|to| to.split(['?', '#']).next()) {
+        Some(to) if status.is_redirection() => format!("redirected to {}", secrets.excerpt(to)),
+        _ => String::new(),
+    };
+    if text.is_empty() {
+        let mut body = Vec::new();
+        // What has arrived is good enough for a message.
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() > ERROR_BODY_BYTES {
+                body.truncate(ERROR_BODY_BYTES);
+                break;
+            }
+        }
+        text = match decode::api_error(&body) {
+            Some((kind, error)) => format!("{kind}: {error}"),
+            None => String::from_utf8_lossy(&body).into_owned(),
+        };
+    }
+    let cause = Cause::of(status.as_u16(), &text);
+    text = secrets.excerpt(&text);
+    if text.is_empty() {
+        status
+            .canonical_reason()
+            .unwrap_or("no text")
+            .clone_into(&mut text);
+    }
+    Error::Status {
+        address: replica.address.clone(),
+        status: status.as_u16(),
+        cause,
+        text,
+    }
+}
+
 /// A client under the settings' limits that follows no redirect: one could
 /// lead credentials elsewhere.
 fn build(
@@ -281,7 +368,8 @@ fn build(
         .redirect(reqwest::redirect::Policy::none())
         .timeout(settings.timeout)
         .connect_timeout(settings.timeout.min(CONNECT_TIMEOUT));
-    let secure = settings.url.scheme() == "https";
+    let mut addresses = std::iter::once(&settings.url).chain(&settings.others);
+    let secure = addresses.any(|url| url.scheme() == "https");
     material
         .apply(&settings.tls, secure, builder)?
         .build()

@@ -1,39 +1,39 @@
 //! Any query, and any search for series: what prometheus-adapter's rules ask.
 
-use std::collections::{BTreeMap, HashMap};
+mod bounded;
+
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tokio::sync::RwLock;
 
-use super::endpoint::{ERROR_BODY_BYTES, Endpoint};
+use super::endpoint::{Body, ERROR_BODY_BYTES, Endpoint};
+use super::replicas::Replicas;
 use crate::config::PrometheusSettings;
-use crate::core::labels::Labels;
+use crate::core::batch::Batch;
+use crate::core::signal::SignalId;
 use crate::core::time::Timestamp;
-use crate::rules::answer::{Answer, Sample};
+use crate::rules::answer::Answer;
 use crate::rules::registry::Shape;
-use crate::source::error::{Error, excerpt};
-
-/// Most combinations of a name and names of labels that one selector may find:
-/// more is a selector that finds everything.
-const MOST_SHAPES: usize = 50_000;
-
-/// The label that holds the name.
-const NAME: &str = "__name__";
+use crate::source::credentials::Secrets;
+use crate::source::decode::{self, DecodeError, KeyHasher};
+use crate::source::error::Error;
+use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
 
 /// Asks a Prometheus any query. For all tasks at once.
 pub struct Promql {
     endpoint: RwLock<Endpoint>,
-    address: String,
+    replicas: Arc<Replicas>,
 }
 
 impl fmt::Debug for Promql {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Promql")
-            .field("address", &self.address)
+            .field("address", &self.replicas.asked().address)
             .finish_non_exhaustive()
     }
 }
@@ -58,24 +58,29 @@ struct Data<'a> {
     result: &'a RawValue,
 }
 
-#[derive(Deserialize)]
-struct Row {
-    metric: BTreeMap<String, String>,
-    /// Absent where the sample is a histogram.
-    value: Option<(f64, String)>,
-}
-
 impl Promql {
-    /// A client for `settings`.
+    /// A client for `settings`, whose addresses are `replicas`.
     ///
     /// # Errors
     /// When a certificate file cannot be used.
-    pub fn new(settings: PrometheusSettings) -> Result<Self, Error> {
-        let endpoint = Endpoint::new(settings)?;
+    pub fn new(settings: PrometheusSettings, replicas: Arc<Replicas>) -> Result<Self, Error> {
         Ok(Self {
-            address: endpoint.address.clone(),
-            endpoint: RwLock::new(endpoint),
+            endpoint: RwLock::new(Endpoint::new(settings, Arc::clone(&replicas))?),
+            replicas,
         })
+    }
+
+    /// A client that shares its addresses with nobody.
+    #[cfg(test)]
+    pub(crate) fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
+        let replicas = Arc::new(Replicas::new(&settings));
+        Self::new(settings, replicas)
+    }
+
+    /// The addresses.
+    #[must_use]
+    pub fn replicas(&self) -> Arc<Replicas> {
+        Arc::clone(&self.replicas)
     }
 
     /// Takes up changed certificate files.
@@ -92,24 +97,54 @@ impl Promql {
         let data: Data<'_> = self.data(&body)?;
         match data.result_type.as_str() {
             "vector" => {
-                let rows: Vec<Row> = self.part(data.result, &body)?;
-                let samples = rows.into_iter().filter_map(|row| {
-                    let (at, value) = row.value?;
-                    Some(Sample {
-                        labels: Labels::from_pairs(row.metric),
-                        value: number(&value)?,
-                        at: seconds(at),
-                    })
-                });
-                Ok(Answer::Vector(samples.collect()))
+                let Samples(samples) = self.part(data.result, &body)?;
+                samples.map(Answer::Vector).ok_or_else(|| Error::TooMany {
+                    address: self.address(),
+                    limit: MOST_SAMPLES,
+                    parts: "samples",
+                    remedy: "aggregate in the query, or select less",
+                })
             }
             "scalar" => {
                 let (at, value): (f64, String) = self.part(data.result, &body)?;
-                let value = number(&value)
-                    .ok_or_else(|| self.not_an_answer(&format!("{value:?} is no number"), &body))?;
+                let value = number(&value).ok_or_else(|| {
+                    self.not_an_answer(&format!("{value:?} is no number"), body.parts())
+                })?;
                 Ok(Answer::Scalar(value, seconds(at)))
             }
-            other => Ok(Answer::Other(other.to_owned())),
+            other => Ok(Answer::Other(body.secrets.excerpt(other))),
+        }
+    }
+
+    /// The results of a query over a time, both its ends included, with a sample
+    /// each `step`: at most 11,000 of them for a series.
+    ///
+    /// # Errors
+    /// When Prometheus does not answer, or not with the whole result.
+    pub async fn range(
+        &self,
+        promql: &str,
+        over: [Timestamp; 2],
+        step: Duration,
+    ) -> Result<Batch, Error> {
+        let Body { text, secrets } = self.endpoint.read().await.range(promql, over, step).await?;
+        let text = text.freeze();
+        let mut batch = Batch::new(SignalId(0), Bytes::new());
+        let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
+        let decoded = decoded.map_err(|error| match error {
+            DecodeError::Status { error_type, error } => Error::Query {
+                address: self.address(),
+                error_type: secrets.excerpt(&error_type),
+                error: secrets.excerpt(&error),
+            },
+            error => self.not_an_answer(&error.to_string(), (&text, &secrets)),
+        })?;
+        match decoded.warnings.as_slice() {
+            [] => Ok(batch),
+            warnings => Err(Error::Partial {
+                address: self.address(),
+                warnings: secrets.excerpt(&warnings.join("; ")),
+            }),
         }
     }
 
@@ -121,92 +156,51 @@ impl Promql {
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
         let body = self.endpoint.read().await.series(selector, start).await?;
         let Shapes(shapes) = self.data(&body)?;
-        Ok(shapes)
+        shapes.ok_or_else(|| Error::TooMany {
+            address: self.address(),
+            limit: MOST_SHAPES,
+            parts: "names and sets of labels",
+            remedy: "narrow the seriesQuery",
+        })
     }
 
-    fn data<'a, T: Deserialize<'a>>(&self, body: &'a [u8]) -> Result<T, Error> {
-        let envelope: Envelope<T> = serde_json::from_slice(body)
-            .map_err(|error| self.not_an_answer(&error.to_string(), body))?;
+    fn data<'a, T: Deserialize<'a>>(&self, body: &'a Body) -> Result<T, Error> {
+        self.envelope(body)
+            .inspect_err(|error| self.replicas.pass_on(error))
+    }
+
+    fn envelope<'a, T: Deserialize<'a>>(&self, body: &'a Body) -> Result<T, Error> {
+        let envelope: Envelope<T> = serde_json::from_slice(&body.text)
+            .map_err(|error| self.not_an_answer(&error.to_string(), body.parts()))?;
         match (envelope.status.as_str(), envelope.data) {
             ("success", Some(data)) => Ok(data),
             ("success", None) => Err(Error::NullData {
-                address: self.address.clone(),
+                address: self.address(),
                 reason: "data is null".to_owned(),
             }),
             _ => Err(Error::Query {
-                address: self.address.clone(),
-                error_type: excerpt(&envelope.error_type),
-                error: excerpt(&envelope.error),
+                address: self.address(),
+                error_type: body.secrets.excerpt(&envelope.error_type),
+                error: body.secrets.excerpt(&envelope.error),
             }),
         }
     }
 
-    fn part<'a, T: Deserialize<'a>>(&self, part: &'a RawValue, body: &[u8]) -> Result<T, Error> {
+    fn part<'a, T: Deserialize<'a>>(&self, part: &'a RawValue, body: &Body) -> Result<T, Error> {
         serde_json::from_str(part.get())
-            .map_err(|error| self.not_an_answer(&error.to_string(), body))
+            .map_err(|error| self.not_an_answer(&error.to_string(), body.parts()))
     }
 
-    fn not_an_answer(&self, reason: &str, body: &[u8]) -> Error {
-        let start = body.get(..ERROR_BODY_BYTES).unwrap_or(body);
+    fn address(&self) -> String {
+        self.replicas.asked().address.clone()
+    }
+
+    fn not_an_answer(&self, reason: &str, (text, secrets): (&[u8], &Secrets)) -> Error {
+        let start = text.get(..ERROR_BODY_BYTES).unwrap_or(text);
         Error::NotAnAnswer {
-            address: self.address.clone(),
-            reason: excerpt(reason),
-            excerpt: excerpt(&String::from_utf8_lossy(start)),
+            address: self.address(),
+            reason: secrets.excerpt(reason),
+            excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
         }
-    }
-}
-
-/// Prometheus writes `NaN`, `+Inf` and `-Inf` so.
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok()
-}
-
-fn seconds(seconds: f64) -> Timestamp {
-    Timestamp::from_millis((seconds * 1000.0).round() as i64)
-}
-
-/// Series as they come, reduced to their shapes one by one.
-struct Shapes(Arc<[Shape]>);
-
-impl<'de> Deserialize<'de> for Shapes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(ShapesVisitor).map(Shapes)
-    }
-}
-
-struct ShapesVisitor;
-
-impl<'de> Visitor<'de> for ShapesVisitor {
-    type Value = Arc<[Shape]>;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a list of series")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut series: A) -> Result<Self::Value, A::Error> {
-        let mut shapes: HashMap<Shape, usize> = HashMap::new();
-        let mut place = 0;
-        while let Some(labels) = series.next_element::<BTreeMap<String, &RawValue>>()? {
-            let name = labels
-                .get(NAME)
-                .and_then(|name| serde_json::from_str(name.get()).ok());
-            let name: String = name.unwrap_or_default();
-            let labels = labels.into_keys().filter(|label| label != NAME);
-            let shape = Shape {
-                name: name.into(),
-                labels: labels.map(Into::into).collect(),
-            };
-            shapes.insert(shape, place);
-            if shapes.len() > MOST_SHAPES {
-                let message = format!(
-                    "more than {MOST_SHAPES} names and sets of labels: narrow the seriesQuery"
-                );
-                return Err(A::Error::custom(message));
-            }
-            place += 1;
-        }
-        let mut shapes: Vec<(Shape, usize)> = shapes.into_iter().collect();
-        shapes.sort_by_key(|(_, place)| *place);
-        Ok(shapes.into_iter().map(|(shape, _)| shape).collect())
     }
 }

@@ -3,6 +3,8 @@
 mod credentials;
 mod encoding;
 mod names;
+mod promql;
+mod replicas;
 
 use super::endpoint::skew;
 use super::*;
@@ -71,10 +73,14 @@ impl Probe {
         answers.pop().unwrap().outcome
     }
 
-    async fn fails(&mut self, kind: ErrorKind) -> String {
+    async fn fails_somehow(&mut self, kind: ErrorKind) -> String {
         let error = self.fetch().await.unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
-        let text = error.to_string();
+        error.to_string()
+    }
+
+    async fn fails(&mut self, kind: ErrorKind) -> String {
+        let text = self.fails_somehow(kind).await;
         assert!(text.starts_with(self.source.address()), "{text}");
         text
     }

@@ -56,6 +56,8 @@ catalog! {
         "How long queries to the metrics backend took, decoding included, failures included";
     LAST_SUCCESS = Gauge "gpu_metrics_apiserver_query_last_success_timestamp_seconds" ["signal"]
         "When a signal was last answered; time() minus it is the age";
+    PROMETHEUS_ASKED = Gauge "gpu_metrics_apiserver_prometheus_asked" ["address"]
+        "1 for the address of prometheus.url that is asked, 0 for those that are asked when it does not answer";
     SAMPLES = Counter "gpu_metrics_apiserver_samples_accepted" ["signal"]
         "New and valid samples taken in";
     SAMPLES_DROPPED = Counter "gpu_metrics_apiserver_samples_dropped" ["signal", "reason"]
@@ -74,6 +76,28 @@ catalog! {
         "When the values in force were computed; time() minus it is their age";
     SNAPSHOT_SECONDS = Histogram "gpu_metrics_apiserver_snapshot_duration_seconds" []
         "How long it took to compute all values";
+    CONFIG_TIME = Gauge "gpu_metrics_apiserver_config_last_success_timestamp_seconds" []
+        "When the configuration in force was read";
+    CONFIG_FAILURES = Counter "gpu_metrics_apiserver_config_reload_failures" []
+        "Times that a changed configuration file could not be used; the former one stays in force";
+    CONFIG_FAULTS = Gauge "gpu_metrics_apiserver_config_faults" []
+        "Faults of rules in the configuration in force, which the log named when it was read";
+    RULES = Gauge "gpu_metrics_apiserver_rules" ["kind"]
+        "Usable rules in force: custom, external, or resource (two or none)";
+    RULE_METRICS = Gauge "gpu_metrics_apiserver_rule_metrics" ["kind"]
+        "Metrics that the rules were found to have, custom or external; a custom one counts for each resource";
+    RULE_SHAPES = Gauge "gpu_metrics_apiserver_rule_series_shapes" []
+        "Different sets of a name and names of labels among the series that the rules found";
+    RELIST_SECONDS = Gauge "gpu_metrics_apiserver_rule_relist_duration_seconds" []
+        "How long the last search for the series of all rules took";
+    RELIST_TIME = Gauge "gpu_metrics_apiserver_rule_relist_last_success_timestamp_seconds" []
+        "When the last search ended in which nothing failed";
+    RELIST_FAILURES = Counter "gpu_metrics_apiserver_rule_relist_failures" ["of"]
+        "What failed in searches: series (of one seriesQuery) or kinds (of the cluster); the check rule-series says which";
+    RULE_LOOKUPS = Counter "gpu_metrics_apiserver_rule_query_lookups" ["result"]
+        "Queries of rules that answers needed: hit (in hand, or asked for already) or miss";
+    RULE_QUERIES = Counter "gpu_metrics_apiserver_rule_queries" ["outcome"]
+        "Queries of rules sent to Prometheus, those asked ahead included: success or failure";
     REQUESTS = Counter "gpu_metrics_apiserver_requests" ["verb", "group", "resource", "code"]
         "Requests answered; resource is a resource of the API group, or what a path outside of the groups is for";
     REQUEST_SECONDS = Histogram "gpu_metrics_apiserver_request_duration_seconds" ["group", "resource"]
@@ -91,7 +115,7 @@ catalog! {
     CONNECTIONS = Gauge "gpu_metrics_apiserver_connections" []
         "Open connections";
     CERTIFICATE_EXPIRY = Gauge "gpu_metrics_apiserver_certificate_expiry_timestamp_seconds" ["use"]
-        "When a certificate in use ends";
+        "When the first certificate of a use ends: serving, or named (--tls-sni-cert-key)";
     CERTIFICATE_FAILURES = Counter "gpu_metrics_apiserver_certificate_reload_failures" ["use"]
         "Times that a new certificate could not be had or used; the former one stays in force";
     WATCH_TIME = Gauge "gpu_metrics_apiserver_watch_last_event_timestamp_seconds" ["resource"]
@@ -100,6 +124,8 @@ catalog! {
         "Watches of the Kubernetes API that broke";
     INVENTORY = Gauge "gpu_metrics_apiserver_inventory_objects" ["resource"]
         "Objects of the Kubernetes API that are kept";
+    FINDINGS = Gauge "gpu_metrics_apiserver_findings" ["code", "severity"]
+        "Findings by the codes of docs/checks; a code that could not be looked at is not there";
     CHECK = Gauge "gpu_metrics_apiserver_health_check" ["name"]
         "1 if a check of /readyz is well, 0 if it fails or waits";
     PROCESS_CPU = Counter "process_cpu_seconds" []

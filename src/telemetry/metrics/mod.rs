@@ -126,6 +126,12 @@ impl Metrics {
         self.inner.readings.insert(spec, values, Box::new(read));
     }
 
+    /// Shows a number that stands until the next one; not known is not zero.
+    /// `spec` and `values` are as in [`Metrics::read`].
+    pub fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
+        self.inner.readings.show(spec, values, number);
+    }
+
     /// Writes everything.
     ///
     /// # Errors

@@ -93,6 +93,27 @@ impl Polls {
         count(&self.series_dropped, &intake.series_dropped);
     }
 
+    /// `signal` is not asked for at present: how long ago it was answered says
+    /// nothing.
+    pub fn rests(&self, signal: &str) {
+        self.readings.show(&catalog::LAST_SUCCESS, &[signal], None);
+    }
+
+    /// What polls so far have put in force is in force no more.
+    pub fn forget(&self) {
+        for spec in [
+            &catalog::LAST_SUCCESS,
+            &catalog::SERIES,
+            &catalog::DEVICES,
+            &catalog::TARGETS,
+            &catalog::CLUSTERS,
+            &catalog::SNAPSHOT_TIME,
+            &catalog::FINDINGS,
+        ] {
+            self.readings.clear(spec);
+        }
+    }
+
     /// A query of `signal` ended, with `success` or a kind of failure of a
     /// closed list.
     pub fn ended(&self, signal: &str, outcome: &'static str, took: Duration) {

@@ -42,6 +42,15 @@ impl Readings {
         families.entry(place).or_default().insert(values, read);
     }
 
+    /// Forgets all numbers of a family.
+    pub(super) fn clear(&self, spec: &Spec) {
+        let mut families = self
+            .families
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        families.retain(|place, _| ALL.get(*place).is_none_or(|known| known.name != spec.name));
+    }
+
     /// A number that stands until the next one; not known is not zero.
     pub(super) fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
         self.insert(spec, values, Box::new(move || number));

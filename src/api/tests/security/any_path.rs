@@ -5,6 +5,7 @@ use axum::body::Body;
 use proptest::prelude::*;
 
 use super::*;
+use crate::findings::Report;
 use crate::provider::usage::{Usage, UsageQuery};
 use crate::provider::{
     CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
@@ -50,6 +51,9 @@ impl Provider for Noting {
             (Which::Named(namespace), None) if objects.resource == "namespaces" => {
                 self.note([group, namespace, "metrics", "", query.metric])
             }
+            (Which::Matching(_), None) if objects.resource == "namespaces" => {
+                self.note([group, "*", "metrics", "", query.metric])
+            }
             (Which::Named(name), namespace) => {
                 let namespace = namespace.unwrap_or_default();
                 self.note([group, namespace, objects.resource, query.metric, name])
@@ -69,6 +73,12 @@ impl Provider for Noting {
     ) -> Result<crate::provider::Empty, Error> {
         let group = "external.metrics.k8s.io";
         self.note([group, namespace, query.metric, "", ""])
+    }
+
+    /// Of whichever group.
+    fn findings(&self) -> Arc<Report> {
+        let _ = self.note(["", "", "findings", "", ""]);
+        Arc::default()
     }
 
     fn knows_usage(&self) -> bool {
@@ -93,6 +103,7 @@ fn segment() -> impl Strategy<Value = String> {
         "ns",
         "other",
         "metrics",
+        "findings",
         "pods",
         "deployments.apps",
         "nodes",
@@ -168,8 +179,12 @@ proptest! {
             })
             .collect();
         for asked in &asked {
-            prop_assert!(reviewed.contains(asked), "{path}: {asked:?}, reviewed {reviewed:?}");
+            let is_it = |it: &[String; 5]| it[1..] == asked[1..] && (it[0] == asked[0] || asked[0].is_empty());
+            prop_assert!(reviewed.iter().any(is_it), "{path}: {asked:?}, reviewed {reviewed:?}");
+            // Not so an external metric of that name.
+            let is_findings = asked[1..] == ["", "findings", "", ""];
+            let wanted = if is_findings { 200 } else { 404 };
+            prop_assert_eq!(answer.status(), wanted);
         }
-        prop_assert!(asked.is_empty() || answer.status() == 404);
     }
 }

@@ -60,11 +60,31 @@ fn table() -> Vec<(String, Access)> {
             custom("metrics", "", "ns", "m"),
         ),
         (
+            own("namespaces/*/metrics/m"),
+            custom("metrics", "", "*", "m"),
+        ),
+        (
             VALUES.replace("v1beta2", "v1beta1"),
             resource(["get", CUSTOM, "v1beta1", "pods", "m", "ns", "a"]),
         ),
         (ext.clone(), external("list")),
         (format!("{ext}?watch=true"), external("watch")),
+        (
+            own("findings"),
+            resource(["list", CUSTOM, "v1beta2", "findings", "", "", ""]),
+        ),
+        (
+            format!("{EXT}/findings?watch=1"),
+            resource([
+                "watch",
+                "external.metrics.k8s.io",
+                "v1beta1",
+                "findings",
+                "",
+                "",
+                "",
+            ]),
+        ),
         (usage("nodes"), used("list", "nodes", "", "")),
         (usage("nodes?watch=1"), used("watch", "nodes", "", "")),
         (usage("nodes/n1"), used("get", "nodes", "", "n1")),

@@ -43,7 +43,7 @@ use crate::serve::listener::Limits;
 use crate::serve::tls::ClientAuth;
 use crate::telemetry::Telemetry;
 use crate::testing::fake_reviewer::FakeReviewer;
-use crate::testing::test_server::{Answer, TestServer, read_answer, validity};
+use crate::testing::test_server::{Answer, TestServer, read_answer, until, validity};
 
 /// A path with values.
 const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
@@ -263,15 +263,4 @@ fn refused(answer: &Answer, code: u16) -> String {
 
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
-}
-
-/// Waits until something is so, generously.
-async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    for _ in 0..300 {
-        if so().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("in half a minute it did not happen that {what}");
 }

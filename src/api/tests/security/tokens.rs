@@ -194,6 +194,19 @@ async fn a_failing_readiness_check_is_not_logged_as_a_failed_request() {
 }
 
 #[tokio::test]
+async fn a_right_that_is_missing_is_not_told_with_each_request() {
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let scene = Scene::new().await;
+    let path = VALUES.replace("/a/m", "/*/unlisted");
+    let answer = scene.by_user("bob", &path).await;
+    assert_eq!(answer.status, 500);
+    let said = "Internal error occurred: unable to list matching resources";
+    assert_eq!(status(&answer)["message"], said);
+    let text = log.text();
+    assert!(!text.contains("request failed"), "{text}");
+}
+
+#[tokio::test]
 async fn the_audit_has_one_line_for_each_refusal_and_none_for_an_answer() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;

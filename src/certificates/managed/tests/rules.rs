@@ -1,10 +1,12 @@
 //! Rule by rule: one replica, one thing wrong.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::super::RESOURCE_APISERVICE;
 use super::super::content::{self, Found, anchors};
 use super::super::store::ServiceName;
-use super::world::{DAY, Stepped, World, settings, start};
+use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
 use crate::certificates::authority::{Authority, Validity};
 
@@ -124,7 +126,7 @@ fn an_announced_authority_signs_only_when_every_bundle_holds_it() {
 fn an_emptied_bundle_is_filled_again_and_the_pair_stays() {
     let (world, mut replica) = scene();
     let leaf = replica.leaf();
-    world.apply(NAME, Some(super::world::ours()));
+    world.apply(NAME, Some(ours()));
     replica.pass(start());
     assert!(!world.entry(NAME).bundle.is_empty());
     assert_eq!(replica.leaf(), leaf);
@@ -155,7 +157,7 @@ fn an_apiservice_of_another_server_is_taken_over_by_order() {
     let mut replica = Stepped::new(&world, &settings);
     replica.pass(start());
     let entry = world.entry(NAME);
-    assert_eq!(entry.service, Some(super::world::ours()));
+    assert_eq!(entry.service, Some(ours()));
     assert!(!entry.bundle.is_empty());
     assert_eq!(replica.registration(NAME), Registration::Registered);
 }
@@ -170,6 +172,31 @@ fn an_absent_apiservice_is_said_and_no_reason_to_be_unready() {
     };
     assert!(why.contains("manifests/apiservices.yaml"), "{why}");
     assert_eq!(replica.serving.status.borrow().ready(start()), Ok(()));
+}
+
+#[test]
+fn the_apiservice_of_resource_metrics_is_looked_after_while_they_are_served() {
+    let settings = settings(1);
+    let world = World::new(&settings);
+    world.apply(RESOURCE_APISERVICE, Some(ours()));
+    let mut replica = Stepped::new(&world, &settings);
+    replica.pass(start());
+    assert!(world.entry(RESOURCE_APISERVICE).bundle.is_empty());
+    settings.serves_resources.store(true, Ordering::Relaxed);
+    replica.pass(start());
+    let registered = replica.registration(RESOURCE_APISERVICE);
+    assert_eq!(registered, Registration::Registered);
+    assert!(!world.entry(RESOURCE_APISERVICE).bundle.is_empty());
+    world.remove_entry(RESOURCE_APISERVICE);
+    replica.pass(start());
+    let why = replica.serving.status.borrow().registered().unwrap_err();
+    assert!(
+        why.contains("apply manifests/optional/resource-metrics.yaml"),
+        "{why}"
+    );
+    settings.serves_resources.store(false, Ordering::Relaxed);
+    replica.pass(start());
+    assert_eq!(replica.serving.status.borrow().registered(), Ok(()));
 }
 
 #[test]

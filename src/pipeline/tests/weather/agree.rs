@@ -1,6 +1,7 @@
 //! When two replicas must say the same, one of which started later.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::build::Target;
 use super::content::{Point, ms};
@@ -10,10 +11,16 @@ use super::world::Weather;
 /// For so long after its start a replica learns, seconds.
 const LEARNING: f64 = 75.0;
 
+/// How often the grid is decided, seconds: the longest window.
+const DECIDED_EVERY: f64 = 300.0;
+
 /// Whether clocks or intervals of a target take more than one look at the past to
-/// be known: two scrapers in one series, and exporters slower than scrapes.
+/// be known: two scrapers in one series, exporters slower than scrapes or silent.
 fn is_odd(target: &Target) -> bool {
-    !target.clocks.is_empty() || target.second.is_some() || target.renew > target.scrape
+    !target.clocks.is_empty()
+        || !target.silent.is_empty()
+        || target.second.is_some()
+        || target.renew > target.scrape
 }
 
 impl Oracle<'_> {
@@ -22,11 +29,17 @@ impl Oracle<'_> {
     /// one must have learned them first: the largest of four lags of its sources
     /// and of four distances of their targets, and whom it need not wait for.
     pub(super) fn must_agree(&self, group: Group, now: f64, read: f64) -> bool {
+        // Up to F and the usual distance the last reading of who is silent counts.
+        let lost = self
+            .built
+            .devices
+            .iter()
+            .any(|device| !device.lost.is_empty());
         let unsteady = self.latest_clock() > 0.0
             || self.world.has_outages()
+            || lost
             || self.built.targets.iter().any(is_odd);
-        let begin = self.learning_since();
-        if unsteady && now <= begin + LEARNING + self.world.lag_jitter() {
+        if unsteady && now <= self.learning_since(now) + LEARNING {
             return false;
         }
         let reads = if unsteady { 5 } else { 1 };
@@ -41,23 +54,65 @@ impl Oracle<'_> {
     }
 
     /// From when on the later replica can learn: its start, or where the store
-    /// was away then, when it is back.
-    fn learning_since(&self) -> f64 {
-        let restart = self.world.restart;
-        let back = self
-            .world
-            .weather
-            .iter()
-            .filter_map(|weather| match weather {
-                Weather::Down { during }
-                | Weather::Stall { during, .. }
-                | Weather::Refused { during, .. } => {
-                    let away = during.start < restart + LEARNING && during.end > restart;
-                    away.then_some(during.end)
-                }
-                _ => None,
+    /// was away then, when it shows something again, or what the other one learned
+    /// before is wrong too: a clock was set, or the store became later or less so.
+    /// Where it first hears those whose clocks are right, its horizon stands until
+    /// the others have passed it.
+    fn learning_since(&self, now: f64) -> f64 {
+        let lags = self.lags().map(|(_, secs)| secs);
+        let lag = lags.fold(0.0, f64::max);
+        let mut begin = self.world.restart;
+        // One outage after another may leave no time to learn.
+        let next = |begin: f64| {
+            let away = self.outages();
+            let away = away.filter(|during| {
+                during.end > self.world.restart && during.start < begin + LEARNING + lag
             });
-        back.fold(restart, f64::max)
+            away.map(|during| during.end + lag).fold(begin, f64::max)
+        };
+        while next(begin) > begin {
+            begin = next(begin);
+        }
+        // Of an outage in which the grid was decided, samples that came after it
+        // decide otherwise for who starts then, until it is decided again.
+        let decided = |during: &Range<f64>| {
+            let last = (during.end / DECIDED_EVERY).floor() * DECIDED_EVERY;
+            (last >= during.start).then_some(last + DECIDED_EVERY)
+        };
+        if self
+            .world
+            .cadences()
+            .map(ms)
+            .collect::<BTreeSet<i64>>()
+            .len()
+            > 1
+        {
+            begin = self.outages().filter_map(decided).fold(begin, f64::max);
+        }
+        let clocks = self.built.targets.iter().flat_map(|target| &target.clocks);
+        let set = clocks.flat_map(|(during, _)| [during.start, during.end]);
+        let later = self.lags();
+        let later = later.flat_map(|(during, secs)| [during.start + secs, during.end + secs]);
+        let changes = set.chain(later).filter(|at| *at <= now);
+        changes.fold(begin, f64::max) + self.latest_clock()
+    }
+
+    fn outages(&self) -> impl Iterator<Item = &Range<f64>> {
+        let weather = self.world.weather.iter();
+        weather.filter_map(|weather| match weather {
+            Weather::Down { during }
+            | Weather::Stall { during, .. }
+            | Weather::Refused { during, .. } => Some(during),
+            _ => None,
+        })
+    }
+
+    fn lags(&self) -> impl Iterator<Item = (&Range<f64>, f64)> {
+        let weather = self.world.weather.iter();
+        weather.filter_map(|weather| match weather {
+            Weather::Lag { during, secs, .. } => Some((during, *secs)),
+            _ => None,
+        })
     }
 
     /// The targets of all sources of which a group has a target.
@@ -75,7 +130,14 @@ impl Oracle<'_> {
     /// Whether a target was read so often since the later replica can learn, or
     /// has been silent until no window shows it any more.
     fn has_learned(&self, target: usize, (now, read): (f64, f64), reads: usize) -> bool {
-        let begin = ms(self.learning_since());
+        let begin = ms(self.learning_since(now));
+        // Two scrapers are mostly read in one poll.
+        let scrapers = if self.built.targets[target].second.is_some() {
+            2
+        } else {
+            1
+        };
+        let reads = reads * scrapers;
         let of_target = self.store.series.iter();
         let of_target = of_target.filter(|series| series.target == target);
         let (mut newest, mut most) = (i64::MIN / 4, 0);

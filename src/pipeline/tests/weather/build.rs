@@ -181,9 +181,17 @@ impl Built {
         unseen: &Range<f64>,
         dice: &mut Dice,
     ) {
-        let Some(node) = self.targets.get(target).map(|target| target.node.clone()) else {
+        let Some((node, end)) = self
+            .targets
+            .get(target)
+            .map(|of| (of.node.clone(), of.lives.end))
+        else {
             return;
         };
+        // No pod starts on a node that has gone, or outlives its node.
+        if at >= end {
+            return;
+        }
         let pod = self.pods.len();
         let seen = at + dice.between(unseen.start, unseen.end);
         // Whoever had the GPUs is gone by then.
@@ -196,7 +204,7 @@ impl Built {
         let mut devices = Vec::new();
         for (index, device) in self.devices.iter_mut().enumerate() {
             if device.targets.first() == Some(&target) {
-                device.holds.push((seen..FOREVER, pod));
+                device.holds.push((seen..end, pod));
                 devices.push(index);
             }
         }
@@ -204,7 +212,7 @@ impl Built {
             name: format!("{workload}-6d4cf56db6-{}", dice.next().suffix(5)),
             workload,
             node,
-            lives: at..FOREVER,
+            lives: at..end,
             devices,
         });
     }

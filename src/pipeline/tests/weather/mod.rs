@@ -38,6 +38,7 @@ mod reference;
 mod replica;
 mod shrink;
 mod table;
+mod until;
 mod world;
 
 /// A time after every world.

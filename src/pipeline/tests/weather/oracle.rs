@@ -10,7 +10,7 @@ use super::reference::Bounds;
 use super::world::World;
 
 /// No lag or distance counts for more, seconds.
-const MOST_USUAL: f64 = 120.0;
+pub(super) const MOST_USUAL: f64 = 120.0;
 
 /// How old a pod without samples is before it is missed in the table.
 const UNSEEN: f64 = 15.0;
@@ -50,7 +50,7 @@ pub(super) struct Oracle<'a> {
     /// What depends on the world alone, seconds.
     latest_clock: f64,
     longest_fresh: f64,
-    slowest: f64,
+    pub(super) slowest: f64,
 }
 
 /// A group, the times of asking and of the last read, and whether the group has
@@ -114,7 +114,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// The most that a target usually is behind the horizon, seconds.
-    fn usual_distance(&self) -> f64 {
+    pub(super) fn usual_distance(&self) -> f64 {
         MOST_USUAL.min(self.latest_clock() + self.slowest + self.world.poll())
     }
 
@@ -184,7 +184,7 @@ impl<'a> Oracle<'a> {
                 && ms(now) - newest.at <= ms(target.fresh() + self.allowance(target, now, rigour))
                 && !others.into_iter().any(handed_over)
                 && (rigour == Rigour::Table
-                    || (is_steady(target, now)
+                    || (self.is_steady(target, now)
                         && self.is_led(target, now)
                         && self.has_two((device, pod), points, (now, read))))
         })
@@ -194,17 +194,23 @@ impl<'a> Oracle<'a> {
     /// source: of three heard lately it takes two, so that the only one left
     /// waits for the others to be given up.
     fn is_led(&self, target: &Target, now: f64) -> bool {
-        let of_source = |other: &&Target| other.source == target.source && other.job == target.job;
         let count = |at: f64| {
             let answers = |other: &&Target| other.lives.contains(&at) && !other.is_silent(at);
-            self.built
-                .targets
-                .iter()
-                .filter(of_source)
-                .filter(answers)
-                .count()
+            self.of_source(target).filter(answers).count()
         };
         count(now) >= 2 || count(now - 3.0 * target.fresh()) < 3
+    }
+
+    /// Whether no clock of its source was set of late, nor did its readings do
+    /// anything odd: a few clocks that are set at once move the horizon, and what
+    /// is usual for the others has to be learned again.
+    fn is_steady(&self, target: &Target, now: f64) -> bool {
+        let stepped = |at: f64| (now - 600.0..=now).contains(&at);
+        let clock = |(during, _): &(std::ops::Range<f64>, f64)| {
+            stepped(during.start) || stepped(during.end)
+        };
+        let mut clocks = self.of_source(target).flat_map(|other| &other.clocks);
+        !clocks.any(clock) && !target.frozen.iter().any(|during| during.start < now)
     }
 
     /// Whether two readings certainly lie in the window: they are a step apart,
@@ -234,13 +240,27 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// By how much a sample may be older than fresh.
+    /// By how much a sample may be older than fresh. Clocks that are ahead make a
+    /// source look less late than it is.
     fn allowance(&self, target: &Target, now: f64, rigour: Rigour) -> f64 {
         let late = (-target.clock(now)).max(0.0);
+        // The horizon that a target is usually behind may itself be a scrape old.
+        let behind = (late - target.scrape).max(0.0);
         match rigour {
             Rigour::Table => late + self.world.lag(target.source, now) + self.world.lag_jitter(),
-            Rigour::Promise => late.min(MOST_USUAL) + self.least_lag(target.source, now),
+            Rigour::Promise => {
+                let of_source = self.of_source(target);
+                let ahead = of_source.map(|other| other.clock(now)).fold(0.0, f64::max);
+                behind.min(MOST_USUAL) + (self.least_lag(target.source, now) - ahead).max(0.0)
+            }
         }
+    }
+
+    /// All targets of a target's source.
+    fn of_source(&self, target: &Target) -> impl Iterator<Item = &Target> {
+        let key = (target.source, target.job);
+        let targets = self.built.targets.iter();
+        targets.filter(move |other| (other.source, other.job) == key)
     }
 
     /// The least lag of a source in the last five minutes, seconds.
@@ -255,135 +275,14 @@ impl<'a> Oracle<'a> {
         known.push((source, now, lag));
         lag
     }
-
-    /// Until when a value of a group may be served: `share` of its devices
-    /// (and, for a sum, of its value) may be missing.
-    pub(super) fn may_until(&self, group: Group, now: f64, read: f64, share: f64) -> f64 {
-        let mut last: Vec<Last> = Vec::new();
-        let (mut newest, mut longest, mut lag) = (i64::MIN / 4, 0_i64, 0_i64);
-        for (number, device) in self.built.devices.iter().enumerate() {
-            let mut of_device: Option<Last> = None;
-            let mut live = false;
-            for place in &self.of_device[number] {
-                let series = &self.store.series[*place];
-                let points = series.arrived(ms(read));
-                let Some(point) = points.iter().rfind(|point| !point.value.is_nan()) else {
-                    continue;
-                };
-                if !self.has(group, series.pod) {
-                    continue;
-                }
-                let target = &self.built.targets[series.target];
-                let at = point.at.min(known_until(target, point.at));
-                let fresh = ms(target.fresh()).max(recurring(points));
-                longest = longest.max(fresh);
-                newest = newest.max(at);
-                lag = lag.max(self.lag_of_source(target, ms(read)));
-                live |= series
-                    .pod
-                    .is_some_and(|pod| self.built.pods[pod].lives.contains(&now));
-                let until = at + fresh + ms(self.usual_distance());
-                if of_device.as_ref().is_none_or(|known| known.until < until) {
-                    of_device = Some(Last {
-                        until,
-                        value: point.value,
-                        expected: false,
-                    });
-                }
-            }
-            last.extend(of_device.map(|known| Last {
-                expected: live && device.lost.is_empty(),
-                ..known
-            }));
-        }
-        let served = longest.max(ms(3.0 * self.slowest)) as f64 / 1000.0;
-        let lag = MOST_USUAL.min(lag as f64 / 1000.0 + self.world.poll() + 2.0 * self.slowest);
-        let until = newest.min(defined_until(&mut last, share)) as f64 / 1000.0;
-        until + served + self.usual_distance() + lag + self.world.poll()
-    }
-
-    /// The longest that a source's samples lately took to be seen, milliseconds:
-    /// who has not been heard since may be as late as those that were.
-    fn lag_of_source(&self, target: &Target, read: i64) -> i64 {
-        let of_source = |series: &&Series| {
-            let other = &self.built.targets[series.target];
-            (other.source, other.job) == (target.source, target.job)
-        };
-        let series = self.store.series.iter().filter(of_source);
-        let delays = series.filter_map(|series| {
-            let newest = series.arrived(read).len().checked_sub(1)?;
-            Some(series.delays[newest])
-        });
-        delays.max().unwrap_or(0)
-    }
-}
-
-/// What a device said last.
-struct Last {
-    /// Until when it answers with that.
-    until: i64,
-    value: f64,
-    /// Whether it is missed from then on.
-    expected: bool,
-}
-
-/// Until when no more than a share of devices, by number and by value, is
-/// missed of those that answer or are missed.
-fn defined_until(last: &mut [Last], share: f64) -> i64 {
-    last.sort_by_key(|device| device.until);
-    let mut count = last.len() as f64;
-    let mut total: f64 = last.iter().map(|device| device.value).sum();
-    let (mut missing, mut missed) = (0.0, 0.0);
-    for device in last.iter() {
-        if device.expected {
-            missing += 1.0;
-            missed += device.value;
-        } else {
-            count -= 1.0;
-            total -= device.value;
-        }
-        if missing > share * count || (share < 0.5 && missed > share * total) {
-            return device.until;
-        }
-    }
-    i64::MAX
-}
-
-/// The largest gap that may count as recurring: the second largest of the last
-/// twenty, and a fifth.
-fn recurring(points: &[Point]) -> i64 {
-    let recent = &points[points.len().saturating_sub(25)..];
-    let mut gaps: Vec<i64> = recent
-        .windows(2)
-        .map(|pair| pair[1].at - pair[0].at)
-        .collect();
-    gaps.sort_unstable();
-    gaps.iter().rev().nth(1).map_or(0, |gap| gap * 6 / 5)
 }
 
 /// Readings that stand still for so long are no readings, seconds.
-const FROZEN: f64 = 600.0;
+pub(super) const FROZEN: f64 = 600.0;
 
 /// Whether what a target says at a time may have stood still for too long.
 fn is_unknown(target: &Target, at: i64) -> bool {
     let since = |during: &std::ops::Range<f64>| during.start + FROZEN - 2.0 * target.fresh();
     let mut frozen = target.frozen.iter();
     frozen.any(|during| (ms(since(during))..ms(during.end)).contains(&at))
-}
-
-/// Until when the readings of a target are served that is frozen at a time:
-/// until it is noticed, a few scrapes after they have stood still for too long.
-fn known_until(target: &Target, at: i64) -> i64 {
-    let frozen = target.frozen.iter();
-    let frozen = frozen.filter(|during| (ms(during.start)..ms(during.end)).contains(&at));
-    let until = frozen.map(|during| ms(during.start + FROZEN + target.fresh()));
-    until.min().unwrap_or(i64::MAX)
-}
-
-/// Whether neither its clock nor its readings did anything odd of late.
-fn is_steady(target: &Target, now: f64) -> bool {
-    let stepped = |at: f64| (now - 600.0..=now).contains(&at);
-    let clock =
-        |(during, _): &(std::ops::Range<f64>, f64)| stepped(during.start) || stepped(during.end);
-    !target.clocks.iter().any(clock) && !target.frozen.iter().any(|during| during.start < now)
 }

@@ -117,7 +117,12 @@ impl Line<'_> {
             let certain = before
                 .enumerate()
                 .rfind(|(_, point)| !point.value.is_nan())
-                .filter(|(_, point)| (held.expected && !self.lost) || self.stands(point.at, to));
+                .filter(|(place, point)| {
+                    // One that nobody waits for ends with a sample that is no reading.
+                    let since = &held.points[*place..end];
+                    let ended = || since.iter().any(|point| point.value.is_nan());
+                    (held.expected && !self.lost) || (self.stands(point.at, to) && !ended())
+                });
             if let Some((least, _)) = certain.and_then(|(place, _)| held.extent.between(place, end))
             {
                 low = Some(low.map_or(least, |low| low.min(least)));
@@ -142,15 +147,18 @@ impl Oracle<'_> {
         let mut bounds = self.bounds(group, times, well);
         if group == Group::Cluster {
             // Of the GPUs that nobody holds none is counted; those that are held
-            // are, also where none of them answers.
+            // are, also where none of them answers, or was ever seen.
             let held = self.bounds(Group::Namespace, times, well)[2];
+            let (now, read) = times;
+            let unseen = self.unseen(Group::Namespace, now, ms(read)).into_iter();
+            let requested: f64 = unseen.map(|(_, gpus)| gpus).sum();
             bounds[2] = Bounds {
                 low: if well {
                     held.low.min(held.high.max(0.0))
                 } else {
                     0.0
                 },
-                high: held.high.max(0.0),
+                high: held.high.max(requested),
             };
         }
         (bounds[0].high > 0.0).then_some(Reference(bounds))

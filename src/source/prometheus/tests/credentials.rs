@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::config::{Auth, ClientFiles, Password, Tls};
+use crate::config::{Auth, ClientPair, Password, Pem, Secret, Tls};
+use crate::source::prometheus::promql::Promql;
 use crate::testing::authority::{Authority, Identity};
 
 #[tokio::test]
@@ -69,14 +70,60 @@ async fn basic_authentication_takes_its_password_from_a_file_or_the_address() {
     assert!(!text.contains("sesame"), "{text}");
 }
 
-fn write(dir: &Path, identity: &Identity) -> ClientFiles {
-    let files = ClientFiles {
-        cert_file: dir.join("cert.pem"),
-        key_file: dir.join("key.pem"),
-    };
-    std::fs::write(&files.cert_file, &identity.certificate).unwrap();
-    std::fs::write(&files.key_file, &identity.key).unwrap();
-    files
+#[tokio::test]
+async fn no_message_repeats_what_we_prove_ourselves_by() {
+    let fake = FakePrometheus::start().await;
+    // Longer than an excerpt, whose ends would show its own.
+    let token = "t0k".repeat(300);
+    let mut by_token = settings(&fake.url());
+    by_token.auth = Auth::BearerToken(Secret(token.clone()));
+    let mut key = http::HeaderValue::from_static("k3y-of-ours");
+    key.set_sensitive(true);
+    by_token.headers.insert("x-api-key", key);
+    let by_password = settings(&fake.url().replace("http://", "http://ali:open%20sesame@"));
+    let echo = format!("no: Bearer {token} k3y-of-ours YWxpOm9wZW4gc2VzYW1l 'open sesame'");
+    let error = format!(r#"{{"status":"error","errorType":"{echo}","error":"{echo}"}}"#);
+    let warning = format!(
+        r#"{{"status":"success","warnings":["{echo}"],"data":{{"resultType":"matrix","result":[]}}}}"#
+    );
+    let shape = format!(r#"{{"status":"success","data":{{"resultType":"{echo}","result":1}}}}"#);
+    let text = format!(r#"{{"status":"success","data":"{echo}"}}"#);
+    for (settings, known) in [
+        (by_token, ["t0kt0k", "k3y-of"]),
+        (by_password, ["sesame", "YWxpOm9"]),
+    ] {
+        let promql = Promql::alone(settings.clone()).unwrap();
+        let mut probe = Probe::new(settings);
+        for (status, body) in [
+            (401, &echo),
+            (403, &error),
+            (200, &echo),
+            (200, &error),
+            (200, &warning),
+            (200, &shape),
+            (200, &text),
+        ] {
+            fake.answer_with(status, &[], body.clone());
+            let told = format!(
+                "{:?} {:?} {:?}",
+                probe.fetch().await.unwrap_err(),
+                promql.query("up", now()).await,
+                promql.series("up", now()).await
+            );
+            assert!(told.contains("***"), "{told}");
+            assert!(!known.iter().any(|secret| told.contains(secret)), "{told}");
+        }
+    }
+}
+
+fn write(dir: &Path, identity: &Identity) -> ClientPair {
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert, &identity.certificate).unwrap();
+    std::fs::write(&key, &identity.key).unwrap();
+    ClientPair {
+        cert: Pem::File(cert),
+        key: Pem::File(key),
+    }
 }
 
 #[tokio::test]
@@ -87,7 +134,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
     let ca_file = dir.path().join("ca.pem");
     std::fs::write(&ca_file, bad.pem()).unwrap();
     let mut settings = settings(&fake.url());
-    settings.tls.ca_file = Some(ca_file.clone());
+    settings.tls.ca = Some(Pem::File(ca_file.clone()));
     let mut probe = Probe::new(settings);
     let text = probe.fails(ErrorKind::Tls).await;
     assert!(
@@ -111,7 +158,7 @@ async fn a_client_certificate_opens_what_asks_for_it() {
     let ca_file = dir.path().join("ca.pem");
     std::fs::write(&ca_file, servers.pem()).unwrap();
     let mut settings = settings(&fake.url());
-    settings.tls.ca_file = Some(ca_file);
+    settings.tls.ca = Some(Pem::File(ca_file));
     Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
     let stranger = Authority::new("strangers").client("x");
     settings.tls.client = Some(write(dir.path(), &stranger));
@@ -131,8 +178,8 @@ async fn certificate_files_that_cannot_be_used_are_named_at_start() {
         Prometheus::new(settings, KeyHasher::new()).unwrap_err()
     };
     let ca = Tls {
-        ca_file: Some(file.clone()),
-        client: None,
+        ca: Some(Pem::File(file.clone())),
+        ..Tls::default()
     };
     let error = start(ca.clone()).to_string();
     assert!(error.contains("ca.pem: cannot be read: "), "{error}");
@@ -142,13 +189,13 @@ async fn certificate_files_that_cannot_be_used_are_named_at_start() {
         error.contains("ca.pem: holds no PEM certificate: check prometheus.tls"),
         "{error}"
     );
-    let client = ClientFiles {
-        cert_file: file.clone(),
-        key_file: file,
+    let client = ClientPair {
+        cert: Pem::File(file.clone()),
+        key: Pem::File(file),
     };
     let error = start(Tls {
-        ca_file: None,
         client: Some(client),
+        ..Tls::default()
     });
     assert_eq!(error.kind(), ErrorKind::Credentials);
 }
@@ -172,7 +219,7 @@ async fn a_file_that_is_too_large_or_none_is_refused_and_not_read() {
     let text = probe.fetch().await.unwrap_err().to_string();
     assert!(text.contains("more than 1048576 bytes"), "{text}");
     let mut with_ca = settings("https://127.0.0.1:1");
-    with_ca.tls.ca_file = Some(path);
+    with_ca.tls.ca = Some(Pem::File(path));
     let error = Prometheus::new(with_ca, KeyHasher::new()).unwrap_err();
     assert!(
         error.to_string().contains("more than 1048576 bytes"),

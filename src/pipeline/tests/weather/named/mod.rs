@@ -1,5 +1,6 @@
 //! Worlds with names: one for each trait that real clusters showed.
 
+mod aftermath;
 mod membership;
 mod outages;
 mod stores;
@@ -19,6 +20,7 @@ pub(super) fn all() -> Vec<World> {
     all.extend(outages::worlds());
     all.extend(membership::worlds());
     all.extend(together::worlds());
+    all.extend(aftermath::worlds());
     all
 }
 

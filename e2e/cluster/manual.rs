@@ -1,4 +1,4 @@
-//! The README's section "On a cluster", word for word.
+//! The manual's section on the manifests, word for word.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,19 +8,8 @@ use serde_json::Value;
 use super::lab::{Lab, PATIENCE, TEAM};
 use super::scaling::SYNC;
 use crate::controlplane::parts;
+use crate::manual::commands;
 use crate::program::eventually;
-
-const README: &str = include_str!("../../README.md");
-
-/// The commands of a section, in their order: lines of its `sh` blocks.
-fn commands(section: &str) -> Vec<&'static str> {
-    let (_, rest) = README.split_once(&format!("\n## {section}\n")).unwrap();
-    let text = rest.split("\n## ").next().unwrap();
-    let blocks = text.split("\n```sh\n").skip(1);
-    blocks
-        .flat_map(|block| block.split("\n```").next().unwrap().lines())
-        .collect()
-}
 
 /// Runs a line in the checkout, by the control plane's kubectl; what it says, or
 /// its complaint.
@@ -48,9 +37,9 @@ fn run(kubeconfig: &Path, line: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_readmes_commands_for_a_cluster_do_what_they_say() {
-    let commands = commands("On a cluster");
-    let [install, wait, raw, sample, describe] = commands[..] else {
+async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
+    let commands = commands("docs/install.md", "With manifests");
+    let [install, wait, raw, sample, describe] = &commands[..] else {
         panic!("other commands than this test knows: {commands:?}");
     };
     let lab = Lab::start(SYNC).await;

@@ -1,0 +1,108 @@
+//! `backtest` without its store: a week of a thousand pods becomes a demand, and an
+//! autoscaler follows it.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gpu_metrics_apiserver::autoscaler::Flags;
+use gpu_metrics_apiserver::backtest::{Gather, Plan, Trial, Whose};
+use gpu_metrics_apiserver::core::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics_apiserver::core::policy::Policy;
+use gpu_metrics_apiserver::core::signal::{SignalId, Unit};
+use gpu_metrics_apiserver::core::time::Timestamp;
+use serde_json::json;
+
+use super::row;
+
+const PODS: usize = 1000;
+const DAYS: usize = 7;
+const STEP: Duration = Duration::from_secs(15);
+const A_DAY: usize = 5760;
+const START: Timestamp = Timestamp::from_secs(1_700_000_100);
+
+/// Percent of each pod: a wave of a day, between 10 and 90.
+fn percent(moment: usize) -> f64 {
+    let phase = (moment % A_DAY) as f64 / A_DAY as f64;
+    50.0 - 40.0 * (std::f64::consts::TAU * phase).cos()
+}
+
+fn day(number: usize) -> Batch {
+    let label = |pod: usize| {
+        let name = format!("infer-5d4f8c9b7-{pod:05}");
+        json!({"UUID": name, "exported_namespace": "team", "exported_pod": name}).to_string()
+    };
+    let labels: Vec<String> = (0..PODS).map(label).collect();
+    let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::from(labels.concat()));
+    let mut from = 0;
+    for (pod, text) in labels.iter().enumerate() {
+        batch.begin_series(SeriesKey(pod as u128), from..from + text.len());
+        from += text.len();
+        for moment in number * A_DAY..(number + 1) * A_DAY {
+            let at = START + STEP * u32::try_from(moment).expect("a week");
+            let value = percent(moment).floor();
+            batch.push(Sample { at, value });
+        }
+    }
+    batch
+}
+
+pub(super) fn run() {
+    let object = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "infer", "namespace": "team"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
+            "maxReplicas": 2000,
+            "metrics": [{"type": "Pods", "pods": {
+                "metric": {"name": "gpu_memory_utilization"},
+                "target": {"type": "AverageValue", "averageValue": "60"},
+            }}],
+        },
+    });
+    let object = serde_json::from_value(object).expect("an autoscaler");
+    let plan = Plan::read(&object, "default").expect("a plan");
+    let whose = Whose {
+        namespace: "team".to_owned(),
+        kind: "Deployment".to_owned(),
+        name: "infer".to_owned(),
+        pods: HashSet::new(),
+    };
+    let mut gather = Gather::new(whose, (Unit::Percent, None), (START, STEP), DAYS * A_DAY);
+    let mut took = Duration::ZERO;
+    for number in 0..DAYS {
+        let batch = day(number);
+        let begun = Instant::now();
+        gather.take(&batch, number * A_DAY..(number + 1) * A_DAY);
+        took += begun.elapsed();
+    }
+    let (past, _) = gather.finish();
+    let begun = Instant::now();
+    let ticks = Trial {
+        past: &past,
+        plan: &plan,
+        policy: &Policy::default(),
+        flags: &Flags::of_version(35),
+        ready_after: Duration::from_secs(60),
+    }
+    .run();
+    let simulated = begun.elapsed();
+    assert_eq!(ticks.len(), DAYS * A_DAY);
+    let sizes = ticks.iter().skip(A_DAY).map(|tick| tick.replicas);
+    let most = sizes.max().expect("ticks");
+    assert!((1400..=2000).contains(&most), "{most}");
+    let size = format!("{DAYS} days, {PODS} pods, {} syncs", ticks.len());
+    let seconds = |took: Duration| format!("{:.1} s", took.as_secs_f64());
+    row(
+        "backtest: readings become a demand",
+        &size,
+        &seconds(took),
+        "",
+    );
+    row(
+        "backtest: an autoscaler follows it",
+        &size,
+        &seconds(simulated),
+        "≤ 60 s, all in all",
+    );
+}

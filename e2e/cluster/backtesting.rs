@@ -1,0 +1,129 @@
+//! `backtest` on what a real autoscaler did: its replicas over time, computed
+//! again from what Prometheus recorded of the GPUs.
+
+use std::time::{Duration, Instant};
+
+use gpu_metrics_apiserver::app::clock;
+use gpu_metrics_apiserver::core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::lab::{APP, Lab, TEAM};
+use super::scaling::on_pods;
+use crate::program::Program;
+
+const SYNC: Duration = Duration::from_secs(4);
+
+/// What the GPUs share, percent, and for how long. No GPU is at its limit, or the
+/// demand would not be known.
+const LOADS: [u32; 6] = [70, 160, 60, 130, 190, 30];
+const HELD_FOR: Duration = Duration::from_secs(56);
+
+/// How often the replicas are looked at.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// The syncs of the two are at other moments, and the server has a reading a poll
+/// after Prometheus.
+const AROUND: Duration = Duration::from_secs(SYNC.as_secs() + 2);
+
+/// What was at a time, and from then on.
+type Sizes = Vec<(Timestamp, i64)>;
+
+fn at(sizes: &Sizes, time: Timestamp) -> Option<i64> {
+    let until = sizes.iter().take_while(|(since, _)| *since <= time);
+    until.last().map(|(_, size)| *size)
+}
+
+/// Whether the replicas were so many at some moment around a time.
+fn was(sizes: &Sizes, wanted: i64, time: Timestamp) -> bool {
+    let changed = sizes
+        .iter()
+        .filter(|(since, size)| *size == wanted && (time - AROUND..=time + AROUND).contains(since));
+    changed.count() > 0 || at(sizes, time - AROUND) == Some(wanted)
+}
+
+/// The replicas of the Deployment while the loads change.
+fn watch(lab: &Lab) -> Sizes {
+    let mut sizes: Sizes = Vec::new();
+    for load in LOADS {
+        lab.gpus.share(load);
+        let until = Instant::now() + HELD_FOR;
+        while Instant::now() < until {
+            let size = i64::try_from(lab.replicas()).unwrap();
+            if sizes.last().is_none_or(|(_, last)| *last != size) {
+                sizes.push((clock::now(), size));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+    sizes
+}
+
+fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let (hpa, config) = (dir.path().join("hpa.json"), dir.path().join("config.yaml"));
+    let object = ["get", "hpa", APP, "-n", TEAM, "-o", "json"];
+    std::fs::write(&hpa, lab.plane.kubectl(&object)).unwrap();
+    std::fs::write(&config, super::lab::CONFIG).unwrap();
+    let mut command = Program::command(["backtest", "-o", "json", "--allow-short"]);
+    command.arg(hpa).arg("--config").arg(config);
+    command.args([
+        "--prometheus-url",
+        lab.prometheus.url(),
+        "--step=1s",
+        "--ready-after=1s",
+    ]);
+    command.args(["--from", &from.date(), "--to", &to.date()]);
+    let sync = format!("{}s", SYNC.as_secs());
+    command.args(["--horizontal-pod-autoscaler-sync-period", &sync]);
+    let end = Program::run(command);
+    assert_eq!(end.code, Some(0), "{end:?}");
+    let reports: Value = serde_json::from_str(&end.stdout).unwrap();
+    reports[0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
+    let lab = Lab::start(SYNC).await;
+    lab.deploy(2);
+    lab.gpus.share(LOADS[0]);
+    let held = format!(
+        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*/gpu_memory_utilization"
+    );
+    lab.await_answer(&held, |said| said.matches(r#""value":"35""#).count() == 2);
+    lab.autoscale(6, &json!([on_pods("gpu_memory_utilization", "50")]));
+    std::thread::sleep(2 * SYNC);
+    let begun = clock::now();
+    let real = watch(&lab);
+    let ended = clock::now();
+    let report = backtest(&lab, begun, ended);
+    let changes = report["simulatedReplicas"].as_array().unwrap();
+    let simulated: Sizes = changes
+        .iter()
+        .map(|it| {
+            let at = Timestamp::from_date(it[0].as_str().unwrap()).unwrap();
+            (at, it[1].as_i64().unwrap())
+        })
+        .collect();
+    let (mut syncs, mut agree, mut exactly) = (0, 0, 0);
+    let mut time = begun + SYNC;
+    while time < ended {
+        if let Some(size) = at(&simulated, time) {
+            syncs += 1;
+            agree += u32::from(was(&real, size, time));
+            exactly += u32::from(at(&real, time) == Some(size));
+        }
+        time = time + SYNC;
+    }
+    println!(
+        "backtest: {agree} of {syncs} syncs agree with the controller, {exactly} at the very \
+         moment; real {:?}, simulated {:?}, conservation {}",
+        real.iter().map(|(_, size)| size).collect::<Vec<_>>(),
+        simulated.iter().map(|(_, size)| size).collect::<Vec<_>>(),
+        report["conservation"],
+    );
+    assert!(syncs >= 60 && real.len() >= LOADS.len(), "{syncs} {real:?}");
+    assert!(
+        100 * agree >= 95 * syncs,
+        "{real:?}\n{simulated:?}\n{report}"
+    );
+}

@@ -1,0 +1,290 @@
+//! What `explain` computed beside what the controller wrote.
+//!
+//! The two read at other moments. A computation is held against the statuses
+//! around it that tell of the same inputs: replicas and metric values, to the
+//! thousandth. Where no status does, the load was on its way, and that is counted
+//! by itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use gpu_metrics_apiserver::app::clock;
+use gpu_metrics_apiserver::core::quantity::parse_milli;
+use gpu_metrics_apiserver::core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::explaining::SYNC;
+use super::explaining_table::Row;
+use super::lab::{Lab, TEAM};
+
+/// A status of the controller's stands for so long around a computation: a sync is
+/// between two of them, and what windows and periods of the controller's memory
+/// reach ends a sync earlier or later.
+const AROUND: Duration = Duration::from_secs(2 * SYNC.as_secs() + 1);
+
+/// Replicas, and each metric as the status has it, in thousandths; `None`: it
+/// failed, or was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Inputs {
+    pub(super) current: i64,
+    shown: Vec<Option<i64>>,
+}
+
+/// A status that the controller wrote.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    seen: Timestamp,
+    inputs: Inputs,
+    desired: i64,
+    is_active: bool,
+}
+
+impl Written {
+    pub(super) fn says(&self, other: &Self) -> bool {
+        (&self.inputs, self.desired, self.is_active)
+            == (&other.inputs, other.desired, other.is_active)
+    }
+}
+
+/// What the controllers have written by now, in the order of the rows.
+pub(super) fn written(lab: &Lab, rows: &[Row]) -> Vec<Option<Written>> {
+    let seen = clock::now();
+    let said = lab.plane.kubectl(&["get", "hpa", "-n", TEAM, "-o", "json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let all = said["items"].as_array().unwrap();
+    let of = |row: &Row| {
+        let object = all
+            .iter()
+            .find(|object| object["metadata"]["name"] == row.name.as_str())?;
+        let status = &object["status"];
+        let shown = (0..row.metrics()).map(|place| shown(&status["currentMetrics"][place]));
+        let mut conditions = status["conditions"].as_array()?.iter();
+        let active = conditions.find(|condition| condition["type"] == "ScalingActive");
+        Some(Written {
+            seen,
+            inputs: Inputs {
+                current: status["currentReplicas"].as_i64().unwrap_or(0),
+                shown: shown.collect(),
+            },
+            desired: status["desiredReplicas"].as_i64()?,
+            is_active: active?["status"] == "True",
+        })
+    };
+    rows.iter().map(of).collect()
+}
+
+/// The value of one entry of `currentMetrics`.
+fn shown(metric: &Value) -> Option<i64> {
+    let of_kind = ["pods", "object", "external"];
+    let current = of_kind
+        .iter()
+        .find_map(|kind| metric.get(kind)?.get("current"))?;
+    let values = ["averageValue", "value"];
+    let value = values.iter().find_map(|key| current.get(key)?.as_str());
+    parse_milli(value?)
+}
+
+/// What `explain hpa` computed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Computed {
+    pub(super) time: String,
+    at: Timestamp,
+    pub(super) inputs: Inputs,
+    desired: Option<i64>,
+    /// What no status tells: which pods counted.
+    hidden: Value,
+    /// What kept the metrics from being followed.
+    held_by: Value,
+    said: Value,
+}
+
+impl Computed {
+    /// All that was printed, whole documents only.
+    pub(super) fn all(said: &str) -> Vec<Self> {
+        let documents = serde_json::Deserializer::from_str(said).into_iter::<Value>();
+        documents
+            .map_while(Result::ok)
+            .filter_map(|said| Self::of(&said))
+            .collect()
+    }
+
+    pub(super) fn of(said: &Value) -> Option<Self> {
+        let time = said["at"].as_str()?;
+        let at: jiff::Timestamp = time.parse().ok()?;
+        let trace = &said["trace"];
+        let metrics = trace["metrics"].as_array()?;
+        let of_pods = |metric: &Value| metric["outcome"]["asks"]["pods"].clone();
+        let of_total = |metric: &Value| metric["outcome"]["asks"]["total"].clone();
+        let shown = metrics.iter().map(|metric| {
+            let mean = of_pods(metric)["mean"]["mean"].clone();
+            let total = of_total(metric)["shown"].clone();
+            parse_milli(mean.as_str().or(total.as_str())?)
+        });
+        let hidden = metrics.iter().map(|metric| {
+            let (pods, total) = (of_pods(metric), of_total(metric));
+            json!([pods["groups"], total["ready"], total["sharedBy"]])
+        });
+        Some(Self {
+            time: time.to_owned(),
+            at: Timestamp::from_millis(at.as_millisecond()),
+            inputs: Inputs {
+                current: trace["current"].as_i64()?,
+                shown: shown.collect(),
+            },
+            desired: said["desiredReplicas"].as_i64(),
+            hidden: hidden.collect(),
+            held_by: trace["heldBy"].clone(),
+            said: said.clone(),
+        })
+    }
+
+    fn saw_as(&self, other: &Self) -> bool {
+        (&self.inputs, &self.hidden) == (&other.inputs, &other.hidden)
+    }
+}
+
+/// Computations of one autoscaler, by what became of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    computed: usize,
+    agreed: usize,
+    /// No status had the same inputs, or our own changed from one to the next.
+    moving: usize,
+    differ: usize,
+    /// Other numbers that the controller wrote, one after the other.
+    changes: usize,
+    /// Those that were not computed around that time: inputs that no computation
+    /// saw.
+    unseen: usize,
+    /// Computations whose metrics asked for more or less than was done.
+    held: usize,
+}
+
+/// Of all of them.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    rows: BTreeMap<String, Tally>,
+    differences: Vec<String>,
+    /// Each change that was not computed around its time.
+    unseen: Vec<String>,
+}
+
+impl Account {
+    pub(super) fn compare(
+        &mut self,
+        row: &Row,
+        computed: &[Computed],
+        written: &[Written],
+        begun: Timestamp,
+    ) {
+        let mut tally = Tally::default();
+        let end = written.last().map_or(begun, |last| last.seen);
+        let end = end.max(computed.last().map_or(begun, |last| last.at)) - AROUND;
+        for (place, one) in computed.iter().enumerate() {
+            if !(begun..end).contains(&one.at) {
+                continue;
+            }
+            tally.computed += 1;
+            tally.held += usize::from(one.held_by != json!([]));
+            let around = in_force(written, one.at - AROUND, one.at + AROUND);
+            let same = || around.iter().filter(|status| saw_the_same(status, one));
+            let neighbours = &computed[place.saturating_sub(1)..(place + 2).min(computed.len())];
+            let is_steady = neighbours.iter().all(|other| other.saw_as(one));
+            if same().any(|status| agrees(status, one)) {
+                tally.agreed += 1;
+            } else if same().next().is_none() || !is_steady {
+                tally.moving += 1;
+            } else {
+                tally.differ += 1;
+                let said = format!("{}: {} beside {around:?}", row.name, one.said);
+                self.differences.push(said);
+            }
+        }
+        for pair in written.windows(2) {
+            if let [before, after] = pair
+                && after.desired != before.desired
+                && after.seen >= begun
+            {
+                let around = after.seen - AROUND..after.seen + AROUND;
+                let mut near = computed.iter().filter(|one| around.contains(&one.at));
+                tally.changes += 1;
+                if !near.clone().any(|one| one.desired == Some(after.desired)) {
+                    tally.unseen += 1;
+                    let what = match near.any(|one| saw_the_same(after, one)) {
+                        true => "another number from the same inputs",
+                        false => "inputs that no computation saw",
+                    };
+                    let (from, to, inputs) = (before.desired, after.desired, &after.inputs);
+                    let at = after.seen.date();
+                    let said = format!("{}: {from} → {to} at {at}: {what}: {inputs:?}", row.name);
+                    self.unseen.push(said);
+                }
+            }
+        }
+        self.rows.insert(row.name.clone(), tally);
+    }
+
+    /// Every kind was compared, and each time there was the same number.
+    pub(super) fn assert_agreement(&self, rows: usize) {
+        let sum = |of: fn(&Tally) -> usize| self.rows.values().map(of).sum::<usize>();
+        assert_eq!(self.rows.len(), rows);
+        assert!(sum(|tally| tally.agreed) >= 300, "{self}");
+        let (changes, unseen) = (sum(|tally| tally.changes), sum(|tally| tally.unseen));
+        assert!(changes >= 30 && unseen <= changes / 5, "{self}");
+        for (name, tally) in &self.rows {
+            assert!(tally.agreed >= 5, "{name}: {tally:?}\n{self}");
+        }
+        assert!(
+            self.differences.is_empty(),
+            "{} differences\n{}",
+            self.differences.len(),
+            self.differences.join("\n")
+        );
+    }
+}
+
+/// The statuses that stood between two times.
+fn in_force(written: &[Written], from: Timestamp, until: Timestamp) -> Vec<&Written> {
+    let first = written.iter().rposition(|status| status.seen <= from);
+    let rest = written.iter().skip(first.unwrap_or(0));
+    rest.take_while(|status| status.seen <= until).collect()
+}
+
+/// Where no metric was read, or none can be used, the status tells no values.
+fn saw_the_same(status: &Written, one: &Computed) -> bool {
+    let known = |shown: &[Option<i64>]| shown.iter().flatten().copied().collect::<Vec<_>>();
+    status.inputs.current == one.inputs.current
+        && known(&status.inputs.shown) == known(&one.inputs.shown)
+}
+
+/// Where nothing can be decided, the number stays as it was and the controller says
+/// that it is not active.
+fn agrees(status: &Written, one: &Computed) -> bool {
+    match one.desired {
+        Some(desired) => status.desired == desired,
+        None => !status.is_active,
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sum = Tally::default();
+        for (name, tally) in &self.rows {
+            writeln!(f, "{name:16} {tally:?}")?;
+            sum.computed += tally.computed;
+            sum.agreed += tally.agreed;
+            sum.moving += tally.moving;
+            sum.differ += tally.differ;
+            sum.changes += tally.changes;
+            sum.unseen += tally.unseen;
+            sum.held += tally.held;
+        }
+        write!(
+            f,
+            "{} autoscalers: {sum:?}\nnot computed:\n{}",
+            self.rows.len(),
+            self.unseen.join("\n")
+        )
+    }
+}

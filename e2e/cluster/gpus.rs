@@ -1,0 +1,209 @@
+//! GPUs whose holders are the pods that are really there, and what they do.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpu_metrics_apiserver::simulator::live::Controls;
+use serde_json::Value;
+
+use super::lab::{APP, TEAM};
+use crate::controlplane::ControlPlane;
+
+/// Pods whose names begin so hold a GPU or not, as these happen to end.
+pub(super) const SOME_WITHOUT: &str = "some";
+
+/// Hands GPUs to the pods of the service as they come and go.
+#[derive(Debug)]
+pub(super) struct Gpus {
+    work: Arc<Mutex<Work>>,
+    /// Pods by the place of their GPU in [`device`]'s order.
+    held: Arc<Mutex<BTreeMap<usize, String>>>,
+    controls: Arc<Controls>,
+    places: Places,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the GPUs that are held do; those that nobody holds do nothing.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// The first so many work this hard, percent; the others are idle.
+    First(usize, u32),
+    /// They share this many percent evenly.
+    Shared(u32),
+    /// Those of each Deployment share this many percent evenly.
+    Each(u32),
+}
+
+impl Work {
+    /// Percent of the GPU at a place among those held, by their pods.
+    fn of(self, place: usize, held: &[&str]) -> f64 {
+        let (percent, among) = match self {
+            Self::First(busy, percent) if place < busy => (percent, 1),
+            Self::First(..) => return 0.0,
+            Self::Shared(percent) => (percent, held.len()),
+            Self::Each(percent) => {
+                let ours = deployment(held[place]);
+                let among = held.iter().filter(|pod| deployment(pod) == ours);
+                (percent, among.count())
+            }
+        };
+        (f64::from(percent) / among as f64).min(100.0)
+    }
+}
+
+/// The Deployment that a pod is named after.
+fn deployment(pod: &str) -> &str {
+    pod.rsplitn(3, '-').last().unwrap_or(pod)
+}
+
+/// The GPUs in the order in which they are handed out: one of each node, then the
+/// second of each node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) nodes: usize,
+}
+
+impl Places {
+    pub(super) fn all(self) -> Range<usize> {
+        0..4 * self.nodes
+    }
+
+    /// The device at a place.
+    fn device(self, place: usize) -> usize {
+        place % self.nodes * 4 + place / self.nodes
+    }
+}
+
+impl Gpus {
+    pub(super) fn start(plane: Arc<ControlPlane>, controls: Arc<Controls>, places: Places) -> Self {
+        let mut gpus = Self {
+            work: Arc::new(Mutex::new(Work::First(0, 0))),
+            held: Arc::default(),
+            controls,
+            places,
+            stop: Arc::default(),
+            thread: None,
+        };
+        let (work, held) = (Arc::clone(&gpus.work), Arc::clone(&gpus.held));
+        let (controls, stop) = (Arc::clone(&gpus.controls), Arc::clone(&gpus.stop));
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                if let Some(pods) = pods(&plane) {
+                    hand_out(&mut held.lock().unwrap(), &pods, &controls, places);
+                }
+                let work = *work.lock().unwrap();
+                let held = held.lock().unwrap();
+                let pods: Vec<&str> = held.values().map(String::as_str).collect();
+                for place in places.all() {
+                    let rank = held.keys().position(|held| *held == place);
+                    let percent = rank.map_or(0.0, |rank| work.of(rank, &pods));
+                    controls.force_value(places.device(place), percent);
+                }
+                drop(held);
+                std::thread::sleep(Duration::from_millis(250));
+            }
+        });
+        gpus.thread = Some(thread);
+        gpus
+    }
+
+    /// From now on every GPU that is held works this hard.
+    pub(super) fn work(&self, percent: u32) {
+        self.concentrate(usize::MAX, percent);
+    }
+
+    /// From now on the first so many work this hard, and the others not.
+    pub(super) fn concentrate(&self, busy: usize, percent: u32) {
+        *self.work.lock().unwrap() = Work::First(busy, percent);
+    }
+
+    /// From now on those held share this many percent: as many as there are.
+    pub(super) fn share(&self, percent: u32) {
+        *self.work.lock().unwrap() = Work::Shared(percent);
+    }
+
+    /// From now on those of each Deployment share this many percent.
+    pub(super) fn share_each(&self, percent: u32) {
+        *self.work.lock().unwrap() = Work::Each(percent);
+    }
+
+    /// The pods that hold a GPU, in the order in which work is given to them.
+    pub(super) fn holders(&self) -> Vec<String> {
+        self.held.lock().unwrap().values().cloned().collect()
+    }
+
+    /// The exporter of a node gives no answer until it resumes. The first pods
+    /// to hold a GPU are on one node each.
+    pub(super) fn silence(&self, node: usize) {
+        self.controls.silence(node);
+    }
+
+    /// All exporters answer.
+    pub(super) fn resume(&self) {
+        (0..self.places.nodes).for_each(|node| self.controls.resume(node));
+    }
+}
+
+impl Drop for Gpus {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The service's pods that run; nothing while kube-apiserver is away.
+fn pods(plane: &ControlPlane) -> Option<Vec<String>> {
+    let label = format!("app={APP}");
+    let said = plane
+        .kubectl_as(
+            plane.kubeconfig(),
+            &["get", "pods", "-n", TEAM, "-l", &label, "-o", "json"],
+        )
+        .ok()?;
+    let list: Value = serde_json::from_str(&said).ok()?;
+    let running = |pod: &&Value| {
+        pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+    };
+    let name = |pod: &Value| Some(pod["metadata"]["name"].as_str()?.to_owned());
+    let is_without = |name: &String| {
+        name.starts_with(SOME_WITHOUT) && name.bytes().next_back().is_some_and(|end| end % 2 == 0)
+    };
+    Some(
+        list["items"]
+            .as_array()?
+            .iter()
+            .filter(running)
+            .filter_map(name)
+            .filter(|name| !is_without(name))
+            .collect(),
+    )
+}
+
+fn hand_out(
+    held: &mut BTreeMap<usize, String>,
+    pods: &[String],
+    controls: &Controls,
+    places: Places,
+) {
+    held.retain(|place, name| {
+        let stays = pods.contains(name);
+        if !stays {
+            controls.release(places.device(*place));
+        }
+        stays
+    });
+    for name in pods {
+        let free = places.all().find(|place| !held.contains_key(place));
+        if let (false, Some(place)) = (held.values().any(|holder| holder == name), free) {
+            controls.reassign(places.device(place), TEAM, name);
+            held.insert(place, name.clone());
+        }
+    }
+}

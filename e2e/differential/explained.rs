@@ -1,0 +1,80 @@
+//! The query that an explanation shows gives the value that it explains.
+
+use std::sync::Arc;
+
+use gpu_metrics_apiserver::core::selector::Selector;
+use gpu_metrics_apiserver::core::snapshot::Snapshot;
+use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::provider::{Described, Effort, Provider as _, Query};
+use gpu_metrics_apiserver::why::Explanation;
+
+use super::stage::Stage;
+
+/// Objects of each kind that are asked about.
+const OBJECTS: usize = 2;
+
+/// Relative differences allowed.
+const TO_PROMQL: f64 = 1e-9;
+
+pub(super) async fn queries_agree(stage: &Stage, snapshot: &Snapshot) {
+    let explanations = explanations(snapshot);
+    let mut asked = 0;
+    for explanation in &explanations {
+        let (Some(value), Some(promql)) = (&explanation.value, &explanation.promql) else {
+            continue;
+        };
+        let answer = stage.engine.query(&promql.query, &promql.time).await;
+        let of = format!(
+            "{} of {}\n{}",
+            explanation.metric, explanation.of, promql.query
+        );
+        let [(_, number)] = answer.as_slice() else {
+            panic!("{} values: {of}", answer.len());
+        };
+        let off = (number - value.number).abs();
+        let largest = number.abs().max(1.0);
+        assert!(
+            off <= TO_PROMQL * largest,
+            "{}, in PromQL {number}: {of}",
+            value.number
+        );
+        asked += 1;
+    }
+    assert!(
+        asked > 50,
+        "{asked} of {} explanations have a query",
+        explanations.len()
+    );
+}
+
+fn explanations(snapshot: &Snapshot) -> Vec<Explanation> {
+    let provider = GpuProvider::new(snapshot.metrics());
+    provider.publish(Arc::new(snapshot.clone()));
+    let mut explanations = Vec::new();
+    for metric in snapshot.metrics().iter() {
+        let query = Query {
+            metric: &metric.name,
+            selector: &Selector::everything(),
+            now: snapshot.frame().now(),
+            effort: Effort::Full,
+            fetched: None,
+        };
+        for table in snapshot.layout().tables() {
+            for object in table.objects.iter().take(OBJECTS) {
+                let of = Described::Object {
+                    resource: &table.kind.resource,
+                    namespace: object.namespace.as_deref(),
+                    name: &object.name,
+                };
+                explanations.extend(provider.explain(of, &query));
+            }
+        }
+        let wide = format!("cluster_{}", metric.name);
+        let query = Query {
+            metric: &wide,
+            ..query
+        };
+        explanations.extend(provider.explain(Described::External("any"), &query));
+    }
+    explanations
+}

@@ -1,0 +1,175 @@
+//! Every query of the dashboard, asked of a Prometheus that scrapes the exporters
+//! and the server. What kube-state-metrics would say is written.
+
+use serde_json::Value;
+
+use super::scene::{PATIENCE, Scene};
+use crate::kubectl::unix_seconds;
+use crate::prometheus::{Engine, Storage};
+
+const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
+
+/// An autoscaler, and whose the pods of the scene are.
+fn cluster_state() -> String {
+    let hpa = r#"namespace="team-a",horizontalpodautoscaler="train""#;
+    let metric = format!(r#"{hpa},metric_name="gpu_memory_utilization""#);
+    let mut series = vec![
+        format!("kube_horizontalpodautoscaler_info{{{hpa}}} 1"),
+        format!("kube_horizontalpodautoscaler_status_target_metric{{{metric}}} 50"),
+        format!("kube_horizontalpodautoscaler_spec_target_metric{{{metric}}} 60"),
+        format!("kube_horizontalpodautoscaler_status_current_replicas{{{hpa}}} 1"),
+        format!("kube_horizontalpodautoscaler_status_desired_replicas{{{hpa}}} 1"),
+        format!("kube_horizontalpodautoscaler_spec_max_replicas{{{hpa}}} 4"),
+        format!(
+            r#"kube_horizontalpodautoscaler_status_condition{{{hpa},condition="ScalingActive",status="false"}} 0"#
+        ),
+    ];
+    for (pod, kind, owner) in [
+        (
+            r#"namespace="team-a",pod="train-0""#,
+            "StatefulSet",
+            "train",
+        ),
+        (
+            r#"namespace="team-a",pod="idle-0""#,
+            "ReplicaSet",
+            "idle-5d4f",
+        ),
+        (r#"namespace="team-a",pod="far-0""#, "StatefulSet", "far"),
+        (
+            r#"namespace="team-b",pod="serve-0""#,
+            "StatefulSet",
+            "serve",
+        ),
+        (
+            r#"namespace="team-b",pod="batch-0""#,
+            "ReplicaSet",
+            "batch-7c9b",
+        ),
+    ] {
+        series.push(format!(
+            r#"kube_pod_owner{{{pod},owner_kind="{kind}",owner_name="{owner}",owner_is_controller="true"}} 1"#
+        ));
+    }
+    // Before what is scraped: a Prometheus takes nothing older than its blocks.
+    let at = unix_seconds() - 5.0;
+    let lines = series.iter().map(|line| format!("{line} {at:.0}\n"));
+    lines.chain(["# EOF\n".to_owned()]).collect()
+}
+
+/// A Prometheus of the cluster.
+async fn monitoring(scene: &Scene) -> Engine {
+    let storage = Storage::new();
+    let state = storage.path("state.om");
+    std::fs::write(&state, cluster_state()).unwrap();
+    storage.add_blocks(&state);
+    let kubeconfig = std::fs::read_to_string(&scene.kubectl.kubeconfig).unwrap();
+    let (_, server) = kubeconfig.split_once("https://").unwrap();
+    let address = server.lines().next().unwrap().trim_end_matches(['"', ',']);
+    let dir = scene.kubectl.kubeconfig.parent().unwrap().display();
+    let config = format!(
+        "{}- job_name: gpu-metrics-apiserver\n  \
+           scheme: https\n  \
+           tls_config: {{ca_file: {dir}/ca.crt, cert_file: {dir}/client.crt, key_file: {dir}/client.key}}\n  \
+           static_configs:\n  \
+           - targets: [\"{address}\"]\n    \
+             labels: {{namespace: gpu-metrics, pod: gpu-metrics-apiserver-0}}\n",
+        scene.scrapes
+    );
+    Engine::start(storage, &config).await
+}
+
+/// A query with Grafana's variables, and ours, replaced.
+fn filled(expression: &str, variables: &[Value]) -> String {
+    let mut filled = expression.to_owned();
+    for variable in variables {
+        let name = variable["name"].as_str().unwrap();
+        let constant = variable["type"] == "constant";
+        let value = if constant {
+            &variable["query"]
+        } else {
+            &variable["allValue"]
+        };
+        let value = value.as_str().unwrap_or_default();
+        filled = filled.replace(&format!("${{{name}:raw}}"), value);
+        filled = filled.replace(&format!("\"${name}\""), &format!("\"{value}\""));
+    }
+    let filled = filled.replace("$__rate_interval", "1m");
+    assert!(!filled.contains("$_") && !filled.contains("${"), "{filled}");
+    filled
+}
+
+/// Waits until a query has numbers.
+async fn numbers(prometheus: &Engine, query: &str) -> Vec<(Value, f64)> {
+    let begun = unix_seconds();
+    loop {
+        let now = unix_seconds();
+        let found = prometheus.query(query, &format!("{now:.3}")).await;
+        if found.iter().any(|(_, value)| !value.is_nan()) {
+            return found;
+        }
+        let waited = now - begun;
+        assert!(waited < PATIENCE.as_secs_f64(), "{query}: {found:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+}
+
+/// Namespace, workload if there is one, and value, sorted.
+fn rows(found: &[(Value, f64)]) -> Vec<(String, f64)> {
+    let text = |labels: &Value, name: &str| labels[name].as_str().unwrap_or("-").to_owned();
+    let row = |(labels, value): &(Value, f64)| {
+        let who = format!("{}/{}", text(labels, "namespace"), text(labels, "workload"));
+        (who, *value)
+    };
+    let mut rows: Vec<_> = found.iter().map(row).collect();
+    rows.sort_by(|left, right| left.0.cmp(&right.0));
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_panel_of_the_dashboard_has_data() {
+    let scene = Scene::start().await;
+    let prometheus = monitoring(&scene).await;
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    for variable in variables.iter().filter(|it| it["type"] == "query") {
+        let query = variable["definition"].as_str().unwrap();
+        let inner = query.strip_prefix("label_values(").unwrap();
+        let (series, label) = inner.trim_end_matches(')').rsplit_once(", ").unwrap();
+        let found = numbers(&prometheus, &filled(series, variables)).await;
+        assert!(found[0].0[label].is_string(), "{query}: {found:?}");
+    }
+    let mut count = 0;
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let title = panel["title"].as_str().unwrap();
+        for target in panel["targets"].as_array().unwrap() {
+            let query = filled(target["expr"].as_str().unwrap(), variables);
+            let found = numbers(&prometheus, &query).await;
+            let rows = rows(&found);
+            let is = |wanted: &[(&str, f64)]| {
+                let wanted = wanted
+                    .iter()
+                    .map(|(who, value)| ((*who).to_owned(), *value));
+                assert_eq!(rows, wanted.collect::<Vec<_>>(), "{title}");
+            };
+            match title {
+                "GPUs held" => is(&[("-/-", 7.0)]),
+                "gpu_memory_utilization by namespace" => {
+                    is(&[("team-a/-", 60.0), ("team-b/-", 25.0)]);
+                }
+                "gpu_memory_utilization by workload" => is(&[
+                    ("team-a/far", 80.0),
+                    ("team-a/train", 50.0),
+                    ("team-b/batch", 30.0),
+                    ("team-b/serve", 20.0),
+                ]),
+                "Held and idle for half an hour, by owner" => {
+                    is(&[("team-a/idle", 1.0), ("team-b/batch", 1.0)]);
+                }
+                _ => {}
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 25, "{count}");
+}

@@ -1,0 +1,278 @@
+//! The manual: every block of it that can run is run, by what it is about.
+//!
+//! A fence says what a block is: `sh` runs in the demonstration, `sh fails` too and
+//! is told the next indented line of the page; `yaml` is an object, a part of an
+//! autoscaler or a configuration file. `not run: REASON` says why a block is not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::controlplane::{ControlPlane, parts};
+use crate::program::Program;
+
+/// Pages and sections whose commands other tests run, in clusters of their own.
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("docs/install.md", "With manifests"),
+    ("docs/migrate/prometheus-adapter.md", "Helm: there"),
+    (
+        "docs/migrate/prometheus-adapter.md",
+        "Helm: beside it first",
+    ),
+    ("docs/migrate/prometheus-adapter.md", "Helm: back"),
+    (
+        "docs/migrate/prometheus-adapter.md",
+        "Another image and nothing else",
+    ),
+];
+
+/// Keys of a configuration file.
+const CONFIGURATION: [&str; 5] = [
+    "prometheus",
+    "gpu",
+    "rules",
+    "externalRules",
+    "resourceRules",
+];
+
+/// A fenced block.
+#[derive(Debug)]
+struct Block {
+    page: String,
+    section: String,
+    /// What stands behind the fence: the language, and how to take it.
+    about: String,
+    text: String,
+    /// The first indented line behind it.
+    answer: Option<String>,
+}
+
+impl Block {
+    /// Whether it is to be tried as this language.
+    fn is(&self, language: &str) -> bool {
+        let words = self.about.split_once(' ').unwrap_or((&self.about, ""));
+        let (is, how) = (words.0 == language, words.1);
+        assert!(
+            !is || ["", "fails"].contains(&how) || how.starts_with("not run: "),
+            "{self:?}"
+        );
+        is && !how.starts_with("not run: ")
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The commands of a section of a page, in their order: lines of its `sh` blocks.
+pub(crate) fn commands(page: &str, section: &str) -> Vec<String> {
+    let of_section = |block: &Block| block.about == "sh" && block.section == section;
+    let found = blocks(page).into_iter().filter(of_section);
+    let lines = found.flat_map(|block| block.text.lines().map(str::to_owned).collect::<Vec<_>>());
+    lines.collect()
+}
+
+/// The blocks of a page.
+fn blocks(page: &str) -> Vec<Block> {
+    let text =
+        fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let (mut found, mut section) = (Vec::new(), String::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            heading.clone_into(&mut section);
+        }
+        let Some((indent, about)) = line.split_once("```") else {
+            continue;
+        };
+        if !indent.trim().is_empty() {
+            continue;
+        }
+        let inner = lines.by_ref().take_while(|line| line.trim() != "```");
+        let inner = inner.map(|line| line.strip_prefix(indent).unwrap_or(line));
+        let text: String = inner.flat_map(|line| [line, "\n"]).collect();
+        let deep = format!("{indent}    ");
+        let answer = lines.clone().find_map(|line| line.strip_prefix(&deep));
+        found.push(Block {
+            page: page.to_owned(),
+            section: section.clone(),
+            about: about.to_owned(),
+            text,
+            answer: answer.map(str::to_owned),
+        });
+    }
+    found
+}
+
+/// All pages: the README and what is below `docs`.
+fn pages() -> Vec<String> {
+    let mut found = vec!["README.md".to_owned()];
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in root().join(&folder).read_dir().unwrap() {
+            let path = folder.join(entry.unwrap().file_name());
+            if root().join(&path).is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// All blocks of a language that are to be tried here.
+fn tried(language: &str) -> Vec<Block> {
+    let blocks = pages().into_iter().flat_map(|page| blocks(&page));
+    let elsewhere = |block: &Block| ELSEWHERE.contains(&(&*block.page, &*block.section));
+    blocks
+        .filter(|block| block.is(language) && !elsewhere(block))
+        .collect()
+}
+
+/// Runs a shell with the programs of the manual on its PATH; what it said, and
+/// whether all went well.
+fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String) {
+    let kubectl = parts::find("kubectl").unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
+    let folders = [program, &kubectl, crate::chart::helm()];
+    let folders = folders.map(|it| it.parent().unwrap().display().to_string());
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-ec", text])
+        .current_dir(dir)
+        // What kubectl and Helm keep must not be left in the checkout.
+        .env("HOME", kubeconfig.parent().unwrap())
+        .env("KUBECONFIG", kubeconfig)
+        .env("PATH", format!("{}:{path}", folders.join(":")))
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+#[test]
+fn the_commands_of_the_manual_work_in_the_demonstration() {
+    let dir = TempDir::new().unwrap();
+    let mut command = Program::command(["demo", "--port", "0", "--dir", "demo"]);
+    command.current_dir(dir.path());
+    let demo = Program::start(command);
+    let patience = std::time::Duration::from_secs(60);
+    demo.await_stdout("the first values", patience, |said| {
+        said.contains("Ctrl-C ends it.").then_some(())
+    });
+    let kubeconfig = dir.path().join("demo/kubeconfig");
+    let of_demo = |block: &Block| !block.text.starts_with("helm ");
+    let blocks: Vec<Block> = tried("sh").into_iter().filter(of_demo).collect();
+    assert!(blocks.len() > 8, "{}", blocks.len());
+    for block in blocks {
+        let (well, said) = shell(&block.text, dir.path(), &kubeconfig);
+        if block.about == "sh" {
+            assert!(well, "{block:?}: {said}");
+        } else {
+            let told = block.answer.as_ref().expect("what it is told");
+            assert!(!well && said.contains(told), "{block:?}: {said}");
+        }
+    }
+}
+
+/// What a block of YAML stands for: objects, or nothing but a configuration file.
+fn objects(block: &Block) -> Vec<Value> {
+    let read: Vec<Value> = serde_saphyr::from_multiple(&block.text).unwrap_or_else(|error| {
+        panic!("{block:?}: {error}");
+    });
+    let mut hpa = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "part"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm"},
+            "maxReplicas": 8,
+            "metrics": [{"type": "Pods", "pods": {
+                "metric": {"name": "gpu_memory_utilization"},
+                "target": {"type": "AverageValue", "averageValue": "50"},
+            }}],
+        },
+    });
+    let whole = read.iter().all(|it| it["apiVersion"].is_string());
+    if whole {
+        return read;
+    }
+    let [part] = &read[..] else {
+        panic!("several documents, not all of them objects: {block:?}");
+    };
+    let Some(keys) = part.as_object() else {
+        hpa["spec"]["metrics"] = part.clone();
+        return vec![hpa];
+    };
+    if part["rules"][0]["apiGroups"].is_array() {
+        return vec![json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "part"}, "rules": part["rules"],
+        })];
+    }
+    if keys.keys().all(|key| CONFIGURATION.contains(&&**key)) {
+        return Vec::new();
+    }
+    for (key, value) in keys {
+        let place = match &**key {
+            "metric" | "target" => &mut hpa["spec"]["metrics"][0]["pods"],
+            "metrics" | "behavior" | "minReplicas" | "maxReplicas" | "scaleTargetRef" => {
+                &mut hpa["spec"]
+            }
+            _ => panic!("say what it is, or `not run: REASON`: {block:?}"),
+        };
+        place[key] = value.clone();
+    }
+    vec![hpa]
+}
+
+#[test]
+fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
+    let plane = ControlPlane::shared();
+    // Another test may have made it.
+    let _ = plane.kubectl_as(plane.kubeconfig(), &["create", "namespace", "gpu-metrics"]);
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("block.yaml");
+    let (mut taken, mut read) = (0, 0);
+    for block in tried("yaml") {
+        let items = objects(&block);
+        let line = if items.is_empty() {
+            fs::write(&file, &block.text).unwrap();
+            read += 1;
+            "gpu-metrics-apiserver check --offline --fail-on warning block.yaml"
+        } else {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+            fs::write(&file, list.to_string()).unwrap();
+            taken += 1;
+            "kubectl apply --dry-run=server --validate=strict -f block.yaml"
+        };
+        let (well, said) = shell(line, dir.path(), plane.kubeconfig());
+        assert!(well, "{block:?}: {said}");
+    }
+    assert!(taken > 20 && read > 5, "{taken} {read}");
+    for block in tried("sh").iter().filter(|it| it.text.starts_with("helm ")) {
+        let line = format!("{} --dry-run=server", block.text.trim_end());
+        let (well, said) = shell(&line, root(), plane.kubeconfig());
+        assert!(well && said.contains("kind: Deployment"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn the_page_of_the_command_line_is_what_the_program_says() {
+    let page = fs::read_to_string(root().join("docs/command-line.md")).unwrap();
+    let script = root().join("docs/command-line.sh");
+    let program = env!("CARGO_BIN_EXE_gpu-metrics-apiserver");
+    let output = Command::new(script).arg(program).output().unwrap();
+    assert_eq!(
+        page,
+        String::from_utf8(output.stdout).unwrap(),
+        "docs/command-line.md is not what --help says: make command-line"
+    );
+}

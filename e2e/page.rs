@@ -1,0 +1,167 @@
+//! The page as people meet it: in a browser.
+
+pub(crate) mod browser;
+mod hostile;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::program::Program;
+use browser::{Browser, PATIENCE};
+
+/// The pages in the row.
+pub(crate) const PAGES: [&str; 8] = [
+    "",
+    "workloads",
+    "pods",
+    "namespaces",
+    "hpas",
+    "findings",
+    "sources",
+    "configuration",
+];
+
+/// The address that a program prints for one browser.
+pub(crate) fn printed(program: &Program) -> String {
+    program.await_stdout("the page's address", PATIENCE, |said| {
+        let (_, rest) = said.split_once("http://127.0.0.1:")?;
+        let (rest, _) = rest.split_once('\n')?;
+        Some(format!("http://127.0.0.1:{rest}"))
+    })
+}
+
+/// A demonstration with values, and the address of its page.
+fn demo(arguments: &[&str]) -> (Program, String) {
+    let mut command = Program::command(["demo", "--port", "0"]);
+    command.args(arguments);
+    let demo = Program::start(command);
+    demo.await_stdout("the first values", PATIENCE, |said| {
+        said.contains("try, in another terminal").then_some(())
+    });
+    let url = printed(&demo);
+    (demo, url)
+}
+
+/// `http://127.0.0.1:PORT/`
+pub(crate) fn origin(url: &str) -> &str {
+    url.split_once('?').map_or(url, |(origin, _)| origin)
+}
+
+/// Opens pages in turn; each is whole, without complaints and violations, and
+/// every link on it leads to a page.
+pub(crate) fn inspect(browser: &Browser, origin: &str, pages: &[&str]) {
+    let mut asked = BTreeSet::new();
+    for page in pages {
+        browser.open(&format!("{origin}{page}"));
+        let failure = browser.run("return document.querySelector('main .failure')?.innerText");
+        assert_eq!(failure, Value::Null, "/{page}: {}", browser.text("body"));
+        assert_ne!(browser.text("h1"), "", "/{page}");
+        assert_eq!(browser.violations(), Vec::<String>::new(), "/{page}");
+        let links = browser.run(
+            "return [...document.querySelectorAll('a[href]')].map((it) => it.href.split('#')[0])",
+        );
+        let links = links
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_str().unwrap().to_owned());
+        for link in links.filter(|link| asked.insert(link.clone())) {
+            let ask = format!("return fetch({}).then((it) => it.status)", json!(link));
+            assert_eq!(browser.run(&ask), 200, "/{page}: {link}");
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let foreign = |url: &String| !url.starts_with(origin) && !url.starts_with("data:");
+    let foreign: Vec<String> = browser.requested().into_iter().filter(foreign).collect();
+    assert_eq!(foreign, Vec::<String>::new(), "asked elsewhere");
+    println!("{} links led to pages", asked.len());
+}
+
+#[test]
+fn every_page_of_the_demonstration_is_whole_and_its_links_lead_somewhere() {
+    let (_demo, url) = demo(&[]);
+    let browser = Browser::start();
+    browser.open(&url);
+    assert_eq!(
+        browser.run("return location.href"),
+        origin(&url),
+        "the token stays in the address"
+    );
+    inspect(&browser, origin(&url), &PAGES);
+    // From a workload to its reasons, to those of another metric, to a check.
+    browser.open(&format!("{}workloads", origin(&url)));
+    browser.run("document.querySelector('tbody th a').click()");
+    browser.await_true("return document.querySelectorAll('figure svg polyline').length > 0");
+    assert!(
+        browser.text("main").contains("PromQL"),
+        "{}",
+        browser.text("main")
+    );
+    browser.run("document.querySelector('#metric').value = 'gpu_held_count'; document.querySelector('main form').submit()");
+    browser.await_true("return document.querySelector('h1').innerText.includes('gpu_held_count')");
+    let why = browser.run("return location.href.split('/').pop()");
+    inspect(
+        &browser,
+        origin(&url),
+        &[
+            why.as_str().unwrap(),
+            "check?code=GM504",
+            "workloads?sort=mem",
+        ],
+    );
+    // A page that is open renews itself.
+    browser.open(origin(&url));
+    let shown = browser.text("main");
+    browser.await_true("return 'refreshed' in document.documentElement.dataset");
+    assert_ne!(browser.text("main"), "", "before: {shown}");
+    assert!(browser.text("#status").contains("GPUs: "));
+}
+
+/// Without a script the pages are the same.
+#[test]
+fn without_a_script_the_pages_are_whole() {
+    let (_demo, url) = demo(&[]);
+    let browser = Browser::start();
+    browser.devtools(
+        "Emulation.setScriptExecutionDisabled",
+        &json!({"value": true}),
+    );
+    browser.open(&url);
+    for page in PAGES {
+        browser.open(&format!("{}{page}", origin(&url)));
+        let tree = browser.devtools(
+            "DOMSnapshot.captureSnapshot",
+            &json!({"computedStyles": []}),
+        );
+        let said = tree["strings"].to_string();
+        assert!(
+            said.contains("GPU metrics") && !said.contains("could not be read"),
+            "/{page}: {said}"
+        );
+    }
+}
+
+#[test]
+fn nobody_but_the_browser_with_the_token_is_let_in() {
+    let (_demo, url) = demo(&[]);
+    let [first, second] = [Browser::start(), Browser::start()];
+    let is_in = |browser: &Browser| browser.run("return document.querySelector('main') !== null");
+    first.open(origin(&url));
+    assert_eq!(is_in(&first), false);
+    first.open(&url);
+    assert_eq!(is_in(&first), true);
+    assert_eq!(
+        first.run("return document.cookie"),
+        "",
+        "a script reads the cookie"
+    );
+    second.open(&url);
+    assert_eq!(is_in(&second), false, "the token was good twice");
+    let by_name = url.replace("127.0.0.1", "localhost");
+    first.open(&by_name);
+    assert_eq!(is_in(&first), false);
+    first.open(origin(&url));
+    let post = "return fetch('./', {method: 'POST'}).then((it) => it.status)";
+    assert_eq!(first.run(post), 405);
+}

@@ -1,0 +1,199 @@
+//! A headless Chromium, driven by WebDriver (W3C) and what chromedriver adds. Of
+//! the protocol five commands are needed: they are JSON over HTTP, and a client
+//! for all of it would be some twenty crates.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::program::{Program, eventually};
+
+/// How long Chromium may take to start, or a page to be as it should.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Of Deque Systems, MPL 2.0 (`axe/LICENSE`), as npm has it at 4.14.1.
+const AXE: &str = include_str!("axe/axe.min.js");
+
+/// A browser with one window. Ended from top to bottom.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    session: String,
+    port: u16,
+    _driver: Program,
+    _home: TempDir,
+}
+
+impl Browser {
+    pub(crate) fn start() -> Self {
+        let home = TempDir::new().unwrap();
+        let mut driver = Command::new("chromedriver");
+        driver
+            .arg("--port=0")
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path());
+        let found = Command::new("chromedriver").arg("--version").output();
+        assert!(
+            found.is_ok(),
+            "chromedriver is not installed: make prerequisites installs it"
+        );
+        let driver = Program::start(driver);
+        let port = driver.await_stdout("chromedriver", PATIENCE, |said| {
+            let (_, rest) = said.split_once("successfully on port ")?;
+            let (port, _) = rest.split_once('.')?;
+            port.parse().ok()
+        });
+        let mut browser = Self {
+            session: String::new(),
+            port,
+            _driver: driver,
+            _home: home,
+        };
+        // Nothing but our own pages is opened, so root may do without the sandbox.
+        let options = json!({"args": [
+            "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+            "--window-size=1280,900", "--force-device-scale-factor=1", "--hide-scrollbars",
+        ]});
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }}});
+        let made = browser.call("POST", "/session", &wanted);
+        browser.session = format!("/session/{}", made["sessionId"].as_str().unwrap());
+        browser
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let body = answer(stream);
+        let mut body: Value = serde_json::from_slice(&body).unwrap();
+        let value = body["value"].take();
+        assert!(value["error"].is_null(), "{method} {path}: {value}");
+        value
+    }
+
+    fn tell(&self, command: &str, body: &Value) -> Value {
+        self.call("POST", &format!("{}{command}", self.session), body)
+    }
+
+    /// Opens an address, and waits for the whole page.
+    pub(crate) fn open(&self, url: &str) {
+        self.tell("/url", &json!({"url": url}));
+    }
+
+    /// What a script returns, or the promise that it returns.
+    pub(crate) fn run(&self, script: &str) -> Value {
+        self.tell("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// The text of what is chosen, as it is seen.
+    pub(crate) fn text(&self, choice: &str) -> String {
+        let script = format!("return document.querySelector({}).innerText", json!(choice));
+        self.run(&script).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until a script returns something true.
+    pub(crate) fn await_true(&self, script: &str) {
+        eventually(script, PATIENCE, || match self.run(script) {
+            Value::Bool(true) => Ok(()),
+            other => Err(format!("{other}: {}", self.text("body"))),
+        });
+    }
+
+    /// A command of the DevTools protocol.
+    pub(crate) fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.tell(
+            "/goog/cdp/execute",
+            &json!({"cmd": command, "params": parameters}),
+        )
+    }
+
+    /// What axe finds wrong with the page, in lines.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        // Run by the driver, which no policy of the page forbids.
+        self.run(AXE);
+        let said = self.run("return axe.run(document, {resultTypes: ['violations']})");
+        let violations = said["violations"].as_array().unwrap().iter();
+        let words = violations.map(|it| {
+            let nodes = it["nodes"].as_array().unwrap().iter();
+            let nodes: Vec<String> = nodes
+                .map(|node| node["html"].to_string() + &node["any"].to_string())
+                .collect();
+            format!("{}: {} {nodes:#?}", it["id"], it["help"])
+        });
+        words.collect()
+    }
+
+    /// The lines of a log since the last time.
+    fn log(&self, of: &str) -> Vec<Value> {
+        let log = self.tell("/se/log", &json!({"type": of}));
+        log.as_array().unwrap().clone()
+    }
+
+    /// What the console complained of, a refused style or script among it.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        self.log("browser")
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    /// Every address that was asked for, by pages, styles and scripts.
+    pub(crate) fn requested(&self) -> Vec<String> {
+        let events = self.log("performance").into_iter();
+        let urls = events.filter_map(|line| {
+            let event: Value = serde_json::from_str(line["message"].as_str()?).ok()?;
+            let message = &event["message"];
+            let is_request = message["method"] == "Network.requestWillBeSent";
+            is_request.then(|| {
+                message["params"]["request"]["url"]
+                    .as_str()
+                    .map(str::to_owned)
+            })?
+        });
+        urls.collect()
+    }
+}
+
+/// The body of an answer; the connection stays open behind it.
+fn answer(stream: TcpStream) -> Vec<u8> {
+    let mut stream = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    body
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The driver ends Chromium; left to itself it would live on.
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
+            let path = &self.session;
+            let _ = write!(stream, "DELETE {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            // Its first line comes when it is done.
+            let _ = BufReader::new(stream).read_line(&mut String::new());
+        }
+    }
+}

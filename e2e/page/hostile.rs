@@ -1,0 +1,138 @@
+//! Names that want to be more than names, and very many of them.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::browser::{Browser, PATIENCE};
+use super::{demo, origin};
+use crate::program::eventually;
+use crate::prometheus::{Engine, Storage};
+
+/// What an exporter may say its pods are called.
+const NAMES: [&str; 5] = [
+    "<img src=x onerror=document.title=1>",
+    "<script>document.title=2<script>",
+    "\\\"><svg onload=document.title=3>",
+    "'-document.title=4-'",
+    "&lt;b&gt;{{7*7}}${7*7}",
+];
+
+const PODS: usize = 1_000;
+const GPUS_OF_NODE: usize = 8;
+
+/// The lines of an exporter: a pod for each GPU.
+fn lines() -> String {
+    let mut lines = String::new();
+    for pod in 0..PODS {
+        let name = NAMES
+            .get(pod)
+            .map_or_else(|| format!("train-{pod}"), |name| (*name).to_owned());
+        let (node, gpu) = (pod / GPUS_OF_NODE, pod % GPUS_OF_NODE);
+        for (field, value) in [
+            ("MEM_COPY_UTIL", pod % 100),
+            ("GPU_UTIL", pod % 90),
+            ("FB_USED", 1_000 + pod),
+        ] {
+            writeln!(
+                lines,
+                "DCGM_FI_DEV_{field}{{gpu=\"{gpu}\",UUID=\"GPU-{pod:08x}\",Hostname=\"node-{node}\",modelName=\"<i>H100\",\
+                 exported_namespace=\"ml\",exported_pod=\"{name}\",exported_container=\"main\"}} {value}"
+            )
+            .unwrap();
+        }
+    }
+    lines
+}
+
+/// An exporter; its address.
+fn exporter() -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let body = lines();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // A scraper sends one small request.
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_names_of_others_stay_text() {
+    let config = format!(
+        "global: {{scrape_interval: 2s, scrape_timeout: 2s}}\n\
+         scrape_configs:\n- job_name: nvidia-dcgm-exporter\n  static_configs:\n  - targets: [\"{}\"]\n",
+        exporter()
+    );
+    let prometheus = Engine::start(Storage::new(), &config).await;
+    let (_demo, url) = demo(&["--prometheus-url", prometheus.url()]);
+    let browser = Browser::start();
+    browser.open(&url);
+    let page = format!("{}pods?namespace=ml", origin(&url));
+    eventually("all pods", PATIENCE, || {
+        browser.open(&page);
+        let rows = browser.run("return document.querySelectorAll('tbody tr').length");
+        (rows == PODS).then_some(()).ok_or(rows.to_string())
+    });
+    let begun = Instant::now();
+    browser.open(&page);
+    println!("{PODS} pods in {:?}", begun.elapsed());
+    println!("{}", browser.run("const it = performance.getEntriesByType('navigation')[0]; return [it.responseStart, it.responseEnd, it.loadEventEnd, it.encodedBodySize].join(' ')"));
+    for name in NAMES {
+        let name = name.replace("\\\"", "\"");
+        assert!(
+            browser.text("table").contains(&name),
+            "{name} is not there as it is"
+        );
+    }
+    nothing_ran(&browser);
+    for script in
+        ["return [...document.querySelectorAll('tbody th a')].slice(0, 5).map((it) => it.href)"]
+    {
+        for link in browser.run(script).as_array().unwrap() {
+            browser.open(link.as_str().unwrap());
+            nothing_ran(&browser);
+            assert!(
+                browser.text("main").contains("<i>H100"),
+                "{}",
+                browser.text("main")
+            );
+        }
+    }
+    // Nor does a name that comes by the address.
+    for page in [
+        "why?resource=<img src=x>&name=<svg onload=1>&metric=<b>",
+        "pods?namespace=\"><b>&sort=<b>",
+        "check?code=<b>",
+    ] {
+        browser.open(&format!(
+            "{}{}",
+            origin(&url),
+            page.replace(' ', "%20").replace('"', "%22")
+        ));
+        nothing_ran(&browser);
+    }
+}
+
+fn nothing_ran(browser: &Browser) {
+    let made = "return document.querySelectorAll('main img, main script, main b, main i, main [onload]').length";
+    assert_eq!(browser.run(made), 0, "{}", browser.text("body"));
+    let title = browser.run("return document.title");
+    assert!(title.as_str().unwrap().ends_with("GPU metrics"), "{title}");
+    let refused = browser
+        .complaints()
+        .into_iter()
+        .filter(|it| it.contains("Content Security Policy"));
+    assert_eq!(refused.collect::<Vec<_>>(), Vec::<String>::new());
+    assert_ne!(browser.run("return document.body.innerText"), Value::Null);
+}

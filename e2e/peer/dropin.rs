@@ -1,0 +1,382 @@
+//! prometheus-adapter's own installation with nothing but the image changed:
+//! its manifests, which `make peer` takes from the module that it builds the
+//! adapter from, and what its chart renders (`e2e/chart/adapter`).
+//!
+//! As in `cluster::install` a process of this machine stands for the pods: it
+//! has the arguments of the Deployment, but for places that are this machine's,
+//! and the rights of the ServiceAccount.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::time::Duration;
+
+use regex::Regex;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::comparison;
+use super::differences::DIFFERENCES;
+use super::objects::{self, holding};
+use super::pair::{Scene, Side, adapter};
+use super::questions;
+use crate::chart;
+use crate::cluster::lab::listening;
+use crate::controlplane::{ControlPlane, Extent};
+use crate::program::{Program, eventually};
+use crate::prometheus::free_port;
+
+const NAMESPACE: &str = "monitoring";
+const NAME: &str = "prometheus-adapter";
+const IMAGE: &str = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12.0";
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long the log is watched, and the lines that are not too many: nothing
+/// changes meanwhile.
+const QUIET: Duration = Duration::from_secs(30);
+const QUIET_LINES: usize = 2;
+
+const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+const USAGE: &str = "/apis/metrics.k8s.io/v1beta1";
+
+fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
+    let said = plane.kubectl(&["get", kind, name, "-n", NAMESPACE, "-o", "json"]);
+    serde_json::from_str(&said).unwrap()
+}
+
+/// The pod's process: what the Deployment says, but for this machine's places.
+struct Pod {
+    arguments: Vec<String>,
+    config: String,
+    account: String,
+}
+
+impl Pod {
+    fn of(plane: &ControlPlane) -> Self {
+        let deployment = object(plane, "deployment", NAME);
+        let spec = &deployment["spec"]["template"]["spec"];
+        assert!(!image(plane).contains("prometheus-adapter"));
+        let here = [
+            "--config=",
+            "--cert-dir=",
+            "--prometheus-url=",
+            "--secure-port=",
+        ];
+        let arguments = spec["containers"][0]["args"].as_array().unwrap().iter();
+        let arguments = arguments.map(|it| it.as_str().unwrap().to_owned());
+        let volumes = spec["volumes"].as_array().unwrap().iter();
+        let mut maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
+        let map = object(plane, "configmap", maps.next().unwrap());
+        Self {
+            arguments: arguments
+                .filter(|it| !here.iter().any(|flag| it.starts_with(flag)))
+                .collect(),
+            config: map["data"]["config.yaml"].as_str().unwrap().to_owned(),
+            account: spec["serviceAccountName"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// Starts a program as the pod's; where it listens on is its own.
+    async fn start(&self, scene: Scene<'_>, mut command: Command, port: Option<u16>) -> Side {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        std::fs::write(&file, &self.config).unwrap();
+        // A folder that is not there so far: an empty volume has none.
+        let certificates = dir.path().join("cert");
+        let account = scene
+            .plane
+            .service_account_kubeconfig(NAMESPACE, &self.account);
+        command.args(&self.arguments).args([
+            format!("--config={}", file.display()),
+            format!("--cert-dir={}", certificates.display()),
+            format!("--prometheus-url={}", scene.prometheus.url()),
+            format!("--secure-port={}", port.unwrap_or_default()),
+            // Without them the reference lists five times a second at most.
+            "--client-qps=100000".to_owned(),
+            "--client-burst=100000".to_owned(),
+        ]);
+        for way in ["lister", "authentication", "authorization"] {
+            command.arg(format!("--{way}-kubeconfig")).arg(&account);
+        }
+        let program = Program::start(command);
+        let port = port.unwrap_or_else(|| listening(&program));
+        scene.ready(program, port, dir).await.unwrap()
+    }
+
+    /// Both, the reference first.
+    async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
+        let theirs = Command::new(adapter());
+        let theirs = self.start(scene, theirs, Some(free_port()));
+        let ours = Program::command::<&str>([]);
+        tokio::join!(theirs, self.start(scene, ours, None))
+    }
+}
+
+/// Leads the Service and these APIServices to a port of this machine, and waits
+/// until kube-apiserver finds them available.
+fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
+    let patch = |kind: &str, name: &str, change: Value| {
+        let change = format!("--patch={change}");
+        plane.kubectl(&[
+            "patch",
+            "--type=merge",
+            &change,
+            kind,
+            name,
+            "-n",
+            NAMESPACE,
+        ]);
+    };
+    let ports = json!([{"name": "https", "port": port, "targetPort": 6443}]);
+    let spec = json!({"type": "ExternalName", "externalName": "localhost", "ports": ports});
+    patch("service", NAME, json!({"spec": spec}));
+    for name in apiservices {
+        let before = object(plane, "apiservice", name);
+        assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
+        patch(
+            "apiservice",
+            name,
+            json!({"spec": {"service": {"port": port}}}),
+        );
+        let available = r#"jsonpath={.status.conditions[?(@.type=="Available")]}"#;
+        eventually(&format!("{name} available"), PATIENCE, || {
+            let said = plane.kubectl(&["get", "apiservice", name, "-o", available]);
+            said.contains(r#""status":"True""#)
+                .then_some(())
+                .ok_or(said)
+        });
+    }
+}
+
+/// The lines of the log that are no news, without their times.
+fn warnings(log: &str) -> Vec<&str> {
+    let lines = log.lines().filter(|line| line.contains("WARN"));
+    lines
+        .map(|line| line.split_once("WARN").unwrap().1)
+        .collect()
+}
+
+/// Nothing is said twice, and little while nothing happens.
+async fn assert_quiet(ours: &mut Side) {
+    let before = ours.log().lines().count();
+    tokio::time::sleep(QUIET).await;
+    let log = ours.log();
+    assert!(!ours.has_ended(), "{log}");
+    let more = log.lines().count() - before;
+    println!("{before} lines until then, {more} in {QUIET:?}:\n{log}");
+    assert!(more <= QUIET_LINES, "{more} lines:\n{log}");
+    let said = warnings(&log);
+    let once: BTreeSet<&str> = said.iter().copied().collect();
+    assert_eq!(said.len(), once.len(), "{log}");
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+/// The warnings that name the rule for these resources.
+fn rules_for(log: &str, resource: &str) -> usize {
+    let rule = format!(r#"resources: ["{resource}"], verbs: ["list", "watch"]"#);
+    let said = warnings(log).into_iter();
+    said.filter(|line| line.contains(&rule)).count()
+}
+
+/// What two servers say to the same questions, where it differs.
+async fn compared(
+    theirs: &Side,
+    ours: &Side,
+    paths: impl IntoIterator<Item = String>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in paths {
+        let (left, right) = tokio::join!(
+            theirs.ask(&Method::GET, &path),
+            ours.ask(&Method::GET, &path)
+        );
+        let lines = comparison::differences(&left, &right).into_iter();
+        found.extend(lines.map(|line| format!("dropin: GET {path}: {line}")));
+    }
+    found
+}
+
+/// A Deployment whose pods hold a GPU each; their names.
+fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
+    plane.kubectl(&["create", "namespace", "team"]);
+    let labels = json!({"app": "infer"});
+    plane.apply(&json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "infer", "namespace": "team"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
+                "name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}},
+            }]}},
+        },
+    }));
+    eventually("pods that run", PATIENCE, || {
+        let said = plane.kubectl(&["get", "pods", "-n", "team", "-o", "json"]);
+        let pods: Value = serde_json::from_str(&said).unwrap();
+        let pods = pods["items"].as_array().unwrap().iter();
+        let running = pods.filter(|pod| pod["status"]["phase"] == "Running");
+        let names = running.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
+        let names: Vec<String> = names.collect();
+        (names.len() == 2).then(|| names.clone()).ok_or(said)
+    })
+}
+
+/// What cAdvisor, the node exporter and dcgm-exporter say of them.
+fn series_of(pods: &[String]) -> String {
+    const NODE: &str = "gpu-node-0";
+    let mut series = format!(
+        "node_cpu_usage_seconds_total{{node=\"{NODE}\"}} 0+2\n\
+         node_memory_working_set_bytes{{node=\"{NODE}\"}} 5000000\n"
+    );
+    for (number, pod) in pods.iter().enumerate() {
+        let of = format!("namespace=\"team\",pod=\"{pod}\",container=\"main\"");
+        let device = format!(
+            "gpu=\"{number}\",UUID=\"GPU-{number}\",device=\"nvidia{number}\",\
+             modelName=\"NVIDIA H100\",Hostname=\"{NODE}\",instance=\"10.0.0.1:9400\",job=\"dcgm\""
+        );
+        for line in [
+            format!("container_cpu_usage_seconds_total{{{of}}} 0+0.5"),
+            format!("container_memory_working_set_bytes{{{of}}} 1000000"),
+            format!("DCGM_FI_DEV_GPU_UTIL{{{device},{of}}} 80"),
+            format!("DCGM_FI_DEV_MEM_COPY_UTIL{{{device},{of}}} 40"),
+        ] {
+            series.push_str(&line);
+            series.push('\n');
+        }
+    }
+    series
+}
+
+/// Runs a command of the page, there or back.
+fn follow(plane: &ControlPlane, words: &str) {
+    let page = "docs/migrate/prometheus-adapter.md";
+    let lines = crate::manual::commands(page, "Another image and nothing else");
+    let line = lines.iter().find(|line| line.contains(words)).unwrap();
+    let line = line.strip_prefix("kubectl ").unwrap();
+    plane.kubectl(&line.split(' ').collect::<Vec<_>>());
+}
+
+fn image(plane: &ControlPlane) -> String {
+    let deployment = object(plane, "deployment", NAME);
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    image.as_str().unwrap().to_owned()
+}
+
+/// Applies the manifests as they are and changes the image; the pods are let in
+/// and become ready, then there are none.
+fn apply_manifests(plane: &ControlPlane) {
+    plane.kubectl(&["create", "namespace", NAMESPACE]);
+    let manifests = adapter().parent().unwrap().join("manifests");
+    plane.kubectl(&["apply", "-f", manifests.to_str().unwrap()]);
+    assert_eq!(image(plane), IMAGE);
+    follow(plane, "set image");
+    let rollout = ["rollout", "status", "deployment", NAME, "-n", NAMESPACE];
+    plane.kubectl(&[&rollout[..], &["--timeout=120s"]].concat());
+    plane.kubectl(&["scale", "deploy", NAME, "-n", NAMESPACE, "--replicas=0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_manifests_need_another_image_and_nothing_else() {
+    let plane = ControlPlane::start(Extent::Cluster {
+        autoscaler_sync: Duration::from_secs(15),
+    });
+    let pods = gpu_pods(&plane);
+    let prometheus = holding(&series_of(&pods)).await;
+    let scene = Scene {
+        plane: &plane,
+        prometheus: &prometheus,
+    };
+    apply_manifests(&plane);
+    let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
+    lead(&plane, ours.port(), &["v1beta1.metrics.k8s.io"]);
+    // Behind the aggregator, as `kubectl top` asks.
+    let nodes = plane.kubectl(&["get", "--raw", &format!("{USAGE}/nodes")]);
+    assert!(nodes.contains(r#""cpu":"2""#), "{nodes}");
+
+    let pod = &pods[0];
+    let paths = [
+        "/nodes".to_owned(),
+        "/nodes/gpu-node-0".to_owned(),
+        "/pods".to_owned(),
+        "/namespaces/team/pods".to_owned(),
+        "/namespaces/team/pods?labelSelector=app%3Dinfer".to_owned(),
+        format!("/namespaces/team/pods/{pod}"),
+    ];
+    let paths = paths.into_iter().map(|path| format!("{USAGE}{path}"));
+    assert_eq!(compared(&theirs, &ours, paths).await, Vec::<String>::new());
+    // In other words.
+    let nobody = format!("{USAGE}/namespaces/team/pods/nobody");
+    for side in [&theirs, &ours] {
+        assert_eq!(side.ask(&Method::GET, &nobody).await.code, 404);
+    }
+    drop(theirs);
+
+    // Its ClusterRole has no ReplicaSets: the pods' values are there, those of
+    // what controls the ReplicaSet are not.
+    let path = format!("{CUSTOM}/namespaces/team/pods/*/gpu_memory_utilization");
+    ours.await_answer(&path, |said| said.matches(r#""value":"40""#).count() == 2)
+        .await;
+    let of_node = format!("{CUSTOM}/nodes/gpu-node-0/gpu_held_count");
+    ours.await_answer(&of_node, |said| said.contains(r#""value":"2""#))
+        .await;
+    let of_deployment = path.replace("pods/*", "deployments.apps/infer");
+    let came = ours.ask(&Method::GET, &of_deployment).await;
+    assert_eq!(came.code, 404, "{}", came.body);
+    assert_quiet(&mut ours).await;
+    assert_eq!(rules_for(&ours.log(), "replicasets"), 1, "{}", ours.log());
+    follow(&plane, "rollout undo");
+    assert_eq!(image(&plane), IMAGE);
+}
+
+/// Its chart grants no nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
+    let plane = ControlPlane::start(Extent::Api);
+    objects::create(&plane);
+    let prometheus = objects::prometheus().await;
+    let scene = Scene {
+        plane: &plane,
+        prometheus: &prometheus,
+    };
+    plane.kubectl(&["create", "namespace", NAMESPACE]);
+    let config = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/e2e/peer/configs/defaults.yaml"
+    );
+    chart::install_adapter(&plane, &["--set-file", &format!("config={config}")]);
+    assert_eq!(image(&plane), IMAGE);
+    follow(&plane, "set image");
+    let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
+    lead(&plane, ours.port(), &["v1beta1.custom.metrics.k8s.io"]);
+
+    let listed: BTreeMap<String, bool> = theirs.listed(CUSTOM).await.into_iter().collect();
+    let names: BTreeSet<String> = ours
+        .listed(CUSTOM)
+        .await
+        .into_iter()
+        .map(|it| it.0)
+        .collect();
+    let lost: Vec<&String> = listed
+        .keys()
+        .filter(|name| !names.contains(*name))
+        .collect();
+    assert!(lost.is_empty() && !listed.is_empty(), "{lost:?}");
+    let questions = questions::all(&listed, &BTreeMap::new()).into_iter();
+    let paths = questions.filter(|(method, path)| *method == Method::GET && path.contains(CUSTOM));
+    // Discovery has the metrics of GPUs as well.
+    let paths = paths.filter(|(_, path)| path.len() > CUSTOM.len() + 1);
+    let paths: Vec<String> = paths.map(|(_, path)| path).collect();
+    let count = paths.len();
+    let patterns = DIFFERENCES
+        .iter()
+        .map(|row| Regex::new(row.pattern).unwrap());
+    let patterns: Vec<Regex> = patterns.collect();
+    let mut unknown = compared(&theirs, &ours, paths).await;
+    unknown.retain(|line| !patterns.iter().any(|pattern| pattern.is_match(line)));
+    println!("{count} questions about {} metrics", listed.len());
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+    drop(theirs);
+
+    assert_quiet(&mut ours).await;
+    assert_eq!(rules_for(&ours.log(), "nodes"), 1, "{}", ours.log());
+}

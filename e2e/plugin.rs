@@ -1,0 +1,97 @@
+//! `kubectl gpu-metrics`: the same program under the name of a plugin.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::kubectl::REMEDY;
+use crate::program::Program;
+
+/// What a program says with this folder first on the PATH; `Err`: it failed.
+fn says(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    let path = std::env::var("PATH").unwrap();
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", format!("{}:{path}", folder.display()))
+        .output()
+        .unwrap_or_else(|error| panic!("{program} {REMEDY} ({error})"));
+    let [said, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    if output.status.success() {
+        Ok(said)
+    } else {
+        Err(said + &errors)
+    }
+}
+
+fn installed() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let plugin = folder.path().join("kubectl-gpu_metrics");
+    symlink(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"), &plugin).unwrap();
+    folder
+}
+
+#[test]
+fn kubectl_finds_the_plugin_and_says_its_name() {
+    let folder = installed();
+    let kubectl = |arguments: &[&str]| says(folder.path(), "kubectl", arguments);
+    let said = kubectl(&["gpu-metrics", "explain", "metric", "dcgm_gpu_utilization"]).unwrap();
+    assert!(said.contains("two minutes"), "{said}");
+    // Without a command nothing is served.
+    for words in [&["gpu-metrics"][..], &["gpu-metrics", "explain", "pods"]] {
+        let said = kubectl(words).unwrap_err();
+        assert!(said.contains("Usage: kubectl gpu-metrics"), "{said}");
+    }
+    let said = kubectl(&["gpu-metrics", "tpo"]).unwrap_err();
+    assert!(said.contains("'top'"), "{said}");
+}
+
+#[test]
+fn kubectl_completes_the_commands_of_the_plugin() {
+    let folder = installed();
+    let script = Program::run(Program::command(["completions", "kubectl"])).stdout;
+    let path = folder.path().join("kubectl_complete-gpu_metrics");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (words, wanted) in [
+        (&["exp"][..], "explain\n"),
+        (&["top", "wo"], "workloads\n"),
+        (&["top", "--no-h"], "--no-headers\n"),
+    ] {
+        let words = [&["__complete", "gpu-metrics"], words].concat();
+        let said = says(folder.path(), "kubectl", &words).unwrap();
+        assert!(said.starts_with(wanted), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn the_manifest_names_each_archive_with_its_sum() {
+    let folder = TempDir::new().unwrap();
+    for platform in ["linux_amd64", "linux_arm64"] {
+        let name = format!("gpu-metrics-apiserver_{platform}.tar.gz");
+        std::fs::write(folder.path().join(name), platform).unwrap();
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/plugin/manifest.sh");
+    let at = folder.path().to_str().unwrap();
+    let said = says(
+        folder.path(),
+        script,
+        &["v1.2.3", "https://example.org/v1.2.3", at],
+    )
+    .unwrap();
+    let manifest: Value = serde_saphyr::from_str(&said).unwrap();
+    let platforms = manifest["spec"]["platforms"].as_array().unwrap();
+    assert_eq!(platforms.len(), 2, "{said}");
+    for (platform, arch) in platforms.iter().zip(["amd64", "arm64"]) {
+        assert_eq!(platform["selector"]["matchLabels"]["arch"], arch);
+        let uri = platform["uri"].as_str().unwrap();
+        let file = uri.strip_prefix("https://example.org/v1.2.3/").unwrap();
+        let sum = says(folder.path(), "sha256sum", &[&format!("{at}/{file}")]).unwrap();
+        assert!(
+            sum.starts_with(platform["sha256"].as_str().unwrap()),
+            "{said}"
+        );
+    }
+}

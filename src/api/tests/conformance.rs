@@ -1,0 +1,312 @@
+//! NVIDIA's validator of AI clusters asks an adapter of metrics this
+//! (NVIDIA/aicr `validators/conformance/pod_autoscaling_check.go` and
+//! `ai_service_metrics_check.go`), with the rules of its recipes or without any.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::config::{Config, Flags};
+use crate::core::batch::Batch;
+use crate::core::inventory::Inventory;
+use crate::core::labels::Labels;
+use crate::core::policy::Policy;
+use crate::core::selector::Selector;
+use crate::core::signal::SignalId;
+use crate::core::time::Timestamp;
+use crate::dcgm::schemes::ExporterIdentity;
+use crate::dcgm::{fields, metrics};
+use crate::pipeline::{Pipeline, Settings};
+use crate::provider::composite::Composite;
+use crate::provider::gpu::GpuProvider;
+use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider, Unlisted};
+use crate::provider::{Pending, Provider};
+use crate::rules::answer::{Answer as Found, Sample};
+use crate::rules::kinds::{Kind, Kinds};
+use crate::rules::registry::{Registry, Shape};
+use crate::source::KeyHasher;
+use crate::source::decode::decode;
+
+/// `recipes/components/prometheus-adapter/values.yaml` of NVIDIA/aicr, as the
+/// chart writes it into the configuration.
+const RECIPE: &str = r#"
+rules:
+- seriesQuery: 'DCGM_FI_DEV_GPU_UTIL{namespace!="",pod!=""}'
+  metricsQuery: 'last_over_time(<<.Series>>[1m])'
+  name: {matches: DCGM_FI_DEV_GPU_UTIL, as: gpu_utilization}
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+- seriesQuery: 'DCGM_FI_DEV_FB_USED{namespace!="",pod!=""}'
+  metricsQuery: 'last_over_time(<<.Series>>[1m])'
+  name: {matches: DCGM_FI_DEV_FB_USED, as: gpu_memory_used}
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+- seriesQuery: 'DCGM_FI_DEV_POWER_USAGE{namespace!="",pod!=""}'
+  metricsQuery: 'last_over_time(<<.Series>>[1m])'
+  name: {matches: DCGM_FI_DEV_POWER_USAGE, as: gpu_power_usage}
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+- seriesQuery: 'DCGM_FI_DEV_GPU_UTIL{exported_namespace!="",exported_pod!=""}'
+  metricsQuery: 'last_over_time(<<.Series>>{<<.LabelMatchers>>}[1m])'
+  name: {matches: DCGM_FI_DEV_GPU_UTIL, as: workload_gpu_utilization}
+  resources:
+    overrides: {exported_namespace: {resource: namespace}, exported_pod: {resource: pod}}
+- seriesQuery: 'DCGM_FI_DEV_FB_USED{exported_namespace!="",exported_pod!=""}'
+  metricsQuery: 'last_over_time(<<.Series>>{<<.LabelMatchers>>}[1m])'
+  name: {matches: DCGM_FI_DEV_FB_USED, as: workload_gpu_memory_used}
+  resources:
+    overrides: {exported_namespace: {resource: namespace}, exported_pod: {resource: pod}}
+externalRules:
+- seriesQuery: DCGM_FI_DEV_GPU_UTIL
+  metricsQuery: 'avg(avg_over_time(DCGM_FI_DEV_GPU_UTIL[2m]))'
+  name: {matches: DCGM_FI_DEV_GPU_UTIL, as: dcgm_gpu_utilization}
+  resources: {namespaced: false}
+- seriesQuery: DCGM_FI_DEV_FB_USED
+  metricsQuery: 'avg(avg_over_time(DCGM_FI_DEV_FB_USED[2m]))'
+  name: {matches: DCGM_FI_DEV_FB_USED, as: dcgm_gpu_memory_used}
+  resources: {namespaced: false}
+- seriesQuery: DCGM_FI_DEV_POWER_USAGE
+  metricsQuery: 'avg(avg_over_time(DCGM_FI_DEV_POWER_USAGE[2m]))'
+  name: {matches: DCGM_FI_DEV_POWER_USAGE, as: dcgm_gpu_power_usage}
+  resources: {namespaced: false}
+"#;
+
+/// The metrics and namespaces that the check goes through until one has items.
+const POD_METRICS: [&str; 3] = ["gpu_utilization", "gpu_memory_used", "gpu_power_usage"];
+const NAMESPACES: [&str; 2] = ["gpu-operator", "dynamo-system"];
+
+/// The exporter's own pod, which bare labels name.
+const EXPORTER: &str = "nvidia-dcgm-exporter-x7";
+
+/// Two GPUs held by a pod of `dynamo-system` and one by nobody, over two
+/// minutes and a half: use, memory and power of each.
+fn gpus() -> Arc<GpuProvider> {
+    let scrape = Duration::from_secs(15);
+    let mut pipeline = Pipeline::new(Settings {
+        policy: Policy {
+            scrape_interval: Some(scrape),
+            exporter_interval: Some(scrape),
+            ..Policy::default()
+        },
+        signals: fields::built_in(),
+        metrics: metrics::built_in(),
+        exporter: ExporterIdentity::default(),
+    });
+    let newest = NOW.secs() / 15 * 15;
+    let (hasher, mut batch) = (
+        KeyHasher::new(),
+        Batch::new(SignalId::GPU_UTIL, Bytes::new()),
+    );
+    for (signal, name, values) in [
+        (SignalId::GPU_UTIL, "DCGM_FI_DEV_GPU_UTIL", [90, 60, 0]),
+        (SignalId::FB_USED, "DCGM_FI_DEV_FB_USED", [4000, 2000, 3]),
+        (
+            SignalId::POWER_USAGE,
+            "DCGM_FI_DEV_POWER_USAGE",
+            [300, 340, 50],
+        ),
+    ] {
+        let series = values.iter().enumerate().map(|(gpu, value)| {
+            let mut labels = serde_json::json!({
+                "__name__": name, "UUID": format!("GPU-{gpu}"), "gpu": gpu.to_string(),
+                "Hostname": "node-1", "job": "nvidia-dcgm-exporter", "instance": "10.0.0.1:9400",
+                "namespace": "gpu-operator", "pod": EXPORTER, "container": "nvidia-dcgm-exporter",
+            });
+            if gpu < 2 {
+                labels["exported_namespace"] = "dynamo-system".into();
+                labels["exported_pod"] = "worker-0".into();
+            }
+            let values: Vec<_> = (0..11)
+                .map(|back| serde_json::json!([newest - 15 * (10 - back), value.to_string()]))
+                .collect();
+            serde_json::json!({"metric": labels, "values": values})
+        });
+        let result: Vec<_> = series.collect();
+        let body = serde_json::json!({"status": "success",
+            "data": {"resultType": "matrix", "result": result}});
+        let body = Bytes::from(body.to_string());
+        decode(signal, &body, &hasher, &mut batch).unwrap();
+        pipeline.take(&batch, NOW);
+    }
+    let snapshot = pipeline.publish(&Arc::default(), NOW);
+    let provider = GpuProvider::new(snapshot.metrics());
+    provider.publish(Arc::new(snapshot));
+    Arc::new(provider)
+}
+
+/// A cluster in which the exporter runs.
+#[derive(Debug)]
+struct Cluster;
+
+impl ObjectNames for Cluster {
+    fn matching(
+        &self,
+        _: &Kind,
+        namespace: Option<&str>,
+        _: &Selector,
+    ) -> Result<Vec<Arc<str>>, Unlisted> {
+        let runs = namespace == Some("gpu-operator");
+        Ok(runs.then(|| EXPORTER.into()).into_iter().collect())
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::default()
+    }
+
+    fn follow(&self, _: Kind) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// What the recipe's queries find.
+#[derive(Debug)]
+struct Prometheus;
+
+impl Answers for Prometheus {
+    fn fetch(&self, promql: Arc<str>, _: Arc<str>) -> Pending<'_, Option<Arc<Found>>> {
+        let labels: &[(&str, &str)] = match promql.starts_with("avg(avg_over_time(DCGM_FI_DEV_") {
+            true => &[],
+            false => &[("namespace", "gpu-operator"), ("pod", EXPORTER)],
+        };
+        let sample = Sample {
+            labels: Labels::from_pairs(labels.iter().copied()),
+            value: 46.5,
+            at: Timestamp::from_secs(NOW.secs()),
+        };
+        Box::pin(std::future::ready(Some(Arc::new(Found::Vector(vec![
+            sample,
+        ])))))
+    }
+}
+
+fn recipe() -> Arc<RuleProvider> {
+    let config = Config::from_yaml("config.yaml", RECIPE, &Flags::default()).unwrap();
+    assert_eq!(config.warnings, Vec::<String>::new());
+    let kind = |plural: &str, singular: &str, namespaced| Kind {
+        group: "".into(),
+        version: "v1".into(),
+        plural: plural.into(),
+        singular: singular.into(),
+        short: Vec::new(),
+        kind: singular.into(),
+        namespaced,
+        watchable: true,
+    };
+    let kinds = Kinds::new(vec![
+        kind("pods", "pod", true),
+        kind("namespaces", "namespace", false),
+    ]);
+    let series = |query: &str| -> Arc<[Shape]> {
+        let name = query.split('{').next().unwrap();
+        let labels = ["namespace", "pod", "exported_namespace", "exported_pod"];
+        [Shape {
+            name: name.into(),
+            labels: labels.map(Into::into).into(),
+        }]
+        .into()
+    };
+    let (rules, external_rules) = (config.rules.usable, config.external_rules.usable);
+    let found = |rules: &[crate::rules::rule::Rule]| -> Vec<Arc<[Shape]>> {
+        let queries = rules.iter().map(|rule| series(&rule.series_query));
+        queries.collect()
+    };
+    let mut registry = Registry::default();
+    registry.add_custom(&rules, &found(&rules), &kinds);
+    registry.add_external(&external_rules, &found(&external_rules), &kinds);
+    let provider = RuleProvider::new(Box::new(Cluster), Box::new(Prometheus));
+    provider.publish(InForce {
+        rules,
+        external_rules,
+        registry,
+        kinds,
+    });
+    Arc::new(provider)
+}
+
+async fn serving(provider: Arc<dyn Provider>) -> TestServer {
+    let api = Api::new(provider, || NOW, Telemetry::new());
+    TestServer::start(open(&api)).await
+}
+
+/// The requests of the validator, in its order; the power that the external
+/// metric has in each namespace where it is asked for.
+async fn validate(server: &TestServer) -> Vec<Json> {
+    let discovery = server.get(V1).await;
+    assert_eq!(discovery.status, 200);
+    assert_eq!(
+        discovery.json()["groupVersion"],
+        "custom.metrics.k8s.io/v1beta1"
+    );
+    assert!(!discovery.json()["resources"].as_array().unwrap().is_empty());
+    for metric in POD_METRICS {
+        let mut found = 0;
+        for namespace in NAMESPACES {
+            let path = format!("{V1}/namespaces/{namespace}/pods/*/{metric}");
+            let items = server.get(&path).await.json()["items"].take();
+            found += items.as_array().map_or(0, Vec::len);
+        }
+        assert!(found > 0, "{metric}");
+    }
+    let mut power = Vec::new();
+    // The second is the one that its HorizontalPodAutoscaler is in.
+    for namespace in ["default", "hpa-test-0a1b2c3d"] {
+        let path = format!("{EXT}/namespaces/{namespace}/dcgm_gpu_power_usage");
+        let answer = server.get(&path).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let items = answer.json()["items"].take();
+        assert_eq!(items.as_array().unwrap().len(), 1, "{items}");
+        assert_eq!(items[0]["metricName"], "dcgm_gpu_power_usage");
+        power.push(items[0]["value"].clone());
+    }
+    power
+}
+
+#[tokio::test]
+async fn nvidias_validator_passes_without_rules() {
+    let server = serving(gpus()).await;
+    assert_eq!(validate(&server).await, ["230", "230"]);
+    for (metric, wanted) in [
+        ("dcgm_gpu_utilization", "50"),
+        ("dcgm_gpu_memory_used", "2001"),
+    ] {
+        let path = format!("{EXT}/namespaces/default/{metric}");
+        let item = server.get(&path).await.json()["items"][0].take();
+        assert_eq!(item["value"], wanted, "{metric}");
+        assert_eq!(item["window"], 120, "{metric}");
+        assert_eq!(item["metricLabels"], serde_json::json!({}));
+    }
+    let listed = server.get(EXT).await.json();
+    let listed = listed["resources"].as_array().unwrap().iter();
+    let listed = listed.filter(|it| it["name"].as_str().unwrap().starts_with("dcgm_"));
+    assert_eq!(listed.count(), 3);
+}
+
+#[tokio::test]
+async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_win() {
+    let server = serving(Arc::new(Composite::new(
+        recipe(),
+        Arc::new(arc_swap::ArcSwap::new(gpus())),
+    )))
+    .await;
+    assert_eq!(validate(&server).await, ["46500m", "46500m"]);
+    let path = format!("{V1}/namespaces/gpu-operator/pods/*/gpu_utilization");
+    assert_eq!(names(&server.get(&path).await), [EXPORTER]);
+}
+
+#[tokio::test]
+async fn means_of_the_fleet_take_settings_and_labels_like_others() {
+    let server = serving(gpus()).await;
+    let power = |selector: &str| {
+        let path = format!("{EXT}/namespaces/default/DCGM_GPU_POWER_USAGE");
+        format!("{path}?labelSelector={selector}")
+    };
+    let minute = server.get(&power("window%3D1m")).await.json();
+    assert_eq!(minute["items"][0]["window"], 60);
+    assert_eq!(minute["items"][0]["value"], "230");
+    let one = server.get(&power("gpu%3D2")).await.json();
+    assert_eq!(one["items"][0]["value"], "50");
+    assert_eq!(
+        one["items"][0]["metricLabels"],
+        serde_json::json!({"gpu": "2"})
+    );
+    let none = server.get(&power("gpu%3D9")).await;
+    assert_eq!(status(&none)["code"], 404);
+}

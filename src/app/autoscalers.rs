@@ -1,0 +1,154 @@
+//! The checks of a cluster, made by the server itself every few minutes and
+//! counted in `/metrics`. They need rights that the server works without
+//! (`manifests/optional/autoscalers.yaml`); without them less is looked at.
+//!
+//! What `check` reads for each autoscaler (its workload, the pods of that) is
+//! left to it: GM508, GM511, GM513; likewise the flags and rights of the server's
+//! Deployment.
+
+use std::time::Duration;
+
+use super::clock;
+use super::findings::count;
+use super::inspect::Look;
+use crate::cluster::client::Client;
+use crate::cluster::error::CallError;
+use crate::findings::Report;
+use crate::findings::codes::{
+    Code, GM101, GM102, GM103, GM104, GM202, GM501, GM502, GM503, GM504, GM505, GM506, GM507,
+    GM509, GM510, GM512, GM514, GM515,
+};
+use crate::telemetry::metrics::Metrics;
+
+/// An autoscaler is changed by people: minutes do. The first look waits for the
+/// APIServices to be written.
+const FIRST: Duration = Duration::from_secs(20);
+const EVERY: Duration = Duration::from_secs(300);
+
+const HPAS: &str = "HorizontalPodAutoscalers";
+
+static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
+static OF_HPAS: [&Code; 12] = [
+    &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
+];
+
+/// The codes that need what could not be looked at, by how that begins.
+static NEEDS: [(&str, &[&Code]); 6] = [
+    ("APIService ", &OF_APISERVICES),
+    ("Service ", &[&GM101]),
+    ("rights of ", &[&GM202]),
+    ("metrics that are served", &[&GM501]),
+    (HPAS, &OF_HPAS),
+    ("VerticalPodAutoscalers", &[&GM510]),
+];
+
+/// Looks for ever.
+pub(super) async fn follow(client: Client, metrics: Metrics) {
+    let mut wait = FIRST;
+    let mut was_said = false;
+    loop {
+        // Replicas that start together do not look together.
+        tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
+        wait = EVERY;
+        match look(&client).await {
+            Ok(report) => {
+                count(&metrics, &codes(), &looked_at(&report), &report.findings);
+                let lacks = report.skipped.iter().find(|it| it.what.starts_with(HPAS));
+                if let (Some(lacks), false) = (lacks, was_said) {
+                    tracing::info!("autoscalers are not looked at: {}", lacks.remedy);
+                }
+                was_said = lacks.is_some();
+            }
+            // What was found before stands.
+            Err(error) => tracing::debug!(%error, "the cluster could not be looked at"),
+        }
+    }
+}
+
+async fn look(client: &Client) -> Result<Report, CallError> {
+    let mut look = Look::new(client);
+    look.registration(false).await?;
+    look.autoscaler_rights().await;
+    let served = look.served().await?;
+    look.autoscalers(None, served.as_ref()).await?;
+    look.report.make_plain();
+    look.report.sort();
+    Ok(look.report)
+}
+
+fn looked_at(report: &Report) -> Vec<&'static Code> {
+    let is_skipped = |code: &Code| {
+        NEEDS.iter().any(|(what, codes)| {
+            codes.iter().any(|it| it.id == code.id)
+                && report.skipped.iter().any(|it| it.what.starts_with(what))
+        })
+    };
+    let mut codes = codes();
+    codes.retain(|code| !is_skipped(code));
+    codes
+}
+
+fn codes() -> Vec<&'static Code> {
+    [&OF_APISERVICES[..], &[&GM202], &OF_HPAS].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::client::Access;
+    use crate::testing::fake_kube::{FakeKube, Fault};
+
+    const PATH: &str = "/apis/autoscaling/v2/horizontalpodautoscalers";
+
+    fn hpa(name: &str, target: &str) -> serde_json::Value {
+        let metric = json!({"type": "Pods", "pods": {
+            "metric": {"name": "gpu_memory_utilization"},
+            "target": {"type": "AverageValue", "averageValue": target}}});
+        json!({
+            "metadata": {"name": name, "namespace": "team", "uid": name},
+            "spec": {"maxReplicas": 4, "metrics": [metric], "scaleTargetRef":
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+        })
+    }
+
+    async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
+        let client = Client::connect(&Access::Kubeconfig(kube.kubeconfig())).await;
+        let report = look(&client.unwrap()).await.unwrap();
+        let codes = looked_at(&report).into_iter().map(|code| code.id).collect();
+        (report, codes)
+    }
+
+    #[tokio::test]
+    async fn more_autoscalers_than_a_page_are_looked_at_and_none_without_the_right() {
+        let kube = FakeKube::start().await;
+        kube.serve(
+            "autoscaling/v2",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+        );
+        for index in 0..1_003 {
+            let target = if index % 1_001 == 0 { "95" } else { "50" };
+            kube.put(PATH, hpa(&format!("a{index:04}"), target));
+        }
+        let (report, codes) = looked(&kube).await;
+        let high = report.findings.iter().filter(|it| it.code == "GM504");
+        assert_eq!(high.count(), 2, "{report:?}");
+        assert!(
+            codes.contains(&"GM504") && codes.contains(&"GM510"),
+            "{codes:?}"
+        );
+        kube.fault(PATH, Fault::Forbidden);
+        let (report, codes) = looked(&kube).await;
+        assert!(
+            !codes.contains(&"GM504") && !codes.contains(&"GM510"),
+            "{codes:?}"
+        );
+        let hpas = report
+            .findings
+            .iter()
+            .filter(|it| it.code.starts_with("GM5"));
+        assert_eq!(hpas.count(), 0);
+    }
+}

@@ -1,0 +1,381 @@
+//! Engines that follow one another, with a cluster and stores that answer over
+//! HTTP.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::super::clock;
+use super::*;
+use crate::cluster::client::{Access, Client};
+use crate::cluster::health::WatchRegistry;
+use crate::config::Flags;
+use crate::core::selector::Selector;
+use crate::provider::{Effort, Objects, Provider, Query, Which};
+use crate::source::{KeyHasher, Prometheus};
+use crate::telemetry::health::Probe;
+use crate::telemetry::metrics::Exposition;
+use crate::testing::fake_kube::FakeKube;
+use crate::testing::fake_prometheus::FakePrometheus;
+use crate::testing::log::logging;
+
+const FIELD: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
+
+pub(in crate::app) const METRIC: &str = "gpu_memory_utilization";
+
+/// A limit that only a hang reaches.
+pub(in crate::app) const GENEROUS: Duration = Duration::from_secs(60);
+
+pub(in crate::app) const TICK: Duration = Duration::from_millis(50);
+
+/// A minute of readings, one a second.
+fn readings(value: u8) -> String {
+    let now = clock::now().secs();
+    let mut values = String::new();
+    for at in now - 60..=now {
+        let comma = if values.is_empty() { "" } else { "," };
+        let _ = write!(values, r#"{comma}[{at},"{value}"]"#);
+    }
+    format!(
+        r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{
+        "__name__":"{FIELD}","UUID":"GPU-1","gpu":"0","Hostname":"n1","modelName":"H100","job":"dcgm",
+        "instance":"10.0.0.1:9400","exported_namespace":"ml","exported_pod":"a","exported_container":"c"
+        }},"values":[{values}]}}]}}}}"#
+    )
+}
+
+/// A store whose exporter reads this value; it ends when dropped.
+pub(in crate::app) struct Store {
+    pub(in crate::app) fake: Arc<FakePrometheus>,
+    _scraping: JoinSet<()>,
+}
+
+impl Store {
+    pub(in crate::app) async fn reading(value: u8) -> Self {
+        let store = Self::empty().await;
+        store.scrape(value)
+    }
+
+    async fn empty() -> Self {
+        let fake = Arc::new(FakePrometheus::start().await);
+        fake.match_names_exactly(&[]);
+        Self {
+            fake,
+            _scraping: JoinSet::new(),
+        }
+    }
+
+    fn scrape(self, value: u8) -> Self {
+        let mut scraping = JoinSet::new();
+        let fake = Arc::clone(&self.fake);
+        scraping.spawn(async move {
+            loop {
+                fake.match_names_exactly(&[(FIELD, &readings(value))]);
+                tokio::time::sleep(TICK).await;
+            }
+        });
+        Self {
+            fake: self.fake,
+            _scraping: scraping,
+        }
+    }
+
+    /// How often the field was asked for.
+    fn asked(&self) -> usize {
+        let requests = self.fake.requests();
+        let of_field = requests.iter().filter(|request| {
+            let query = request.param("query").unwrap_or_default();
+            query.starts_with(&format!("{{__name__=\"{FIELD}\""))
+        });
+        of_field.count()
+    }
+
+    fn settings(&self, gpu: &str) -> GpuSettings {
+        settings(&self.fake.url(), gpu)
+    }
+}
+
+fn settings(url: &str, gpu: &str) -> GpuSettings {
+    let text = format!("prometheus: {{url: '{url}', nameMatching: exact}}\ngpu: {gpu}\n");
+    let config = Config::from_yaml("config.yaml", &text, &Flags::default()).unwrap();
+    let prometheus = config.prometheus.clone().unwrap();
+    let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
+    GpuSettings {
+        config,
+        source: Source::Prometheus(Box::new(source)),
+    }
+}
+
+/// A node and a pod with a GPU.
+pub(in crate::app) async fn cluster() -> FakeKube {
+    let kube = FakeKube::start().await;
+    kube.put(
+        "/api/v1/nodes",
+        json!({"metadata": {"name": "n1", "uid": "n"}}),
+    );
+    kube.put(
+        "/api/v1/namespaces",
+        json!({"metadata": {"name": "ml", "uid": "m"}}),
+    );
+    kube.put(
+        "/api/v1/pods",
+        json!({
+            "metadata": {"name": "a", "namespace": "ml", "uid": "a"},
+            "spec": {"nodeName": "n1", "containers": [
+                {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+            "status": {"phase": "Running", "startTime": "2026-11-21T10:00:00Z"},
+        }),
+    );
+    kube
+}
+
+/// What an autoscaler is told of the pod.
+pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, String> {
+    let selector = Selector::everything();
+    let query = Query {
+        metric,
+        selector: &selector,
+        now: clock::now(),
+        effort: Effort::Full,
+        fetched: None,
+    };
+    let objects = Objects {
+        resource: "pods",
+        namespace: Some("ml"),
+        which: Which::Named("a"),
+    };
+    let mut value = None;
+    let asked = provider.custom(objects, &query, &mut |item| value = Some(item.value.value));
+    asked.map_err(|error| error.to_string())?;
+    Ok(value.unwrap())
+}
+
+/// What runs; it ends when dropped.
+struct World {
+    _kube: FakeKube,
+    telemetry: Telemetry,
+    served: Served,
+    changes: mpsc::UnboundedSender<GpuSettings>,
+    _tasks: JoinSet<()>,
+}
+
+impl World {
+    async fn start(first: GpuSettings) -> Self {
+        Self::with(first, |_| {}).await
+    }
+
+    async fn with(first: GpuSettings, adjust: impl FnOnce(&mut Gpus)) -> Self {
+        let kube = cluster().await;
+        let access = Access::Kubeconfig(kube.kubeconfig());
+        let client = Client::connect(&access).await.unwrap();
+        let registry = WatchRegistry::default();
+        let watches = Watches::start(&client, &registry, watching(&first.config));
+        let telemetry = Telemetry::new();
+        let relist = Duration::from_secs(600);
+        let mut gpus = Gpus::new(&first.config, watches, relist, telemetry.clone());
+        adjust(&mut gpus);
+        let served = gpus.served();
+        let (changes, changed) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(gpus.run(first, changed));
+        Self {
+            _kube: kube,
+            telemetry,
+            served,
+            changes,
+            _tasks: tasks,
+        }
+    }
+
+    fn change(&self, settings: GpuSettings) {
+        self.changes.send(settings).unwrap();
+    }
+
+    fn ask(&self, metric: &str) -> Result<f64, String> {
+        ask(&**self.served.load(), metric)
+    }
+
+    /// Waits for a value; all that is told until then must be as `rightly` says.
+    async fn until(&self, wanted: f64, rightly: impl Fn(&Result<f64, String>) -> bool) {
+        let began = tokio::time::Instant::now();
+        loop {
+            let told = self.ask(METRIC);
+            if told == Ok(wanted) {
+                return;
+            }
+            assert!(rightly(&told), "{told:?}");
+            assert!(began.elapsed() < GENEROUS, "never {wanted}: {told:?}");
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// The reason of a check of readiness.
+    fn check(&self, name: &str) -> String {
+        let findings = self.telemetry.health.examine(Probe::Ready);
+        let found = findings.iter().find(|finding| finding.name == name);
+        format!("{:?}", found.unwrap().state)
+    }
+
+    fn metrics(&self) -> String {
+        let metrics = &self.telemetry.metrics;
+        metrics.render(Exposition::Prometheus).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn values_stand_until_those_of_new_settings_are_there() {
+    let (old, new) = (Store::reading(40).await, Store::reading(80).await);
+    let world = World::start(old.settings("{}")).await;
+    world.until(40.0, Result::is_err).await;
+    let extra =
+        "{name: temperature, field: DCGM_FI_DEV_GPU_TEMP, unit: plain, reducer: max, over: all}";
+    world.change(new.settings(&format!("{{metrics: [{extra}]}}")));
+    world.until(80.0, |told| *told == Ok(40.0)).await;
+    let told = world.ask("temperature").unwrap_err();
+    assert!(
+        told.contains("temperature"),
+        "listed, without a value: {told}"
+    );
+    assert!(world.telemetry.health.is_ok(Probe::Live));
+    // The former engine has ended.
+    let asked = old.asked();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(old.asked() <= asked + 1, "{asked}, then {}", old.asked());
+}
+
+#[tokio::test]
+async fn values_end_where_the_new_prometheus_does_not_answer() {
+    let old = Store::reading(40).await;
+    let overlap = Duration::from_secs(2);
+    let world = World::with(old.settings("{}"), |gpus| gpus.overlap = overlap).await;
+    world.until(40.0, Result::is_err).await;
+    let silent = FakePrometheus::start().await;
+    silent.answer_with(503, &[], "no");
+    world.change(settings(&silent.url(), "{}"));
+    let changed = tokio::time::Instant::now();
+    let reason = loop {
+        match world.ask(METRIC) {
+            Ok(value) => assert!((value - 40.0).abs() < f64::EPSILON, "{value}"),
+            Err(reason) => break reason,
+        }
+        assert!(changed.elapsed() < GENEROUS);
+        tokio::time::sleep(TICK).await;
+    };
+    assert!(changed.elapsed() >= overlap);
+    assert!(
+        reason.contains("queries to Prometheus have failed since"),
+        "{reason}"
+    );
+    let check = world.check("metrics-source");
+    assert!(check.contains("server_error"), "{check}");
+    // Back to what was well.
+    world.change(old.settings("{}"));
+    world.until(40.0, Result::is_err).await;
+    assert_eq!(world.check("metrics-source"), "Ok");
+}
+
+#[tokio::test]
+async fn gpus_that_are_switched_off_are_neither_listed_nor_asked_for() {
+    let store = Store::reading(40).await;
+    let world = World::start(store.settings("{enabled: false}")).await;
+    assert!(
+        world.telemetry.health.is_ok(Probe::Ready),
+        "nothing is waited for"
+    );
+    assert!(world.served.load().custom_metrics().is_empty());
+    assert!(world.served.load().external_metrics().is_empty());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.fake.requests().len(), 0);
+
+    world.change(store.settings("{}"));
+    world.until(40.0, Result::is_err).await;
+    let snapshot = "\ngpu_metrics_apiserver_snapshot_timestamp_seconds ";
+    let shown = |metrics: &str| metrics.contains(snapshot);
+    let began = tokio::time::Instant::now();
+    while !shown(&world.metrics()) {
+        assert!(began.elapsed() < GENEROUS, "{}", world.metrics());
+        tokio::time::sleep(TICK).await;
+    }
+
+    world.change(store.settings("{enabled: false}"));
+    while !world.served.load().custom_metrics().is_empty() {
+        assert!(began.elapsed() < GENEROUS);
+        tokio::time::sleep(TICK).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = store.fake.requests().len();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(store.fake.requests().len(), asked, "the engine has ended");
+    assert!(
+        !shown(&world.metrics()),
+        "a time that stands still is no age"
+    );
+    for probe in Probe::ALL {
+        assert!(world.telemetry.health.is_ok(probe));
+    }
+}
+
+#[tokio::test]
+async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let store = Store::empty().await;
+    let relist = Duration::from_secs(3);
+    let world = World::with(store.settings("{poll: 500ms}"), |gpus| gpus.relist = relist).await;
+    let began = tokio::time::Instant::now();
+    while !world.telemetry.health.is_ok(Probe::Ready) {
+        assert!(began.elapsed() < relist, "{}", world.check("first-poll"));
+        tokio::time::sleep(TICK).await;
+    }
+    tokio::time::sleep(relist + Duration::from_secs(1)).await;
+    assert!(
+        store.asked() >= 4,
+        "asked for as always at first: {}",
+        store.asked()
+    );
+    let asked = store.asked();
+    tokio::time::sleep(2 * relist).await;
+    let more = store.asked() - asked;
+    assert!((1..=3).contains(&more), "{more} rounds in two intervals");
+    let told = world.ask(METRIC).unwrap_err();
+    assert!(
+        told.contains("no DCGM series found in Prometheus"),
+        "{told}"
+    );
+    let check = world.check("metrics-source");
+    assert!(
+        check.contains("no DCGM series found in Prometheus"),
+        "{check}"
+    );
+    let warnings = log.text().matches("no DCGM series found").count();
+    assert_eq!(warnings, 1, "{}", log.text());
+    assert!(
+        !world
+            .metrics()
+            .contains("query_last_success_timestamp_seconds{")
+    );
+
+    let store = store.scrape(40);
+    world.until(40.0, Result::is_err).await;
+    let asked = store.asked();
+    tokio::time::sleep(relist).await;
+    assert!(store.asked() >= asked + 4, "polled as always");
+    assert_eq!(world.check("metrics-source"), "Ok");
+}
+
+#[tokio::test]
+async fn where_matchers_find_no_series_they_are_named() {
+    let store = Store::empty().await;
+    let mut settings = store.settings("{poll: 500ms}");
+    let mut prometheus = settings.config.prometheus.clone().unwrap();
+    prometheus.matchers = vec![("cluster".to_owned(), "east".to_owned())];
+    let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
+    settings.source = Source::Prometheus(Box::new(source));
+    let world = World::start(settings).await;
+    let began = tokio::time::Instant::now();
+    let named = r#"no DCGM series found in Prometheus with {cluster="east"}: check these labels"#;
+    while !world.ask(METRIC).unwrap_err().contains(named) {
+        assert!(began.elapsed() < GENEROUS, "{:?}", world.ask(METRIC));
+        tokio::time::sleep(TICK).await;
+    }
+}

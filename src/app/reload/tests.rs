@@ -1,0 +1,297 @@
+//! Files that are good, bad, swapped and gone.
+
+use super::super::backing::Asked;
+use super::*;
+use crate::core::inventory::Inventory;
+use crate::core::selector::Selector;
+use crate::provider::rules::{ObjectNames, Unlisted};
+use crate::provider::{Pending, Provider as _};
+use crate::rules::kinds::Kind;
+use crate::telemetry::health::Probe;
+use crate::telemetry::metrics::Exposition;
+
+/// A cluster without objects.
+#[derive(Debug)]
+struct Nobody;
+
+impl ObjectNames for Nobody {
+    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
+        Ok(Vec::new())
+    }
+
+    fn inventory(&self) -> Arc<Inventory> {
+        Arc::default()
+    }
+
+    fn follow(&self, _: Kind) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+const FIRST: &str = "prometheus: {url: 'http://one:9090'}
+rules:
+- {seriesQuery: up, resources: {template: <<.Resource>>}, metricsQuery: up}
+";
+
+const RESOURCES: &str = "resourceRules:
+  cpu: {containerQuery: c, nodeQuery: c, resources: {template: <<.Resource>>}, containerLabel: container}
+  memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
+";
+
+/// A follower and the ends of what it writes.
+struct Scene {
+    reload: Reload,
+    file: ConfigFile,
+    rules: watch::Receiver<Arc<RuleSet>>,
+    gpus: mpsc::UnboundedReceiver<GpuSettings>,
+    provider: Arc<RuleProvider>,
+    serves_resources: Arc<AtomicBool>,
+    telemetry: Telemetry,
+}
+
+impl Scene {
+    fn new(flags: Flags) -> Self {
+        let file = ConfigFile {
+            path: "config.yaml".into(),
+            text: FIRST.to_owned(),
+            flags,
+        };
+        let config = Config::from_yaml("config.yaml", FIRST, &file.flags).unwrap();
+        let prometheus = Arc::new(Clients::new(&config).unwrap().promql);
+        let answers = Answers::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
+        let answers = Arc::new(answers);
+        let asked = Asked::new(Arc::clone(&answers));
+        let provider = Arc::new(RuleProvider::new(Box::new(Nobody), Box::new(asked)));
+        let (sender, rules) = watch::channel(Arc::new(RuleSet::new(&config, prometheus)));
+        let (changes, gpus) = mpsc::unbounded_channel();
+        let serves_resources = Arc::new(AtomicBool::new(false));
+        let telemetry = Telemetry::new();
+        let targets = Targets {
+            rules: sender,
+            answers,
+            provider: Arc::clone(&provider),
+            serves_resources: Arc::clone(&serves_resources),
+            gpus: changes,
+        };
+        Self {
+            reload: Reload::new(None, config, targets, &telemetry),
+            file,
+            rules,
+            gpus,
+            provider,
+            serves_resources,
+            telemetry,
+        }
+    }
+
+    /// The file holds this now.
+    async fn write(&mut self, text: &str) {
+        text.clone_into(&mut self.file.text);
+        self.reload.read(&self.file).await;
+    }
+
+    fn check(&self) -> State {
+        check(&self.telemetry)
+    }
+
+    fn number(&self, name: &str) -> Option<String> {
+        let metrics = &self.telemetry.metrics;
+        let text = metrics.render(Exposition::Prometheus).unwrap();
+        let name = format!("gpu_metrics_apiserver_{name} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.map(str::to_owned)
+    }
+
+    /// The address that rules are asked at.
+    fn prometheus(&self) -> String {
+        format!("{:?}", self.rules.borrow().prometheus)
+    }
+}
+
+fn check(telemetry: &Telemetry) -> State {
+    let findings = telemetry.health.examine(Probe::Ready);
+    let found = findings.into_iter().find(|it| it.name == "configuration");
+    found.unwrap().state
+}
+
+#[tokio::test]
+async fn a_good_file_is_put_in_force_as_a_whole() {
+    let mut scene = Scene::new(Flags::default());
+    assert_eq!(
+        scene.number("rules{kind=\"custom\"}").as_deref(),
+        Some("1.0")
+    );
+    assert!(!scene.provider.knows_usage());
+    scene
+        .write(&format!(
+            "prometheus: {{url: 'http://two:9090'}}\ngpu: {{maxWindow: 10m}}\n{RESOURCES}"
+        ))
+        .await;
+    assert_eq!(scene.rules.borrow().iter().count(), 0);
+    assert!(scene.prometheus().contains("http://two:9090"));
+    let changed = scene.gpus.try_recv().unwrap();
+    assert_eq!(changed.config.policy.max_window, Duration::from_secs(600));
+    assert_eq!(changed.source.address(), "http://two:9090");
+    assert!(scene.provider.knows_usage());
+    assert!(scene.serves_resources.load(Ordering::Relaxed));
+    assert_eq!(
+        scene.number("rules{kind=\"custom\"}").as_deref(),
+        Some("0.0")
+    );
+    assert_eq!(
+        scene.number("rules{kind=\"resource\"}").as_deref(),
+        Some("2.0")
+    );
+    scene.write(FIRST).await;
+    assert!(!scene.provider.knows_usage() && !scene.serves_resources.load(Ordering::Relaxed));
+    assert_eq!(scene.check(), State::Ok);
+}
+
+#[tokio::test]
+async fn other_rules_leave_gpus_and_prometheus_alone() {
+    let mut scene = Scene::new(Flags::default());
+    let before = Arc::clone(&scene.rules.borrow().prometheus);
+    scene
+        .write(&format!(
+            "{FIRST}externalRules: [{{seriesQuery: up, metricsQuery: up}}]\n"
+        ))
+        .await;
+    let now = Arc::clone(&scene.rules.borrow().prometheus);
+    assert!(Arc::ptr_eq(&before, &now), "its connections are kept");
+    assert!(scene.gpus.try_recv().is_err());
+    assert_eq!(
+        scene.number("rules{kind=\"external\"}").as_deref(),
+        Some("1.0")
+    );
+}
+
+#[tokio::test]
+async fn a_bad_file_leaves_all_of_the_old_one_in_force_and_says_where_it_is_wrong() {
+    let mut scene = Scene::new(Flags::default());
+    for (text, place) in [
+        (
+            "prometheus: {url: 'http://two:9090'}\ngpu: {window: soon}\n",
+            "config.yaml:2:",
+        ),
+        ("rules: []\nnonsense: 1\n", "config.yaml: "),
+        ("gpu: {}\n", "no address of Prometheus"),
+        (
+            "prometheus: {url: 'https://two:9090', tls: {caFile: /nonexistent}}\n",
+            "/nonexistent",
+        ),
+    ] {
+        scene.write(text).await;
+        let State::Failed(reason) = scene.check() else {
+            panic!("{text}");
+        };
+        assert!(
+            reason.starts_with("the configuration in force stays: "),
+            "{reason}"
+        );
+        assert!(reason.contains(place), "{reason}");
+        assert!(scene.gpus.try_recv().is_err());
+        assert_eq!(scene.rules.borrow().iter().count(), 1);
+        assert!(scene.prometheus().contains("http://one:9090"));
+    }
+    assert_eq!(
+        scene.number("config_reload_failures_total").as_deref(),
+        Some("4.0")
+    );
+    scene.write(FIRST).await;
+    assert_eq!(scene.check(), State::Ok);
+    assert_eq!(
+        scene.number("config_reload_failures_total").as_deref(),
+        Some("4.0")
+    );
+}
+
+/// Tests have one thread: what runs beside a read does so because that waits.
+#[tokio::test]
+async fn a_file_is_read_away_from_the_threads_that_serve() {
+    let mut scene = Scene::new(Flags::default());
+    let request = tokio::spawn(std::future::ready(()));
+    scene.write(FIRST).await;
+    assert!(request.is_finished());
+}
+
+#[tokio::test]
+async fn flags_win_over_a_file_that_changes() {
+    let flags = Flags {
+        prometheus_url: Some("http://flag:9090".parse().unwrap()),
+        ..Flags::default()
+    };
+    let mut scene = Scene::new(flags);
+    scene.write("prometheus: {url: 'http://two:9090'}\n").await;
+    assert!(scene.prometheus().contains("http://flag:9090"));
+    assert!(scene.gpus.try_recv().is_err(), "nothing changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mounted_file_is_followed_through_its_links_and_missed_when_it_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let version = |name: &str, text: &str| {
+        std::fs::create_dir(at(name)).unwrap();
+        std::fs::write(at(name).join("config.yaml"), text).unwrap();
+        std::os::unix::fs::symlink(at(name), at("next")).unwrap();
+        std::fs::rename(at("next"), at("..data")).unwrap();
+    };
+    version("v1", FIRST);
+    std::os::unix::fs::symlink(at("..data").join("config.yaml"), at("config.yaml")).unwrap();
+    let mut scene = Scene::new(Flags::default());
+    scene.file.path = at("config.yaml");
+    scene.reload.file = Some(scene.file);
+    let (telemetry, mut rules) = (scene.telemetry.clone(), scene.rules.clone());
+    let following = tokio::spawn(scene.reload.follow());
+    version("v2", &FIRST.replace("seriesQuery: up", "seriesQuery: down"));
+    rules.changed().await.unwrap();
+    assert_eq!(rules.borrow_and_update().rules[0].series_query, "down");
+    std::fs::remove_file(at("..data")).unwrap();
+    while check(&telemetry) == State::Ok {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let State::Failed(reason) = check(&telemetry) else {
+        panic!("a detail that waits");
+    };
+    assert!(reason.contains("cannot be read"), "{reason}");
+    version("v3", FIRST);
+    rules.changed().await.unwrap();
+    assert_eq!(check(&telemetry), State::Ok);
+    // The same text is put in force again when somebody asks for it.
+    rules.borrow_and_update();
+    let process = std::process::id().to_string();
+    let mut kill = std::process::Command::new("kill");
+    let sent = kill.args(["-HUP", &process]).status().unwrap();
+    assert!(sent.success());
+    rules.changed().await.unwrap();
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_being_written_or_is_empty_is_not_put_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.yaml");
+    let whole = FIRST.replace("seriesQuery: up", "seriesQuery: down");
+    let half = whole.replace("seriesQuery: down", "seriesQuery: half");
+    std::fs::write(&path, FIRST).unwrap();
+    let mut scene = Scene::new(Flags::default());
+    scene.file.path.clone_from(&path);
+    scene.reload.file = Some(scene.file);
+    let (telemetry, mut rules) = (scene.telemetry.clone(), scene.rules.clone());
+    let following = tokio::spawn(scene.reload.follow());
+    std::fs::write(&path, half).unwrap();
+    tokio::time::sleep(EVERY + WRITTEN_IN / 2).await;
+    std::fs::write(&path, whole).unwrap();
+    rules.changed().await.unwrap();
+    assert_eq!(rules.borrow_and_update().rules[0].series_query, "down");
+    std::fs::write(&path, "").unwrap();
+    while check(&telemetry) == State::Ok {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let State::Failed(reason) = check(&telemetry) else {
+        panic!("a detail that waits");
+    };
+    assert!(reason.contains("is empty"), "{reason}");
+    assert!(!rules.has_changed().unwrap());
+    following.abort();
+}

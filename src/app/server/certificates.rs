@@ -1,0 +1,97 @@
+//! What keeps the serving certificates, and what health and metrics say of them.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::server::ResolvesServerCert;
+
+use super::{Background, CertificateSource, numbers};
+use crate::certificates::files;
+use crate::certificates::managed;
+use crate::certificates::named::{ByName, Named, NamedFiles};
+use crate::certificates::{self, Serving};
+use crate::cluster::apiservice::ApiServices;
+use crate::cluster::client::Client;
+use crate::cluster::secret::SharedSecret;
+use crate::telemetry::health::{State, Weight};
+
+impl Background {
+    /// Keeps the certificate, and those for names; what TLS asks for them.
+    pub(super) fn keep_certificates(
+        &mut self,
+        source: CertificateSource,
+        named: Vec<NamedFiles>,
+        client: &Client,
+    ) -> Arc<dyn ResolvesServerCert> {
+        let default = self.keep_certificate(source, client).in_force;
+        if named.is_empty() {
+            return default;
+        }
+        let named = self.follow_named(named);
+        Arc::new(ByName::new(named, default))
+    }
+
+    fn keep_certificate(&mut self, source: CertificateSource, client: &Client) -> Serving {
+        let (publisher, serving) = certificates::serving();
+        let draining = self.draining.clone();
+        match source {
+            CertificateSource::Files(files) => {
+                let kept = files::run(files, publisher, SystemTime::now, draining);
+                self.tasks.spawn(kept);
+            }
+            CertificateSource::Managed(settings, name) => {
+                let namespace = settings.service.namespace.clone();
+                let stores = (
+                    SharedSecret::new(client.clone(), namespace, name),
+                    ApiServices::new(client.clone()),
+                );
+                let kept = managed::run(settings, stores, publisher, SystemTime::now, draining);
+                self.tasks.spawn(kept);
+            }
+        }
+        let status = serving.status.clone();
+        let health = &self.telemetry.health;
+        health.ask("certificate", Weight::Readiness, move || {
+            let said = status.borrow().ready(SystemTime::now());
+            said.err().map_or(State::Ok, State::Waiting)
+        });
+        let status = serving.status.clone();
+        health.ask("registration", Weight::Detail, move || {
+            let said = status.borrow().registered();
+            said.err().map_or(State::Ok, State::Failed)
+        });
+        numbers::of_certificates(
+            &self.telemetry.metrics,
+            "serving",
+            vec![serving.status.clone()],
+        );
+        serving
+    }
+
+    /// Without its own pair a name is shown the default one, which is not for
+    /// it: that is nobody's reason to take all others' server away.
+    fn follow_named(&mut self, named: Vec<NamedFiles>) -> Vec<Named> {
+        let (mut followed, mut statuses) = (Vec::new(), Vec::new());
+        for NamedFiles { files, names } in named {
+            let (publisher, serving) = certificates::serving();
+            let draining = self.draining.clone();
+            self.tasks
+                .spawn(files::run(files, publisher, SystemTime::now, draining));
+            statuses.push(serving.status);
+            followed.push(Named {
+                names,
+                in_force: serving.in_force,
+            });
+        }
+        let asked = statuses.clone();
+        let health = &self.telemetry.health;
+        health.ask("named-certificates", Weight::Detail, move || {
+            let now = SystemTime::now();
+            let said = asked.iter().filter_map(|it| it.borrow().ready(now).err());
+            let words = said.reduce(|one, other| format!("{one}; {other}"));
+            words.map_or(State::Ok, State::Failed)
+        });
+        numbers::of_certificates(&self.telemetry.metrics, "named", statuses);
+        followed
+    }
+}

@@ -1,0 +1,140 @@
+//! The file and all that follows it, wired as in a server.
+
+use std::path::Path;
+
+use super::super::gpus::tests::{GENEROUS, METRIC, Store, TICK, ask, cluster};
+use super::*;
+use crate::config::Flags;
+use crate::provider::Provider as _;
+use crate::telemetry::health::Probe;
+use crate::testing::fake_kube::FakeKube;
+use crate::testing::fake_prometheus::FakePrometheus;
+
+const RESOURCES: &str = "resourceRules:
+  cpu: {containerQuery: c, nodeQuery: c, resources: {template: <<.Resource>>}, containerLabel: container}
+  memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
+";
+
+async fn until(what: &str, reached: impl Fn() -> bool) {
+    let poll = async {
+        while !reached() {
+            tokio::time::sleep(TICK).await;
+        }
+    };
+    let reached = tokio::time::timeout(GENEROUS, poll).await;
+    assert!(reached.is_ok(), "never: {what}");
+}
+
+/// A server without its listeners, by a file.
+struct Scene {
+    background: Background,
+    provider: Arc<Composite>,
+    serves_resources: Arc<AtomicBool>,
+    drain: watch::Sender<bool>,
+    _kube: FakeKube,
+}
+
+impl Scene {
+    async fn by(path: &Path) -> Self {
+        let kube = cluster().await;
+        let flags = Flags::default();
+        let (config, text) = Config::load_text(path, &flags).unwrap();
+        let (drain, draining) = watch::channel(false);
+        let mut background = Background {
+            telemetry: Telemetry::new(),
+            tasks: JoinSet::new(),
+            draining,
+        };
+        let access = Access::Kubeconfig(kube.kubeconfig());
+        let client = Client::connect(&access).await.unwrap();
+        let serves_resources = Arc::new(AtomicBool::new(false));
+        let sources = Sources {
+            clients: Clients::new(&config).unwrap(),
+            config,
+            file: Some(ConfigFile {
+                path: path.to_owned(),
+                text,
+                flags,
+            }),
+            relist: relist::Times::default(),
+            serves_resources: Arc::clone(&serves_resources),
+        };
+        let provider = background.provide(sources, &client);
+        Self {
+            background,
+            provider,
+            serves_resources,
+            drain,
+            _kube: kube,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_corrected_address_of_prometheus_waits_for_no_search_at_the_former_one() {
+    let (dead, fine) = (FakePrometheus::start().await, FakePrometheus::start().await);
+    dead.stall();
+    fine.answer(r#"{"status":"success","data":[{"__name__":"up"}]}"#);
+    let of = |fake: &FakePrometheus| {
+        format!(
+            "prometheus: {{url: '{}', timeout: 1h}}\ngpu: {{enabled: false}}\n\
+             externalRules: [{{seriesQuery: up, metricsQuery: up, resources: {{namespaced: false}}}}]\n",
+            fake.url()
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.yaml");
+    std::fs::write(&path, of(&dead)).unwrap();
+    let scene = Scene::by(&path).await;
+    until("a search", || !dead.requests().is_empty()).await;
+    std::fs::write(&path, of(&fine)).unwrap();
+    let found = || !scene.provider.external_metrics().is_empty();
+    until("the metric", found).await;
+}
+
+#[tokio::test]
+async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nobody() {
+    let (one, two) = (Store::reading(40).await, Store::reading(80).await);
+    let of = |store: &Store| {
+        format!(
+            "prometheus: {{url: '{}', nameMatching: exact}}\n",
+            store.fake.url()
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.yaml");
+    std::fs::write(&path, of(&one)).unwrap();
+    let mut scene = Scene::by(&path).await;
+    let (provider, telemetry) = (
+        Arc::clone(&scene.provider),
+        scene.background.telemetry.clone(),
+    );
+    until("a value", || ask(&*provider, METRIC) == Ok(40.0)).await;
+
+    std::fs::write(&path, format!("{}{RESOURCES}", of(&two))).unwrap();
+    until("another value", || match ask(&*provider, METRIC) {
+        Ok(80.0) => true,
+        told => {
+            assert_eq!(told, Ok(40.0));
+            false
+        }
+    })
+    .await;
+    assert!(provider.knows_usage() && scene.serves_resources.load(Ordering::Relaxed));
+
+    std::fs::write(&path, "gpu: {window: soon}\n").unwrap();
+    let is_refused = || {
+        let findings = telemetry.health.examine(Probe::Ready);
+        let mut failed = findings
+            .into_iter()
+            .filter(|it| matches!(it.state, State::Failed(_)));
+        failed.any(|finding| finding.name == "configuration")
+    };
+    until("the file is refused", is_refused).await;
+    assert_eq!(ask(&*provider, METRIC), Ok(80.0));
+    assert!(provider.knows_usage());
+
+    scene.drain.send(true).unwrap();
+    let ended = async { while scene.background.tasks.join_next().await.is_some() {} };
+    tokio::time::timeout(GENEROUS, ended).await.unwrap();
+}

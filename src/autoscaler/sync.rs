@@ -1,0 +1,222 @@
+//! One sync, from the scale to the replicas that are written.
+
+use super::metric::{MetricTrace, Outcome};
+use super::policy::Limited;
+use super::ratio::Tolerances;
+use super::stabilise::{Past, Stabilised};
+use super::trace::{Condition, Hold, Proposal, Shortcut, Trace};
+use super::{Scale, Selection, Situation};
+
+/// Computes one sync.
+pub(super) fn sync(situation: &Situation<'_>) -> Trace {
+    let mut trace = Trace::default();
+    let scale = match situation.scale {
+        Ok(scale) => scale,
+        Err(text) => {
+            let message =
+                format!("the HPA controller was unable to get the target's current scale: {text}");
+            trace.set("AbleToScale", false, "FailedGetScale", message);
+            trace.error = Some(text.to_owned());
+            trace.held_by.push(Hold::NoScale);
+            return trace;
+        }
+    };
+    trace.current = Some(scale.spec_replicas);
+    let message = "the HPA controller was able to get the target's current scale";
+    trace.set("AbleToScale", true, "SucceededGetScale", message);
+    let (current, hpa) = (scale.spec_replicas, situation.hpa);
+    if current == 0 && hpa.min != 0 {
+        let message = "scaling is disabled since the replica count of the target is zero";
+        trace.set("ScalingActive", false, "ScalingDisabled", message);
+        trace.shortcut = Some(Shortcut::Disabled);
+        trace.held_by.push(Hold::Disabled);
+        trace.desired = Some(0);
+    } else if current > hpa.max {
+        trace.shortcut = Some(Shortcut::AboveMaximum);
+        trace.rescaled(hpa.max, "Current number of replicas above Spec.MaxReplicas");
+    } else if current < hpa.min {
+        trace.shortcut = Some(Shortcut::BelowMinimum);
+        trace.rescaled(hpa.min, "Current number of replicas below Spec.MinReplicas");
+    } else if let Some(text) = trace.unselectable(situation.selection) {
+        trace.error = Some(text);
+        trace.held_by.push(Hold::Selector);
+    } else if let Some((proposed, name)) = trace.propose(scale, situation) {
+        trace.normalize(current, proposed, &name, situation);
+    }
+    trace
+}
+
+impl Trace {
+    fn set(
+        &mut self,
+        type_: &'static str,
+        status: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        let condition = Condition {
+            type_,
+            status,
+            reason,
+            message: message.into(),
+        };
+        match self.conditions.iter_mut().find(|old| old.type_ == type_) {
+            Some(old) => *old = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+
+    /// The scale is written.
+    fn rescaled(&mut self, desired: i32, reason: impl Into<String>) {
+        let message =
+            format!("the HPA controller was able to update the target scale to {desired}");
+        self.set("AbleToScale", true, "SucceededRescale", message);
+        self.desired = Some(desired);
+        self.rescale = Some(reason.into());
+    }
+
+    /// The error, when the pods cannot be told.
+    fn unselectable(&mut self, selection: &Selection) -> Option<String> {
+        let (reason, message, error) = match selection {
+            Selection::Clear => return None,
+            Selection::Missing => (
+                "InvalidSelector",
+                "the HPA target's scale is missing a selector".to_owned(),
+                "selector is required".to_owned(),
+            ),
+            Selection::Invalid(text) => {
+                let error = format!(
+                    "couldn't convert selector into a corresponding internal selector object: {text}"
+                );
+                ("InvalidSelector", error.clone(), error)
+            }
+            Selection::Ambiguous {
+                selector,
+                autoscalers,
+            } => {
+                let all = autoscalers.iter();
+                let all: Vec<String> = all
+                    .map(|(namespace, name)| format!("{namespace}/{name}"))
+                    .collect();
+                let error = format!(
+                    "pods by selector {selector} are controlled by multiple HPAs: [{}]",
+                    all.join(" ")
+                );
+                ("AmbiguousSelector", error.clone(), error)
+            }
+        };
+        self.set("ScalingActive", false, reason, message);
+        Some(error)
+    }
+
+    /// The highest number that a metric asks for, and that metric. `None` when
+    /// metrics failed that would have been needed.
+    fn propose(&mut self, scale: &Scale, situation: &Situation<'_>) -> Option<(i32, String)> {
+        let metrics = &situation.hpa.metrics;
+        let tolerances: Tolerances = situation.tolerances();
+        let mut best: Option<(usize, i32)> = None;
+        let mut invalid = Vec::new();
+        for (index, metric) in metrics.iter().enumerate() {
+            let answer = situation.answers.get(index);
+            let trace = MetricTrace::compute(metric, answer, scale, tolerances, situation);
+            match &trace.outcome {
+                Outcome::Invalid(failure) => invalid.push(failure.clone()),
+                Outcome::Asks(step) => {
+                    // As the controller: a proposal of zero never holds its place.
+                    let best_so_far = best.map_or(0, |(_, replicas)| replicas);
+                    if best_so_far == 0 || step.replicas() > best_so_far {
+                        best = Some((index, step.replicas()));
+                    }
+                }
+            }
+            self.metrics.push(trace);
+        }
+        let replicas = best.map_or(0, |(_, replicas)| replicas);
+        if let Some(first) = invalid.first() {
+            let (some, all) = (invalid.len(), metrics.len());
+            self.error = Some(format!(
+                "invalid metrics ({some} invalid out of {all}), first error is: {}",
+                first.error
+            ));
+            if some >= all || replicas < scale.spec_replicas {
+                self.set("ScalingActive", false, first.reason, &*first.message);
+                self.held_by.push(Hold::FailedMetrics);
+                return None;
+            }
+        }
+        let name = best.and_then(|(index, _)| self.metrics.get(index));
+        let name = name.map(|metric| metric.name.clone()).unwrap_or_default();
+        let message =
+            format!("the HPA was able to successfully calculate a replica count from {name}");
+        self.set("ScalingActive", true, "ValidMetricFound", message);
+        self.proposal = Some(Proposal {
+            replicas: replicas.max(0),
+            metric: best.filter(|_| replicas > 0).map(|(index, _)| index),
+            invalid: invalid.len(),
+        });
+        Some((replicas.max(0), name))
+    }
+
+    /// From what metrics ask for to what is written.
+    fn normalize(&mut self, current: i32, proposed: i32, name: &str, situation: &Situation<'_>) {
+        let (hpa, now) = (situation.hpa, situation.now);
+        let window = situation.flags.downscale_stabilisation;
+        let first = [Past {
+            replicas: current,
+            at: now,
+        }];
+        let past = match situation.history.recommendations.as_slice() {
+            [] => &first,
+            past => past,
+        };
+        let (stabilised, limited) = match &hpa.behavior {
+            None => {
+                let stabilised = Stabilised::plain(past, window, proposed, now);
+                let limited = Limited::plain(current, stabilised.replicas, hpa.min, hpa.max);
+                (stabilised, limited)
+            }
+            Some(behavior) => {
+                let stabilised =
+                    Stabilised::with_behavior(past, behavior, window, current, proposed, now);
+                let (history, bounds) = (situation.history, (hpa.min, hpa.max));
+                let to = stabilised.replicas;
+                let limited = Limited::with_behavior(behavior, history, current, to, bounds, now);
+                (stabilised, limited)
+            }
+        };
+        self.judge(&stabilised, &limited, current);
+        self.desired = Some(limited.replicas);
+        if limited.replicas != current {
+            let reason = match proposed.cmp(&current) {
+                std::cmp::Ordering::Greater => format!("{name} above target"),
+                std::cmp::Ordering::Less => "All metrics below target".to_owned(),
+                std::cmp::Ordering::Equal => String::new(),
+            };
+            self.rescaled(limited.replicas, reason);
+        }
+        self.stabilised = Some(stabilised);
+        self.limited = Some(limited);
+    }
+
+    /// The conditions of stabilisation and limits, and what they hold back.
+    fn judge(&mut self, stabilised: &Stabilised, limited: &Limited, current: i32) {
+        let (reason, message) = stabilised.condition(current);
+        self.set("AbleToScale", true, reason, message);
+        self.set(
+            "ScalingLimited",
+            limited.is_limited(),
+            limited.reason,
+            limited.message,
+        );
+        if stabilised.replicas != stabilised.proposed {
+            self.held_by.push(Hold::Stabilisation);
+        }
+        if limited.is_limited() {
+            self.held_by.push(match limited.reason {
+                "TooManyReplicas" => Hold::Maximum,
+                "TooFewReplicas" => Hold::Minimum,
+                _ => Hold::Rate,
+            });
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! How fast replicas may change: the inputs and results of the controller's
+//! own tests (`horizontal_test.go`), for rules, bounds and windows.
+
+use super::super::hpa::{Behavior, Select};
+use super::super::policy::Limited;
+use super::super::stabilise::{History, Past, Stabilised};
+use super::super::{Flags, hpa::Rules};
+use super::{NOW, ago, behavior, past, policies};
+
+/// Current to desired in bounds | rules of the direction, the defaults when
+/// empty | replicas added | removed, spread over the last two minutes | result
+/// and reason.
+const ROWS: &str = "
+5 to 7 in 3-8 |  |  |  | 7 DesiredWithinRange
+3 to 1 in 2-8 |  |  |  | 2 TooFewReplicas
+1 to 0 in 0-10 |  |  |  | 0 DesiredWithinRange
+20 to 1000 in 1-10 |  |  |  | 10 TooManyReplicas
+100 to 1000 in 100-150 |  |  |  | 150 TooManyReplicas
+3 to 1000 in 1-2000 | 1%/60 |  |  | 4 ScaleUpLimit
+1000 to 3 in 3-2000 | 20/60 |  |  | 980 ScaleDownLimit
+10 to 50 in 1-1000 |  |  |  | 20 ScaleUpLimit
+10 to 500 in 1-1000 | 100/60 100%/60 |  |  | 110 ScaleUpLimit
+10 to 500 in 1-1000 | 2/60 100%/60 |  |  | 20 ScaleUpLimit
+10 to 50 in 1-1000 | 100/60 |  |  | 50 DesiredWithinRange
+10 to 50 in 1-1000 | 10000/60 |  |  | 50 DesiredWithinRange
+10 to 50 in 1-1000 | 30/60 |  |  | 40 ScaleUpLimit
+10 to 50 in 1-1000 | 200%/60 |  |  | 30 ScaleUpLimit
+100 to 2 in 1-1000 | 20/60 1%/60 |  |  | 80 ScaleDownLimit
+100 to 2 in 1-1000 | 2/60 1%/60 |  |  | 98 ScaleDownLimit
+10 to 0 in 1-1000 | 100/60 |  |  | 1 TooFewReplicas
+10 to 2 in 5-1000 | 100%/60 |  |  | 5 TooFewReplicas
+10 to 2 in 1-1000 | 5/60 |  |  | 5 ScaleDownLimit
+10 to 5 in 1-1000 | 50%/60 |  |  | 5 DesiredWithinRange
+100 to 500 in 1-200 | 300/60 | 1 5 9 |  | 200 TooManyReplicas
+100 to 500 in 1-200 | 10000%/60 | 1 5 9 |  | 200 TooManyReplicas
+100 to 500 in 1-1000 | 5/120 | 1 5 9 |  | 100 ScaleUpLimit
+100 to 500 in 1-1000 | 150/120 | 1 5 9 |  | 235 ScaleUpLimit
+100 to 500 in 1-1000 | 200%/120 | 1 5 9 |  | 255 ScaleUpLimit
+6 to 24 in 1-1000 | 300%/300 | 4 | 2 | 16 ScaleUpLimit
+10 to 5 in 1-1000 |  |  | 1 5 9 | 5 DesiredWithinRange
+100 to 0 in 1-1000 | 115/120 |  | 1 5 9 | 1 TooFewReplicas
+100 to 0 in 5-1000 | 130/120 |  | 1 5 9 | 5 TooFewReplicas
+100 to 2 in 5-1000 | 100%/120 |  | 1 5 9 | 5 TooFewReplicas
+100 to 2 in 1-1000 | 5/120 |  | 1 5 9 | 100 ScaleDownLimit
+100 to 0 in 1-1000 | 50%/120 |  | 2 4 6 | 56 ScaleDownLimit
+10 to 1 in 1-1000 | 50%/180 | 2 | 4 | 6 ScaleDownLimit
+100 to 0 in 1-1000 | 10%/120 |  | 10 10 10 | 100 ScaleDownLimit
+10 to 5 in 1-1000 | 1000%/120 |  | 10 10 10 | 5 DesiredWithinRange
+100 to 200 in 1-1000 | 1000/60 | 8 12 9 11 |  | 200 DesiredWithinRange
+100 to 200 in 1-1000 | 1000/120 100%/60 | 8 12 9 11 |  | 200 DesiredWithinRange
+100 to 200 in 1-1000 | 1000/30 100%/60 | 8 12 9 11 |  | 200 DesiredWithinRange
+100 to 5 in 1-1000 | 1000/60 |  | 8 12 9 11 | 5 DesiredWithinRange
+100 to 5 in 1-1000 | 1000/120 100%/60 |  | 8 12 9 11 | 5 DesiredWithinRange
+100 to 5 in 1-1000 | 1000/30 100%/60 |  | 8 12 9 11 | 5 DesiredWithinRange
+1 to 9 in 1-1000 | Min 2/60 50%/60 |  |  | 2 ScaleUpLimit
+5 to 1 in 1-1000 | Min 2/60 50%/60 |  |  | 3 ScaleDownLimit
+5 to 1 in 1-1000 | Disabled 2/60 |  |  | 5 ScaleDownLimit
+5 to 9 in 1-1000 | Disabled 2/60 |  |  | 5 ScaleUpLimit
+5 to 9 in 1-8 | Max 2147483647/60 |  |  | 5 ScaleUpLimit
+3 to 2 in 1-10 | 30%/60 |  |  | 2 DesiredWithinRange
+3 to 1 in 1-10 | 30%/60 |  |  | 2 ScaleDownLimit
+4 to 4 in 6-10 |  |  |  | 4 DesiredWithinRange
+";
+
+/// The middle of each of as many equal parts of two minutes.
+fn spread(text: &str) -> Vec<Past> {
+    let changes: Vec<i32> = text
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let part = 120.0 / changes.len().max(1) as f64;
+    let event = |(index, replicas): (usize, &i32)| Past {
+        replicas: *replicas,
+        at: ago((120.0 - part * (index as f64 + 1.0) + part / 2.0) as u64),
+    };
+    changes.iter().enumerate().map(event).collect()
+}
+
+#[test]
+fn every_row_is_limited_as_the_controller_limits_it() {
+    for text in ROWS.lines().filter(|line| !line.is_empty()) {
+        let [change, rules, added, removed, expected]: [&str; 5] = text
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        let words: Vec<&str> = change.split([' ', '-']).collect();
+        let number = |index: usize| words[index].parse::<i32>().unwrap();
+        let (current, desired, min, max) = (number(0), number(2), number(4), number(5));
+        let history = History {
+            ups: spread(added),
+            downs: spread(removed),
+            ..History::default()
+        };
+        let Behavior { up, down } = behavior();
+        let behavior = Behavior {
+            up: read(rules, up),
+            down: read(rules, down),
+        };
+        let limited =
+            Limited::with_behavior(&behavior, &history, current, desired, (min, max), NOW);
+        assert_eq!(
+            format!("{} {}", limited.replicas, limited.reason),
+            expected,
+            "{text}"
+        );
+    }
+}
+
+fn read(text: &str, mut rules: Rules) -> Rules {
+    let (select, rest) = text.split_once(' ').unwrap_or(("", text));
+    let (select, text) = match select {
+        "Min" => (Select::Min, rest),
+        "Disabled" => (Select::Disabled, rest),
+        "Max" => (Select::Max, rest),
+        _ => (Select::Max, text),
+    };
+    rules.select = select;
+    if !text.is_empty() {
+        rules.policies = policies(text);
+    }
+    rules
+}
+
+#[test]
+fn without_behavior_a_step_reaches_twice_the_replicas_or_four() {
+    for (current, stabilised, min, max, replicas, reason) in [
+        (5, 7, 3, 8, 7, "DesiredWithinRange"),
+        (3, 1, 2, 8, 2, "TooFewReplicas"),
+        (1, 0, 0, 10, 0, "DesiredWithinRange"),
+        (20, 1000, 1, 10, 10, "TooManyReplicas"),
+        (3, 1000, 1, 2000, 6, "ScaleUpLimit"),
+        (1, 9, 1, 100, 4, "ScaleUpLimit"),
+        (0, 9, 0, 100, 4, "ScaleUpLimit"),
+        (2, 9, 1, 4, 4, "TooManyReplicas"),
+        (3, 9, 1, 6, 6, "TooManyReplicas"),
+    ] {
+        let limited = Limited::plain(current, stabilised, min, max);
+        assert_eq!((limited.replicas, limited.reason), (replicas, reason));
+        assert_eq!(limited.is_limited(), replicas != stabilised);
+    }
+}
+
+#[test]
+fn without_behavior_the_highest_of_five_minutes_stays() {
+    let window = Flags::of_version(35).downscale_stabilisation;
+    for (history, proposed, replicas) in [
+        ("", 5, 5),
+        ("4@120 5@60", 3, 5),
+        ("1@120 2@60", 3, 3),
+        ("10@600 9@540", 3, 3),
+        ("10@600 4@60 5@120 9@540", 3, 5),
+        ("9@300", 3, 9),
+        ("9@301", 3, 3),
+    ] {
+        let stabilised = Stabilised::plain(&past(history), window, proposed, NOW);
+        assert_eq!(stabilised.replicas, replicas, "{history}: {stabilised}");
+        let holds = replicas != proposed;
+        assert_eq!(stabilised.highest.is_some(), holds, "{history}");
+    }
+}
+
+/// History | current, desired | seconds of the windows up and down | result.
+const WINDOWS: &str = "
+                        | 100 5 | 0 0     | 5
+4@120 5@60              | 100 3 | 0 180   | 5
+4@120 5@60              | 1 7   | 300 0   | 4
+1@120 2@60              | 100 3 | 300 0   | 3
+4@120 5@60              | 1 3   | 0 300   | 3
+10@600 9@540            | 100 3 | 0 0     | 3
+10@600 9@540            | 1 100 | 0 0     | 100
+10@600 4@60 5@120 9@540 | 100 3 | 0 180   | 5
+10@6000 6@60 5@120 9@180 | 1 100 | 300 0  | 5
+2@6000 3@180            | 2 1   | 300 300 | 2
+2@6000 1@180            | 2 3   | 300 300 | 2
+9@300                   | 9 3   | 0 300   | 3
+9@299                   | 9 3   | 0 300   | 9
+1@60                    | 2 3   | 0 0     | 3
+";
+
+#[test]
+fn with_behavior_each_direction_has_its_window() {
+    for text in WINDOWS.lines().filter(|line| !line.is_empty()) {
+        let [history, replicas, windows, expected]: [&str; 4] = text
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        let pair = |text: &str| {
+            let (left, right) = text.split_once(' ').unwrap();
+            (left.parse::<i32>().unwrap(), right.parse::<i32>().unwrap())
+        };
+        let ((current, desired), (up, down)) = (pair(replicas), pair(windows));
+        let mut behavior = behavior();
+        (behavior.up.window, behavior.down.window) = (Some(up), Some(down));
+        let flag = Flags::of_version(35).downscale_stabilisation;
+        let history = past(history);
+        let stabilised =
+            Stabilised::with_behavior(&history, &behavior, flag, current, desired, NOW);
+        assert_eq!(
+            stabilised.replicas.to_string(),
+            expected,
+            "{text}: {stabilised}"
+        );
+        let (reason, _) = stabilised.condition(current);
+        let expected_reason = match stabilised.replicas == desired {
+            true => "ReadyForNewScale",
+            false if desired >= current => "ScaleUpStabilized",
+            false => "ScaleDownStabilized",
+        };
+        assert_eq!(reason, expected_reason, "{text}");
+    }
+}
+
+#[test]
+fn a_policy_says_where_its_period_began() {
+    let history = History {
+        ups: past("4@100"),
+        downs: past("2@20"),
+        ..History::default()
+    };
+    let rules = Behavior {
+        up: read("300%/300", Rules::up()),
+        ..behavior()
+    };
+    let limited = Limited::with_behavior(&rules, &history, 6, 24, (1, 1000), NOW);
+    assert_eq!(
+        limited.policies[0].to_string(),
+        "policy 300 % per 300 s: 4 replicas at the start of the period (+4 and -2 since), \
+         so as far as 16"
+    );
+    assert_eq!(
+        limited.to_string(),
+        "24 becomes 16: the desired replica count is increasing faster than the maximum \
+         scale rate (ScaleUpLimit)"
+    );
+}

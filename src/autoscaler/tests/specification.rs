@@ -1,0 +1,200 @@
+//! Specifications and pods as the API has them.
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1 as api;
+use serde_json::{Value, json};
+
+use super::super::hpa::Select;
+use super::{Flags, Hpa, Metric, Milli, Pod, Policy, Source, Target};
+
+fn read(spec: Value) -> Result<Hpa, String> {
+    let mut object = json!({"metadata": {"namespace": "team", "name": "web"}});
+    object["spec"] = spec;
+    let object: HorizontalPodAutoscaler = serde_json::from_value(object).unwrap();
+    Hpa::try_from(&object).map_err(|error| error.to_string())
+}
+
+fn spec(more: &Value) -> Value {
+    let mut spec =
+        json!({"maxReplicas": 9, "scaleTargetRef": {"kind": "Deployment", "name": "web"}});
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+fn metric(metric: Value) -> Result<Metric, String> {
+    let mut more = json!({});
+    more["metrics"] = Value::Array(vec![metric]);
+    read(spec(&more)).map(|mut hpa| hpa.metrics.remove(0))
+}
+
+#[test]
+fn what_is_not_set_has_the_defaults_of_the_api() {
+    let hpa = read(spec(&json!({}))).unwrap();
+    assert_eq!((hpa.min, hpa.max), (1, 9));
+    assert_eq!(hpa.metrics[0].target, Target::Utilization(80));
+    assert!(hpa.behavior.is_none());
+
+    let hpa = read(spec(
+        &json!({"behavior": {"scaleUp": {"tolerance": "50m"}}}),
+    ))
+    .unwrap();
+    let behavior = hpa.behavior.unwrap();
+    assert_eq!(behavior.up.tolerance, Some(0.05));
+    assert_eq!((behavior.up.window, behavior.down.window), (Some(0), None));
+    let policy = |percent, value| Policy {
+        percent,
+        value,
+        period: 15,
+    };
+    assert_eq!(behavior.up.policies, [policy(false, 4), policy(true, 100)]);
+    assert_eq!(behavior.down.policies, [policy(true, 100)]);
+    assert_eq!(behavior.down.select, Select::Max);
+}
+
+#[test]
+fn tolerances_are_the_floats_of_the_controller() {
+    for (text, tolerance) in [
+        ("0", 0.0),
+        ("100m", 0.1),
+        ("0.1", 0.1),
+        ("0.07", 0.07),
+        ("500u", 0.0005),
+        ("0.0005", 0.0005),
+        ("1", 1.0),
+        ("15m", 0.015),
+    ] {
+        let hpa = read(spec(
+            &json!({"behavior": {"scaleDown": {"tolerance": text}}}),
+        ))
+        .unwrap();
+        assert_eq!(
+            hpa.behavior.unwrap().down.tolerance,
+            Some(tolerance),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn each_kind_of_metric_is_read() {
+    let selector = json!({
+        "matchLabels": {"b": "2", "a": "1"},
+        "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}],
+    });
+    let external = metric(json!({"type": "External", "external": {
+        "metric": {"name": "queue", "selector": selector},
+        "target": {"type": "AverageValue", "averageValue": "1500m"},
+    }}))
+    .unwrap();
+    assert_eq!(external.target, Target::AverageValue(Milli(1500)));
+    let Source::External { selector, .. } = external.source else {
+        panic!("{external:?}");
+    };
+    assert_eq!(
+        selector,
+        "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:\
+         []LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[x y],},},}"
+    );
+
+    let object = metric(json!({"type": "Object", "object": {
+        "describedObject": {"kind": "Service", "name": "web"},
+        "metric": {"name": "qps"},
+        "target": {"type": "Value", "value": "2k"},
+    }}));
+    assert_eq!(object.unwrap().target, Target::Value(Milli(2_000_000)));
+
+    let container = metric(json!({"type": "ContainerResource", "containerResource": {
+        "name": "memory", "container": "main",
+        "target": {"type": "AverageValue", "averageValue": "1Ki"},
+    }}))
+    .unwrap();
+    assert_eq!(container.target, Target::AverageValue(Milli(1_024_000)));
+    let (resource, container_name) = ("memory".to_owned(), Some("main".to_owned()));
+    let source = Source::Resource {
+        resource,
+        container: container_name,
+    };
+    assert_eq!(container.source, source);
+}
+
+#[test]
+fn what_cannot_be_followed_names_its_place() {
+    let pods = |target: Value| {
+        metric(json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": target}}))
+    };
+    for (result, message) in [
+        (
+            pods(json!({"type": "Value", "value": "1"})).err(),
+            "spec.metrics[0].pods.target.averageValue is missing",
+        ),
+        (
+            pods(json!({"type": "AverageValue", "averageValue": "0"})).err(),
+            "spec.metrics[0].pods.target.averageValue: \"0\" is no quantity above zero",
+        ),
+        (
+            metric(json!({"type": "CheddarCheese"})).err(),
+            "spec.metrics[0].type: \"CheddarCheese\" is not known; Pods, Object, External, \
+             Resource or ContainerResource",
+        ),
+        (
+            read(spec(
+                &json!({"behavior": {"scaleUp": {"selectPolicy": "Most"}}}),
+            ))
+            .err(),
+            "spec.behavior.scaleUp.selectPolicy: \"Most\" is not known; Max, Min or Disabled",
+        ),
+    ] {
+        assert_eq!(result.as_deref(), Some(message));
+    }
+}
+
+#[test]
+fn requests_are_of_containers_sidecars_or_the_whole_pod() {
+    let pod = json!({
+        "metadata": {"name": "web-1"},
+        "spec": {
+            "containers": [
+                {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Ki"}}},
+                {"name": "side", "resources": {"requests": {"cpu": "250m"}}},
+            ],
+            "initContainers": [
+                {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1m"}}},
+                {"name": "setup", "resources": {"requests": {"cpu": "9"}}},
+            ],
+        },
+        "status": {
+            "phase": "Running",
+            "startTime": "2026-01-01T00:00:00Z",
+            "conditions": [{
+                "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z",
+            }],
+        },
+    });
+    let flags = Flags::of_version(35);
+    let read = |pod: &Value| Pod::from(&serde_json::from_value::<api::Pod>(pod.clone()).unwrap());
+    let plain = read(&pod);
+    assert!(plain.is_running_and_ready());
+    assert_eq!(plain.request("cpu", None, &flags), Ok(1251));
+    assert_eq!(plain.request("cpu", Some("side"), &flags), Ok(250));
+    let missing = "missing request for memory in container side of Pod web-1";
+    assert_eq!(
+        plain.request("memory", None, &flags),
+        Err(missing.to_owned())
+    );
+    let none = "container other not found in Pod web-1";
+    assert_eq!(
+        plain.request("cpu", Some("other"), &flags),
+        Err(none.to_owned())
+    );
+
+    let mut whole = pod;
+    whole["spec"]["resources"] = json!({"requests": {"cpu": "4"}});
+    let whole = read(&whole);
+    assert_eq!(whole.request("cpu", None, &flags), Ok(4000));
+    assert_eq!(whole.request("cpu", Some("main"), &flags), Ok(1000));
+    let none = "missing pod-level request for gpu in Pod web-1";
+    assert_eq!(whole.request("gpu", None, &flags), Err(none.to_owned()));
+    assert_eq!(whole.request("cpu", None, &Flags::of_version(33)), Ok(1251));
+}

@@ -1,0 +1,383 @@
+//! Whole syncs: what is desired, the conditions, what holds. Rows as the
+//! controller's own tests have them (`horizontal_test.go`), and ours.
+
+use super::super::hpa::Behavior;
+use super::super::metric::{Outcome, Step};
+use super::super::trace::{Hold, Shortcut};
+use super::{
+    Answer, Case, History, NOW, Phase, Rules, Scale, Selection, ago, behavior, condition, past,
+    policies,
+};
+
+/// What it is about | current replicas in bounds | metrics, `;` between |
+/// pods | recommendations | desired, reasons of AbleToScale, ScalingActive and
+/// ScalingLimited.
+const ROWS: &str = "
+up                                   | 3 in 2-6  | cpu 30%  | 300 500 700        | 1@86400 | 5 SucceededRescale ValidMetricFound DesiredWithinRange
+unready pods hold                    | 3 in 2-6  | cpu 30%  | 400 500u 700u      | 1@86400 | 3 ReadyForNewScale ValidMetricFound DesiredWithinRange
+more than the maximum asked for      | 3 in 2-6  | pods 15000 | 50000uh 15000 30000uh | 1@86400 | 6 SucceededRescale ValidMetricFound TooManyReplicas
+from zero                            | 0 in 0-6  | object =15000 of 20000 |      | 1@86400 | 2 SucceededRescale ValidMetricFound DesiredWithinRange
+from zero whatever the tolerance     | 0 in 0-6  | object =1000 of 1000 |        | 1@86400 | 1 SucceededRescale ValidMetricFound DesiredWithinRange
+shared by the replicas               | 3 in 2-6  | external /2222 of 8600 | - - - | 1@86400 | 4 SucceededRescale ValidMetricFound DesiredWithinRange
+down                                 | 5 in 2-6  | cpu 50%  | 100 300 500 250 250 | 1@86400 | 3 SucceededRescale ValidMetricFound DesiredWithinRange
+the first recommendation is what is  | 5 in 2-6  | cpu 50%  | 100 300 500 250 250 |        | 5 ScaleDownStabilized ValidMetricFound DesiredWithinRange
+a recent recommendation holds        | 4 in 1-5  | cpu 100% | 50/100 50/100 50/100 -/100 | 10@600 4@60 | 4 ScaleDownStabilized ValidMetricFound DesiredWithinRange
+down to zero                         | 5 in 0-6  | object =15000 of 0 | - - - - - | 1@86400 | 0 SucceededRescale ValidMetricFound DesiredWithinRange
+one metric missing, more asked for   | 3 in 2-6  | cpu 30%; external =100 of nothing | 300 400 500 | 1@86400 | 4 SucceededRescale ValidMetricFound DesiredWithinRange
+one metric missing, less asked for   | 5 in 2-6  | cpu 50%; external =1000 of nothing | 100 300 500 250 250 | 1@86400 | - SucceededGetScale FailedGetExternalMetric -
+one metric missing, as many asked for | 3 in 2-6 | pods 10000; object =1000 of nothing | 10000 10000 10000 | 1@86400 | 3 ReadyForNewScale ValidMetricFound DesiredWithinRange
+the first failure is told            | 3 in 2-6  | pods 10000; cpu 50% |         | 1@86400 | - SucceededGetScale FailedGetPodsMetric -
+less than the minimum asked for      | 3 in 2-5  | cpu 90%  | 10/900 95 10/1100  | 1@86400 | 2 SucceededRescale ValidMetricFound TooFewReplicas
+zero asked for and allowed           | 3 in 0-5  | cpu 90%  | 0/900 0 0/1100     | 1@86400 | 0 SucceededRescale ValidMetricFound DesiredWithinRange
+zero asked for                       | 3 in 2-5  | cpu 90%  | 0/900 0 0/1100     | 1@86400 | 2 SucceededRescale ValidMetricFound TooFewReplicas
+nothing runs                         | 0 in 3-5  | cpu 90%  |                    | 1@86400 | 0 SucceededGetScale ScalingDisabled -
+too few                              | 2 in 3-5  | cpu 90%  |                    | 1@86400 | 3 SucceededRescale - -
+too many                             | 10 in 3-5 | cpu 90%  |                    | 1@86400 | 5 SucceededRescale - -
+high load                            | 3 in 2-5  | cpu 90%  | 8000/900 9500 1000/1100 | 1@86400 | 5 SucceededRescale ValidMetricFound TooManyReplicas
+values of pods that went             | 4 in 2-6  | cpu 100% | 4000 9500 3000 7000 x3200 x2000 | 1@86400 | 6 SucceededRescale ValidMetricFound TooManyReplicas
+missing values                       | 4 in 2-6  | cpu 100% | 400 95 - -         | 1@86400 | 3 SucceededRescale ValidMetricFound DesiredWithinRange
+as fast as allowed                   | 3 in 1-100 | cpu 10% | 100/100 200/100 300/100 | 1@86400 | 6 SucceededRescale ValidMetricFound ScaleUpLimit
+more pods than replicas              | 4 in 1-8  | cpu 50%  | 500 500 500 500 500 | 1@86400 | 4 ReadyForNewScale ValidMetricFound DesiredWithinRange
+the highest of two wins              | 3 in 1-9  | pods 10000; cpu 10% | 20000/100000 20000/100000 20000/100000 | 1@86400 | 6 SucceededRescale ValidMetricFound DesiredWithinRange
+absurdly high reads as nothing       | 3 in 1-9  | pods 1   | 9000000000000000 9000000000000000 9000000000000000 | 1@86400 | 1 SucceededRescale ValidMetricFound TooFewReplicas
+";
+
+#[test]
+fn every_row_ends_with_the_replicas_and_conditions_of_the_controller() {
+    for text in ROWS.lines().filter(|line| !line.is_empty()) {
+        let [_, scale, measures, pods, history, expected]: [&str; 6] = text
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        let words: Vec<&str> = scale.split([' ', '-']).collect();
+        let number = |index: usize| words[index].parse::<i32>().unwrap();
+        let mut measures = measures.split("; ");
+        let first = measures.next().unwrap();
+        let mut case = Case::new(number(0), (number(2), number(3)), first, pods);
+        for measure in measures {
+            case = case.and(measure);
+        }
+        case.history.recommendations = past(history);
+        let trace = case.sync();
+        let reason = |type_: &str| {
+            let mut all = trace.conditions.iter();
+            let found = all.find(|condition| condition.type_ == type_);
+            found.map_or("-", |condition| condition.reason)
+        };
+        let desired = trace
+            .desired
+            .map_or("-".to_owned(), |desired| desired.to_string());
+        let got = [
+            desired.as_str(),
+            reason("AbleToScale"),
+            reason("ScalingActive"),
+            reason("ScalingLimited"),
+        ];
+        assert_eq!(got.join(" "), expected, "{text}: {:#?}", trace.sentences());
+    }
+}
+
+#[test]
+fn rules_of_behavior_take_the_place_of_the_built_in_limits() {
+    let mut case = Case::new(3, (1, 100), "cpu 10%", "100/100 200/100 300/100");
+    let up = Rules {
+        policies: policies("700%/60"),
+        ..Rules::up()
+    };
+    case.hpa.behavior = Some(Behavior { up, ..behavior() });
+    let trace = case.sync();
+    assert_eq!(trace.desired, Some(24));
+    assert_eq!(condition(&trace, "ScalingLimited"), (true, "ScaleUpLimit"));
+    assert_eq!(trace.held_by, [Hold::Rate]);
+
+    case.hpa.max = 20;
+    let trace = case.sync();
+    assert_eq!(trace.desired, Some(20));
+    assert_eq!(trace.held_by, [Hold::Maximum]);
+}
+
+#[test]
+fn the_window_of_scaling_down_is_the_flag_where_behavior_names_none() {
+    let mut case = Case::new(5, (1, 9), "pods 10000", "1000 1000 1000 1000 1000");
+    case.hpa.behavior = Some(behavior());
+    case.history.recommendations = past("4@299 9@301");
+    let trace = case.sync();
+    assert_eq!(trace.desired, Some(4));
+    assert_eq!(trace.stabilised.unwrap().down_window_s, 300);
+}
+
+#[test]
+fn a_tolerance_of_the_autoscaler_counts_from_1_35() {
+    let mut case = Case::new(3, (1, 9), "pods 20000", "20000 21000 21000");
+    let mut own = behavior();
+    own.up.tolerance = Some(0.01);
+    case.hpa.behavior = Some(own);
+    assert_eq!(case.sync().desired, Some(4));
+    case.flags.configurable_tolerance = false;
+    assert_eq!(case.sync().desired, Some(3));
+    assert!(super::Flags::of_version(35).configurable_tolerance);
+    assert!(!super::Flags::of_version(34).configurable_tolerance);
+}
+
+#[test]
+fn each_unusable_selector_has_its_condition() {
+    let ambiguous = Selection::Ambiguous {
+        selector: "app=web".to_owned(),
+        autoscalers: vec![
+            ("team".to_owned(), "one".to_owned()),
+            ("team".to_owned(), "two".to_owned()),
+        ],
+    };
+    for (selection, reason, message) in [
+        (
+            Selection::Missing,
+            "InvalidSelector",
+            "the HPA target's scale is missing a selector",
+        ),
+        (
+            Selection::Invalid("found '='".to_owned()),
+            "InvalidSelector",
+            "couldn't convert selector into a corresponding internal selector object: found '='",
+        ),
+        (
+            ambiguous,
+            "AmbiguousSelector",
+            "pods by selector app=web are controlled by multiple HPAs: [team/one team/two]",
+        ),
+    ] {
+        let mut case = Case::new(3, (2, 6), "cpu 30%", "300 500 700");
+        case.selection = selection;
+        let trace = case.sync();
+        assert_eq!(trace.desired, None);
+        assert_eq!(condition(&trace, "ScalingActive"), (false, reason));
+        assert_eq!(trace.conditions[1].message, message);
+        assert_eq!(trace.held_by, [Hold::Selector]);
+    }
+}
+
+#[test]
+fn a_scale_that_cannot_be_read_ends_the_sync() {
+    let mut case = Case::new(3, (2, 6), "cpu 30%", "300 500 700");
+    case.scale = Err("deployments.apps \"web\" not found".to_owned());
+    let trace = case.sync();
+    assert_eq!(condition(&trace, "AbleToScale"), (false, "FailedGetScale"));
+    assert_eq!(
+        trace.conditions[0].message,
+        "the HPA controller was unable to get the target's current scale: \
+         deployments.apps \"web\" not found"
+    );
+    assert_eq!((trace.current, trace.desired), (None, None));
+}
+
+#[test]
+fn a_failed_metric_is_told_in_the_words_of_the_controller() {
+    for (measure, reason, message, error) in [
+        (
+            "pods 1",
+            "FailedGetPodsMetric",
+            "unable to get metric qps: unable to fetch metrics from custom metrics API: gone",
+            "failed to get pods metric value: ",
+        ),
+        (
+            "object =1",
+            "FailedGetObjectMetric",
+            "unable to get metric qps: Deployment on team web/unable to fetch metrics from \
+             custom metrics API: gone",
+            "failed to get object metric value: ",
+        ),
+        (
+            "object /1",
+            "FailedGetObjectMetric",
+            "unable to get metric qps: Deployment on team web/unable to fetch metrics from \
+             custom metrics API: gone",
+            "failed to get object metric value: failed to get qps object metric: ",
+        ),
+        (
+            "external =1",
+            "FailedGetExternalMetric",
+            "unable to get external metric team/qps/nil: unable to fetch metrics from \
+             external metrics API: gone",
+            "failed to get qps external metric value: failed to get external metric qps: ",
+        ),
+        (
+            "external /1",
+            "FailedGetExternalMetric",
+            "unable to get external metric team/qps/nil: unable to fetch metrics from \
+             external metrics API: gone",
+            "failed to get qps external metric value: failed to get qps external metric: ",
+        ),
+        (
+            "cpu 50%",
+            "FailedGetResourceMetric",
+            "failed to get cpu utilization: unable to get metrics for resource cpu: \
+             unable to fetch metrics from resource metrics API: gone",
+            "failed to get cpu resource metric value: ",
+        ),
+        (
+            "cpu@c 50",
+            "FailedGetContainerResourceMetric",
+            "failed to get cpu usage: unable to get metrics for resource cpu: \
+             unable to fetch metrics from resource metrics API: gone",
+            "failed to get c container metric value: ",
+        ),
+    ] {
+        let mut case = Case::new(3, (2, 6), measure, "1 2 3");
+        case.answers = vec![Answer::Failed("gone".to_owned())];
+        let trace = case.sync();
+        let active = trace.conditions.last().unwrap();
+        assert_eq!((active.type_, active.reason), ("ScalingActive", reason));
+        assert_eq!(
+            active.message,
+            format!("the HPA was unable to compute the replica count: {message}")
+        );
+        assert_eq!(
+            trace.error.clone().unwrap(),
+            format!("invalid metrics (1 invalid out of 1), first error is: {error}{message}")
+        );
+        assert_eq!(trace.held_by, [Hold::FailedMetrics]);
+        let last = trace.sentences().pop();
+        assert_eq!(
+            last.as_deref(),
+            Some("no metric can be used: nothing is changed")
+        );
+    }
+}
+
+#[test]
+fn a_target_of_the_status_divides_by_the_replicas_of_the_status() {
+    let mut case = Case::new(3, (1, 99), "object /1000 of 6000", "- - -");
+    case.scale = Ok(Scale {
+        spec_replicas: 3,
+        status_replicas: 6,
+    });
+    let trace = case.sync();
+    // 6 for 6 replicas is on target, so it asks for the 6 that exist.
+    assert_eq!(trace.desired, Some(6));
+}
+
+#[test]
+fn memory_holds_what_was_asked_for_and_what_was_done() {
+    let mut case = Case::new(2, (1, 99), "pods 10000", "40000 40000");
+    case.hpa.behavior = Some(behavior());
+    case.history = History::default();
+    let trace = case.sync();
+    assert_eq!(trace.desired, Some(6));
+    let mut history = case.history.clone();
+    trace.remember(&mut history, &case.hpa, &case.flags, NOW);
+    let recommended: Vec<i32> = history
+        .recommendations
+        .iter()
+        .map(|past| past.replicas)
+        .collect();
+    assert_eq!(
+        recommended,
+        [2, 8],
+        "the replicas that it found, then what was asked for"
+    );
+    assert_eq!((history.ups[0].replicas, history.downs.len()), (4, 0));
+
+    case.hpa.behavior = None;
+    let mut history = History {
+        recommendations: past("7@9000"),
+        ups: past("3@9000"),
+        ..History::default()
+    };
+    case.history = history.clone();
+    case.sync()
+        .remember(&mut history, &case.hpa, &case.flags, NOW);
+    assert_eq!(
+        history.recommendations.len(),
+        1,
+        "what no window reaches is forgotten"
+    );
+    assert_eq!(history.ups, [], "and without behavior no event is kept");
+}
+
+#[test]
+fn the_steps_read_as_sentences() {
+    let mut case = Case::new(4, (1, 8), "pods 50000", "62000 71500 66500 -");
+    case.history.recommendations = past("4@120");
+    let told = case.sync().sentences();
+    assert_eq!(
+        told,
+        [
+            "4 replicas now",
+            "pods metric qps, target 50 per pod",
+            "4 pods selected: 3 answered, 1 missing (pod-3: no value)",
+            "200 over 3 pods is 66.666, 1.3333 of the target",
+            "1 missing count as 0: 200 over 4 pods is 50, 1 of the target",
+            "within the tolerance (0.9–1.1): stays at 4",
+            "4 replicas asked for by pods metric qps",
+            "stabilisation changes nothing: 4",
+            "no limit applies: 4",
+            "stays at 4 replicas",
+        ]
+    );
+}
+
+#[test]
+fn a_trace_is_data() {
+    let mut case = Case::new(5, (2, 6), "cpu 50%", "100 300 500 250 250");
+    case.history.recommendations = past("5@120");
+    let trace = serde_json::to_value(case.sync()).unwrap();
+    assert_eq!(trace["desired"], 5);
+    assert_eq!(trace["heldBy"][0], "stabilisation");
+    assert_eq!(trace["stabilised"]["highest"]["ageMs"], 120_000);
+    let step = &trace["metrics"][0]["outcome"]["asks"]["pods"];
+    assert_eq!(step["mean"]["mean"], "280m");
+    assert_eq!(step["mean"]["percent"], 28);
+}
+
+#[test]
+fn a_shortcut_reads_no_metric() {
+    let mut case = Case::new(10, (3, 5), "cpu 90%", "");
+    case.hpa.behavior = Some(behavior());
+    let trace = case.sync();
+    assert_eq!(trace.shortcut, Some(Shortcut::AboveMaximum));
+    assert!(trace.metrics.is_empty() && trace.stabilised.is_none());
+    let reason = trace.rescale.as_deref();
+    assert_eq!(
+        reason,
+        Some("Current number of replicas above Spec.MaxReplicas")
+    );
+    trace.remember(&mut case.history, &case.hpa, &case.flags, NOW);
+    assert_eq!(case.history.downs[0].replicas, 5, "and counts as an event");
+}
+
+#[test]
+fn readiness_of_the_processor_follows_start_window_and_transition() {
+    // Started, ready since, seconds ago; whether it is ready; does it count?
+    for (started, since, ready, counts) in [
+        (60, 59, Some(true), false),
+        (119, 61, Some(true), true),
+        (119, 59, Some(true), false),
+        (119, 100, Some(false), false),
+        (119, 100, None, true),
+        (180, 175, Some(false), false),
+        (180, 10, Some(false), true),
+        (180, 10, Some(true), true),
+    ] {
+        let mut case = Case::new(2, (1, 9), "cpu 50%", "500 500");
+        case.pods[1].started = Some(ago(started));
+        case.pods[1].ready = Some(super::Readiness {
+            ready,
+            since: ago(since),
+        });
+        let trace = case.sync();
+        let Outcome::Asks(Step::Pods(step)) = &trace.metrics[0].outcome else {
+            panic!("{trace:?}");
+        };
+        assert_eq!(
+            step.groups.ready.len() == 2,
+            counts,
+            "{started} {since} {ready:?}"
+        );
+    }
+    let mut case = Case::new(2, (1, 9), "cpu 50%", "500 500");
+    case.pods[1].ready = None;
+    case.pods[0].phase = Phase::Unknown;
+    let trace = case.sync();
+    assert!(trace.sentences()[2].contains("1 not ready (pod-1: no start or no Ready condition)"));
+}

@@ -1,0 +1,161 @@
+//! What one value, or the sum of a list, makes of replicas.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::measure::NO_PODS;
+use super::ratio::{Milli, Ratio, Tolerances, Verdict, to_i32, to_i64};
+use super::words::counted;
+use super::{Pod, Scale};
+
+/// A value of an object, or a sum of external values, compared with the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TotalStep {
+    /// The value or the sum.
+    pub value: Milli,
+    /// How many values were added.
+    pub values: usize,
+    /// The replicas that the target was multiplied with: those of the scale
+    /// target's status. `None` for a target of type `Value`.
+    pub shared_by: Option<i32>,
+    /// Value divided by target (and replicas).
+    pub ratio: Ratio,
+    /// Pods running and ready, where they were counted.
+    pub ready: Option<usize>,
+    /// What kubectl shows: the value, or the value for each replica.
+    pub shown: Milli,
+    /// What became of the ratio.
+    pub verdict: Verdict,
+    /// What this metric asks for.
+    pub replicas: i32,
+}
+
+impl TotalStep {
+    /// A target of type `Value`: the ratio multiplies the pods that are ready.
+    ///
+    /// # Errors
+    /// With the controller's words when there is no pod to multiply.
+    pub(super) fn whole(
+        (value, values): (i64, usize),
+        target: Milli,
+        tolerances: Tolerances,
+        scale: &Scale,
+        pods: &[Pod],
+    ) -> Result<Self, String> {
+        let ratio = value as f64 / target.0 as f64;
+        let step = |ready, verdict, replicas| Self {
+            value: Milli(value),
+            values,
+            shared_by: None,
+            ratio: Ratio(ratio),
+            ready,
+            shown: Milli(value),
+            verdict,
+            replicas,
+        };
+        if scale.spec_replicas == 0 {
+            let (verdict, replicas) = Verdict::scaled(ratio);
+            return Ok(step(None, verdict, replicas));
+        }
+        if tolerances.hold(ratio) {
+            return Ok(step(None, Verdict::WithinTolerance, scale.spec_replicas));
+        }
+        if pods.is_empty() {
+            return Err(format!("unable to calculate ready pods: {NO_PODS}"));
+        }
+        let ready = pods.iter().filter(|pod| pod.is_running_and_ready()).count();
+        let exact = ratio * ready as f64;
+        let (verdict, _) = Verdict::scaled(exact);
+        Ok(step(Some(ready), verdict, capped(exact)))
+    }
+
+    /// A target of type `AverageValue`: the value is shared by the replicas of
+    /// the status, whether they are ready or not. `guarded` caps the result at
+    /// the largest number; only external metrics have that.
+    pub(super) fn shared(
+        (value, values): (i64, usize),
+        target: Milli,
+        tolerances: Tolerances,
+        replicas: i32,
+        guarded: bool,
+    ) -> Self {
+        let (total, target) = (value as f64, target.0 as f64);
+        let ratio = total / (target * f64::from(replicas));
+        let exact = total / target;
+        let (verdict, proposed) = match Verdict::scaled(exact) {
+            _ if tolerances.hold(ratio) => (Verdict::WithinTolerance, replicas),
+            (verdict, _) if guarded => (verdict, capped(exact)),
+            scaled => scaled,
+        };
+        let shown = if guarded && total >= i64::MAX as f64 {
+            i64::MAX
+        } else {
+            to_i64((total / f64::from(replicas)).ceil())
+        };
+        Self {
+            value: Milli(value),
+            values,
+            shared_by: Some(replicas),
+            ratio: Ratio(ratio),
+            ready: None,
+            shown: Milli(shown),
+            verdict,
+            replicas: proposed,
+        }
+    }
+}
+
+/// Rounded up, at most the largest number.
+fn capped(exact: f64) -> i32 {
+    if exact.ceil() > f64::from(i32::MAX) {
+        i32::MAX
+    } else {
+        to_i32(exact.ceil())
+    }
+}
+
+/// The sum of external values for a target of type `Value`: capped when it
+/// does not fit.
+pub(super) fn sum(values: &[i64]) -> i64 {
+    let mut sum = 0_i64;
+    for value in values {
+        if *value > 0 && sum > i64::MAX - value {
+            return i64::MAX;
+        }
+        sum = sum.wrapping_add(*value);
+    }
+    sum
+}
+
+/// The sum for a target of type `AverageValue`. Whatever is below zero on the
+/// way is taken for an overflow, so a negative value reads as the largest.
+pub(super) fn sum_shared(values: &[i64]) -> i64 {
+    let mut sum = 0_i64;
+    for value in values {
+        sum = sum.wrapping_add(*value);
+        if sum < 0 {
+            return i64::MAX;
+        }
+    }
+    sum
+}
+
+impl fmt::Display for TotalStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, ratio) = (self.value, self.ratio);
+        write!(f, "{value}")?;
+        if self.values > 1 {
+            write!(f, ", the sum of {} values,", self.values)?;
+        }
+        if let Some(replicas) = self.shared_by {
+            write!(f, " shared by {}", counted(replicas, "replica"))?;
+        }
+        write!(f, " is {ratio} of the target")?;
+        if let Some(ready) = self.ready {
+            write!(f, ", times {} running and ready", counted(ready, "pod"))?;
+        }
+        Ok(())
+    }
+}

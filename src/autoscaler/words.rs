@@ -1,0 +1,166 @@
+//! The controller's words for metrics, and for those that failed.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::hpa::{Metric, Source, Target};
+use super::metric::Invalid;
+
+/// `1 replica`, `2 replicas`.
+pub(super) fn counted<N>(count: N, what: &str) -> String
+where
+    N: fmt::Display + PartialEq + From<u8> + Copy,
+{
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// Where a metric failed: the words around the cause differ.
+pub(super) enum Failure {
+    /// The API failed, or had nothing.
+    Fetch(String),
+    /// The values could not be used.
+    Compute(String),
+}
+
+impl Source {
+    /// The API that it is asked of, as messages name it.
+    pub(super) const fn api(&self) -> &'static str {
+        match self {
+            Self::Pods { .. } | Self::Object { .. } => "custom",
+            Self::External { .. } => "external",
+            Self::Resource { .. } => "resource",
+        }
+    }
+}
+
+impl Metric {
+    /// As the controller names it in messages. A shared value of an object is
+    /// called external there.
+    pub(super) fn name(&self) -> String {
+        let is_shared = matches!(self.target, Target::AverageValue(_));
+        match &self.source {
+            Source::Pods { metric } => format!("pods metric {metric}"),
+            Source::Object { metric, kind, .. } if !is_shared => {
+                format!("{kind} metric {metric}")
+            }
+            Source::Object {
+                metric, selector, ..
+            }
+            | Source::External { metric, selector } => {
+                format!("external metric {metric}({selector})")
+            }
+            Source::Resource { resource, .. } if is_shared => format!("{resource} resource"),
+            Source::Resource {
+                resource,
+                container,
+            } => {
+                let of = if container.is_some() {
+                    " container"
+                } else {
+                    ""
+                };
+                format!("{resource}{of} resource utilization (percentage of request)")
+            }
+        }
+    }
+
+    /// A failure in the words of the condition, and in those of the event.
+    pub(super) fn invalid(&self, failure: Failure, namespace: &str) -> Invalid {
+        let is_shared = matches!(self.target, Target::AverageValue(_));
+        let (reason, around) = self.source.around(is_shared);
+        let cause = match failure {
+            Failure::Fetch(text) => self.source.unfetched(&text, namespace),
+            Failure::Compute(text) => text,
+        };
+        let cause = match &self.source {
+            Source::Resource { resource, .. } => {
+                let what = if is_shared { "usage" } else { "utilization" };
+                format!("failed to get {resource} {what}: {cause}")
+            }
+            _ => cause,
+        };
+        Invalid {
+            reason,
+            error: format!("failed to get {around}: {cause}"),
+            message: format!("the HPA was unable to compute the replica count: {cause}"),
+        }
+    }
+}
+
+impl Source {
+    /// The reason of the condition, and what the event says before the cause.
+    fn around(&self, is_shared: bool) -> (&'static str, String) {
+        match self {
+            Self::Pods { .. } => ("FailedGetPodsMetric", "pods metric value".to_owned()),
+            Self::Object { metric, .. } => {
+                let mut around = "object metric value".to_owned();
+                if is_shared {
+                    around += &format!(": failed to get {metric} object metric");
+                }
+                ("FailedGetObjectMetric", around)
+            }
+            Self::External { metric, .. } => {
+                let inner = if is_shared {
+                    format!("{metric} external metric")
+                } else {
+                    format!("external metric {metric}")
+                };
+                let around = format!("{metric} external metric value: failed to get {inner}");
+                ("FailedGetExternalMetric", around)
+            }
+            Self::Resource {
+                container: Some(container),
+                ..
+            } => {
+                let around = format!("{container} container metric value");
+                ("FailedGetContainerResourceMetric", around)
+            }
+            Self::Resource { resource, .. } => {
+                let around = format!("{resource} resource metric value");
+                ("FailedGetResourceMetric", around)
+            }
+        }
+    }
+
+    /// The cause, when the API failed or had nothing.
+    fn unfetched(&self, text: &str, namespace: &str) -> String {
+        match self {
+            Self::Pods { metric } => format!("unable to get metric {metric}: {text}"),
+            // The controller hands these over in the wrong order; so they read.
+            Self::Object {
+                metric, kind, name, ..
+            } => format!("unable to get metric {metric}: {kind} on {namespace} {name}/{text}"),
+            Self::External { metric, selector } => {
+                format!("unable to get external metric {namespace}/{metric}/{selector}: {text}")
+            }
+            Self::Resource { resource, .. } => {
+                format!("unable to get metrics for resource {resource}: {text}")
+            }
+        }
+    }
+}
+
+/// A selector as Go prints it: it stands in messages and events.
+pub(super) fn printed(selector: Option<&LabelSelector>) -> String {
+    let Some(selector) = selector else {
+        return "nil".to_owned();
+    };
+    let labels = selector.match_labels.iter().flatten();
+    let labels: String = labels
+        .map(|(key, value)| format!("{key}: {value},"))
+        .collect();
+    let expressions = selector.match_expressions.iter().flatten();
+    let expressions: String = expressions
+        .map(|requirement| {
+            let values = requirement.values.as_deref().unwrap_or_default().join(" ");
+            let (key, operator) = (&requirement.key, &requirement.operator);
+            format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+        })
+        .collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+}

@@ -1,0 +1,269 @@
+//! What of an autoscaler can be tried on the past, and what cannot.
+
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2 as api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::autoscaler::Hpa;
+use crate::autoscaler::hpa::{InvalidHpa, Source, Target};
+use crate::core::duration::parse_duration;
+use crate::core::policy::{DeviceValue, Formula, Measure, Reducer};
+use crate::dcgm::metrics;
+
+/// Whose readings make a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of each pod.
+    Pod,
+    /// Those of the workload that is scaled.
+    Workload,
+    /// Those of its namespace: other workloads count too, as they were.
+    Namespace,
+}
+
+/// One metric of the autoscaler.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked {
+    /// Whose readings.
+    pub reach: Reach,
+    /// Their sum, or their mean.
+    pub is_sum: bool,
+    /// The window that the selector asks for.
+    pub window: Option<Duration>,
+    /// The formula that it asks for.
+    pub formula: Option<Formula>,
+}
+
+/// An autoscaler that can be tried.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the controller follows.
+    pub hpa: Hpa,
+    /// `metadata.name`.
+    pub name: String,
+    /// The kind of what it scales.
+    pub kind: String,
+    /// The name of what it scales.
+    pub target: String,
+    /// What the GPUs are read for: memory or GPU utilisation.
+    pub utilization: DeviceValue,
+    /// The metrics, in the order of the specification.
+    pub asked: Vec<Asked>,
+}
+
+/// Why an autoscaler is not tried.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It cannot be followed at all.
+    #[error(transparent)]
+    Invalid(#[from] InvalidHpa),
+    /// One of its metrics cannot be simulated.
+    #[error("spec.metrics[{index}]: {metric} {why}; take it out to try the others")]
+    Metric {
+        /// Its place.
+        index: usize,
+        /// Its name.
+        metric: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// More than any cluster has.
+    #[error("spec.maxReplicas is {0}: at most {MOST_REPLICAS} are tried")]
+    Replicas(i32),
+    /// Metrics of two demands.
+    #[error("spec.metrics has memory and GPU utilisation: their demands differ; try one at a time")]
+    Mixed,
+}
+
+/// More replicas no cluster has GPUs for.
+pub(super) const MOST_REPLICAS: i32 = 10_000;
+
+const OTHER: &str = "is no utilisation of GPUs (explain metric NAME tells what was meant): what \
+                     it would have been with other replicas is not in the past";
+const FIXED: &str = "does not divide among replicas: counts, memory in use and watts follow the \
+                     number of replicas and not the demand";
+const WIDER: &str = "covers more than the namespace, or an object that is not the workload's own: \
+                     its past is not read";
+const LABELS: &str = "is selected by labels, of which the past tells nothing; window and formula \
+                      can be tried";
+
+impl Plan {
+    /// Reads a manifest; `namespace` is that of manifests that name none. Metrics of
+    /// the configuration are of other fields, of which none can be tried.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn read(object: &api::HorizontalPodAutoscaler, namespace: &str) -> Result<Self, Refused> {
+        let mut hpa = Hpa::try_from(object)?;
+        if hpa.max.max(hpa.min) > MOST_REPLICAS {
+            return Err(Refused::Replicas(hpa.max.max(hpa.min)));
+        }
+        if hpa.namespace.is_empty() {
+            namespace.clone_into(&mut hpa.namespace);
+        }
+        let spec = object.spec.clone().unwrap_or_default();
+        let scaled = spec.scale_target_ref;
+        let built_in = metrics::built_in();
+        let mut asked = Vec::new();
+        let mut utilizations = Vec::new();
+        for (index, metric) in hpa.metrics.iter().enumerate() {
+            let refused = |why| Refused::Metric {
+                index,
+                metric: metric_name(&metric.source).to_owned(),
+                why,
+            };
+            let reach = reach(&metric.source, (&scaled.kind, &scaled.name), &hpa.namespace);
+            let reach = reach.map_err(refused)?;
+            let name = metric_name(&metric.source);
+            let known = built_in.iter().find(|spec| match reach {
+                Reach::Namespace => spec.name.eq_ignore_ascii_case(name),
+                Reach::Pod | Reach::Workload => spec.name == name,
+            });
+            let measure = known
+                .map(|spec| spec.measure)
+                .ok_or_else(|| refused(OTHER))?;
+            let (value, is_sum) = utilization(&measure).ok_or_else(|| refused(FIXED))?;
+            utilizations.push(value);
+            let selector = spec
+                .metrics
+                .iter()
+                .flatten()
+                .nth(index)
+                .and_then(selector_of);
+            let (window, formula) = settings(selector).ok_or_else(|| refused(LABELS))?;
+            asked.push(Asked {
+                reach,
+                is_sum,
+                window,
+                formula,
+            });
+        }
+        let utilization = utilizations.first().copied();
+        let utilization = utilization.ok_or(InvalidHpa::Missing("spec.metrics".to_owned()))?;
+        if utilizations.iter().any(|other| *other != utilization) {
+            return Err(Refused::Mixed);
+        }
+        Ok(Self {
+            name: object.metadata.name.clone().unwrap_or_default(),
+            kind: scaled.kind,
+            target: scaled.name,
+            utilization,
+            asked,
+            hpa,
+        })
+    }
+
+    /// The replicas that meet all targets at a demand in GPUs, with what others in
+    /// the namespace do; `None` where no number does.
+    #[must_use]
+    pub fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
+        let metrics = self.asked.iter().zip(&self.hpa.metrics);
+        let each = metrics.filter_map(|(asked, metric)| {
+            let (shared, target) = match metric.target {
+                Target::AverageValue(milli) => (true, milli.0 as f64 / 1e5),
+                Target::Value(milli) => (false, milli.0 as f64 / 1e5),
+                Target::Utilization(_) => return None,
+            };
+            let total = match asked.reach {
+                Reach::Namespace => demand + rest,
+                Reach::Pod | Reach::Workload => demand,
+            };
+            match (asked.reach, asked.is_sum, shared) {
+                (_, true, true) => Some(total / target),
+                (Reach::Pod, false, _) | (Reach::Workload, false, false) => {
+                    Some(demand / (gpus_per_pod * target))
+                }
+                _ => None,
+            }
+        });
+        let most = each.fold(None, |most: Option<f64>, next| {
+            Some(most.map_or(next, |most| most.max(next)))
+        })?;
+        // A demand that is met exactly must not need one more by a rounding error.
+        let replicas = (most - 1e-9).ceil().max(1.0) as i32;
+        Some(replicas.min(self.hpa.max).max(self.hpa.min))
+    }
+
+    /// Whether what others in the namespace do matters.
+    #[must_use]
+    pub fn looks_at_namespace(&self) -> bool {
+        self.asked.iter().any(|it| it.reach == Reach::Namespace)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.hpa.namespace, self.name)
+    }
+}
+
+fn metric_name(source: &Source) -> &str {
+    match source {
+        Source::Pods { metric }
+        | Source::Object { metric, .. }
+        | Source::External { metric, .. }
+        | Source::Resource {
+            resource: metric, ..
+        } => metric,
+    }
+}
+
+fn reach(source: &Source, scaled: (&str, &str), namespace: &str) -> Result<Reach, &'static str> {
+    match source {
+        Source::Pods { .. } => Ok(Reach::Pod),
+        Source::Object { kind, name, .. } => match kind.as_str() {
+            _ if (kind.as_str(), name.as_str()) == scaled => Ok(Reach::Workload),
+            "Namespace" if name == namespace => Ok(Reach::Namespace),
+            _ => Err(WIDER),
+        },
+        Source::External { metric, .. } if metric.to_ascii_lowercase().starts_with("cluster_") => {
+            Err(WIDER)
+        }
+        Source::External { .. } => Ok(Reach::Namespace),
+        Source::Resource { .. } => Err(OTHER),
+    }
+}
+
+/// Which utilisation a measure is of, and whether it is a sum. With demand shared
+/// evenly the largest, the smallest and all quantiles are the mean.
+fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
+    match measure {
+        Measure::Devices { value, reducer, .. }
+            if matches!(
+                value,
+                DeviceValue::MemoryUtilization | DeviceValue::GpuUtilization
+            ) =>
+        {
+            Some((*value, *reducer == Reducer::Sum))
+        }
+        _ => None,
+    }
+}
+
+fn selector_of(metric: &api::MetricSpec) -> Option<&LabelSelector> {
+    let pods = metric.pods.as_ref().map(|it| &it.metric);
+    let object = metric.object.as_ref().map(|it| &it.metric);
+    let external = metric.external.as_ref().map(|it| &it.metric);
+    pods.or(object).or(external)?.selector.as_ref()
+}
+
+/// `None` when the selector has more than settings.
+fn settings(selector: Option<&LabelSelector>) -> Option<(Option<Duration>, Option<Formula>)> {
+    let (mut window, mut formula) = (None, None);
+    let Some(selector) = selector else {
+        return Some((window, formula));
+    };
+    if selector.match_expressions.iter().flatten().next().is_some() {
+        return None;
+    }
+    for (key, value) in selector.match_labels.iter().flatten() {
+        match key.as_str() {
+            "window" => window = Some(parse_duration(value).ok()?),
+            "formula" => formula = Some(Formula::from_name(value)?),
+            _ => return None,
+        }
+    }
+    Some((window, formula))
+}

@@ -1,0 +1,234 @@
+//! Other targets, windows and stabilisations, fitted on the first two thirds of
+//! the past and scored on the last.
+
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2 as api;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::figures::Figures;
+use super::plan::Plan;
+use super::simulate::Tick;
+use crate::autoscaler::hpa::Target;
+use crate::core::duration::format_duration;
+
+/// Percent of each GPU.
+const TARGETS: [u32; 5] = [40, 50, 60, 70, 80];
+const WINDOWS: [Duration; 3] = [
+    Duration::from_secs(60),
+    Duration::from_secs(120),
+    Duration::from_secs(300),
+];
+/// Seconds of `scaleDown.stabilizationWindowSeconds`.
+const STABILISATIONS: [i32; 3] = [60, 300, 900];
+
+/// The autoscaler with other settings.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Percent of each GPU.
+    pub target: u32,
+    /// The window of its metrics.
+    pub window: Duration,
+    /// How long a recommendation holds replicas up, seconds.
+    pub stabilisation: i32,
+    /// The manifest.
+    pub object: api::HorizontalPodAutoscaler,
+}
+
+/// How a variant did.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// Percent of each GPU; `None`: as in the manifest.
+    pub target: Option<u32>,
+    /// The window.
+    pub window: Option<String>,
+    /// Seconds.
+    pub stabilisation: Option<i32>,
+    /// On the first two thirds.
+    pub fit: Figures,
+    /// On the last third.
+    pub score: Figures,
+    /// On the first two thirds no other one is better in both GPU-hours and
+    /// minutes of overload.
+    pub is_on_front: bool,
+}
+
+/// All variants, and what to do.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sweep {
+    /// The manifest as it is.
+    pub as_it_is: Row,
+    /// Each variant.
+    pub rows: Vec<Row>,
+    /// The place of the best one in `rows`.
+    pub best: Option<usize>,
+    /// Why there is none.
+    pub none_because: Option<String>,
+    /// What to apply for it: a merge patch of the autoscaler.
+    pub patch: Option<Value>,
+}
+
+/// All that can be tried of an autoscaler.
+#[must_use]
+pub fn variants(object: &api::HorizontalPodAutoscaler, plan: &Plan, gpus: f64) -> Vec<Variant> {
+    let mut variants = Vec::new();
+    for target in TARGETS {
+        for window in WINDOWS {
+            for stabilisation in STABILISATIONS {
+                let mut object = object.clone();
+                change(&mut object, plan, (target, gpus), window, stabilisation);
+                variants.push(Variant {
+                    target,
+                    window,
+                    stabilisation,
+                    object,
+                });
+            }
+        }
+    }
+    variants
+}
+
+fn change(
+    object: &mut api::HorizontalPodAutoscaler,
+    plan: &Plan,
+    (target, gpus): (u32, f64),
+    window: Duration,
+    stabilisation: i32,
+) {
+    let Some(spec) = object.spec.as_mut() else {
+        return;
+    };
+    let metrics = spec.metrics.iter_mut().flatten();
+    let known = plan.asked.iter().zip(&plan.hpa.metrics);
+    for (metric, (asked, known)) in metrics.zip(known) {
+        let per_replica = if asked.is_sum { gpus } else { 1.0 };
+        let quantity = Quantity((f64::from(target) * per_replica).to_string());
+        let parts = [
+            metric
+                .pods
+                .as_mut()
+                .map(|it| (&mut it.metric, &mut it.target)),
+            metric
+                .object
+                .as_mut()
+                .map(|it| (&mut it.metric, &mut it.target)),
+            metric
+                .external
+                .as_mut()
+                .map(|it| (&mut it.metric, &mut it.target)),
+        ];
+        for (metric, given) in parts.into_iter().flatten() {
+            match known.target {
+                Target::Value(_) => given.value = Some(quantity.clone()),
+                Target::AverageValue(_) | Target::Utilization(_) => {
+                    given.average_value = Some(quantity.clone());
+                }
+            }
+            let selector = metric.selector.get_or_insert_default();
+            let labels = selector.match_labels.get_or_insert_default();
+            labels.insert("window".to_owned(), format_duration(window));
+        }
+    }
+    let behavior = spec.behavior.get_or_insert_default();
+    let down = behavior.scale_down.get_or_insert_default();
+    down.stabilization_window_seconds = Some(stabilisation);
+}
+
+/// The place at which the last third begins.
+#[must_use]
+pub fn split(ticks: &[Tick]) -> usize {
+    ticks.len() * 2 / 3
+}
+
+impl Row {
+    /// Of the ticks of one run.
+    #[must_use]
+    pub fn of(
+        variant: Option<&Variant>,
+        figures: impl Fn(&[Tick]) -> Figures,
+        ticks: &[Tick],
+    ) -> Self {
+        let (fit, score) = ticks.split_at(split(ticks));
+        Self {
+            target: variant.map(|it| it.target),
+            window: variant.map(|it| format_duration(it.window)),
+            stabilisation: variant.map(|it| it.stabilisation),
+            fit: figures(fit),
+            score: figures(score),
+            is_on_front: false,
+        }
+    }
+}
+
+impl Sweep {
+    /// Finds the cheapest that was overloaded no longer than the manifest as it is,
+    /// and keeps it if the last third says the same. `withheld` says why nothing is
+    /// to be recommended.
+    #[must_use]
+    pub fn judge(as_it_is: Row, mut rows: Vec<Row>, withheld: Option<String>) -> Self {
+        let fits: Vec<Figures> = rows.iter().map(|row| row.fit).collect();
+        for row in &mut rows {
+            let own = row.fit;
+            row.is_on_front = !fits.iter().any(|other| {
+                let (cost, load) = (other.gpu_hours, other.overload_minutes);
+                (cost < own.gpu_hours && load <= own.overload_minutes)
+                    || (cost <= own.gpu_hours && load < own.overload_minutes)
+            });
+        }
+        let best = withheld.map_or_else(|| best(&as_it_is, &rows), Err);
+        Self {
+            as_it_is,
+            rows,
+            best: best.as_ref().ok().copied(),
+            none_because: best.err(),
+            patch: None,
+        }
+    }
+
+    /// Adds what to apply.
+    #[must_use]
+    pub fn with_patch(mut self, variants: &[Variant]) -> Self {
+        let best = self.best.and_then(|best| variants.get(best));
+        let spec = best.and_then(|best| best.object.spec.as_ref());
+        self.patch = spec.map(|spec| {
+            let down = spec.behavior.as_ref().and_then(|it| it.scale_down.as_ref());
+            let window = down.and_then(|down| down.stabilization_window_seconds);
+            json!({"spec": {
+                "metrics": spec.metrics,
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": window}},
+            }})
+        });
+        self
+    }
+}
+
+fn best(as_it_is: &Row, rows: &[Row]) -> Result<usize, String> {
+    let fits = rows.iter().enumerate();
+    let fits = fits.filter(|(_, row)| row.fit.overload_minutes <= as_it_is.fit.overload_minutes);
+    let changes = |it: &Figures| f64::from(it.scale_ups + it.scale_downs);
+    let key = |it: &Figures| (it.gpu_hours, it.overload_minutes, changes(it));
+    let least = fits.min_by(|(_, one), (_, other)| {
+        key(&one.fit)
+            .partial_cmp(&key(&other.fit))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let Some((place, row)) = least else {
+        return Err("none is overloaded as little as the autoscaler as it is".to_owned());
+    };
+    let (now, then) = (&row.score, &as_it_is.score);
+    if now.overload_minutes > then.overload_minutes {
+        return Err(
+            "what is cheapest on the first two thirds is overloaded longer on the last one"
+                .to_owned(),
+        );
+    }
+    if now.gpu_hours >= then.gpu_hours {
+        return Err("none saves GPU-hours on the last third: leave it as it is".to_owned());
+    }
+    Ok(place)
+}

@@ -1,0 +1,113 @@
+//! The server's own windows and freshness over simulated readings.
+//!
+//! GPUs that became ready together have the same readings for ever: one device of
+//! the pipeline stands for all of them. A sum is linear in its readings, so it is
+//! one device too, as a share of the most that it can be.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::plan::{Asked, Reach};
+use crate::core::batch::{Batch, Sample, SeriesKey};
+use crate::core::inventory::Inventory;
+use crate::core::metric::Value;
+use crate::core::policy::{Activity, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
+use crate::core::signal::SignalId;
+use crate::core::time::Timestamp;
+use crate::dcgm::fields;
+use crate::dcgm::schemes::ExporterIdentity;
+use crate::pipeline::{Pipeline, Settings};
+
+/// How often the server asks its source.
+const POLL: Duration = Duration::from_secs(5);
+
+const NAMESPACE: &str = "n";
+
+/// A pipeline for one metric.
+#[derive(Debug)]
+pub(super) struct Windowed {
+    pipeline: Pipeline,
+    inventory: std::sync::Arc<Inventory>,
+}
+
+impl Windowed {
+    /// One that goes by the server's settings, for data with a reading each `step`.
+    pub(super) fn new(policy: &Policy, asked: &Asked, step: Duration) -> Self {
+        let window = asked.window.or(policy.window);
+        let mean = MetricSpec {
+            name: "value".to_owned(),
+            measure: Measure::Devices {
+                value: DeviceValue::MemoryUtilization,
+                reducer: Reducer::Mean,
+                over: Over::Active,
+            },
+        };
+        let formula = match asked.is_sum {
+            true => Policy::default().formula,
+            false => asked.formula.unwrap_or(policy.formula),
+        };
+        let policy = Policy {
+            window,
+            max_window: policy.max_window.max(window.unwrap_or_default()),
+            step: Some(policy.step.unwrap_or(step)),
+            formula,
+            activity: Activity::OwnValueAboveZero,
+            scrape_interval: Some(step),
+            exporter_interval: Some(policy.exporter_interval.unwrap_or(step)),
+            percent_as_ratio: Some(false),
+            idle: match asked.reach {
+                Reach::Pod if !asked.is_sum => policy.idle,
+                _ => Policy::default().idle,
+            },
+            ..policy.clone()
+        };
+        let mut pipeline = Pipeline::new(Settings {
+            policy,
+            signals: fields::built_in(),
+            metrics: vec![mean],
+            exporter: ExporterIdentity::default(),
+        });
+        pipeline.pace(POLL, Duration::ZERO);
+        Self {
+            pipeline,
+            inventory: std::sync::Arc::default(),
+        }
+    }
+
+    /// A scrape: percent by the number of the device.
+    pub(super) fn take(&mut self, readings: &[(u32, f64)], at: Timestamp) {
+        let mut text = String::new();
+        let mut ends = Vec::with_capacity(readings.len());
+        for (device, _) in readings {
+            text.push_str(&format!(
+                r#"{{"UUID":"{device}","gpu":"{device}","job":"j","instance":"i","exported_namespace":"{NAMESPACE}","exported_pod":"{device}"}}"#
+            ));
+            ends.push(text.len());
+        }
+        let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::from(text));
+        let mut start = 0;
+        for ((device, value), end) in readings.iter().zip(ends) {
+            batch.begin_series(SeriesKey(u128::from(*device)), start..end);
+            batch.push(Sample { at, value: *value });
+            start = end;
+        }
+        self.pipeline.take(&batch, at);
+    }
+
+    /// What is served: percent by the number of the device.
+    pub(super) fn served(&mut self, now: Timestamp) -> Vec<(u32, Value)> {
+        let snapshot = self.pipeline.publish(&self.inventory, now);
+        let Some((kind, table)) = snapshot.layout().table("pods") else {
+            return Vec::new();
+        };
+        let values = snapshot.values(kind, 0).iter();
+        let of_pods = table.objects.iter().zip(values);
+        of_pods
+            .filter_map(|(pod, value)| {
+                let value = value.filter(|value| value.is_fresh(now))?;
+                Some((pod.name.parse().ok()?, value))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Certificates chosen by the name that a client asks for (SNI).
+//!
+//! As kube-apiserver's library chooses them (apiserver
+//! `pkg/server/dynamiccertificates/named_certificates.go`, Go `crypto/tls`,
+//! `getCertificate`): a name itself before a pattern, names that were given
+//! before those of a certificate, the first pair before later ones.
+
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::InForce;
+use super::files::Files;
+use super::pair::Pair;
+
+/// A pair of files, and the names it is shown for.
+#[derive(Clone, Debug)]
+pub struct NamedFiles {
+    /// The pair.
+    pub files: Files,
+    /// DNS names, and patterns such as `*.example.com`, in lower case; none:
+    /// those of the certificate.
+    pub names: Vec<String>,
+}
+
+/// A pair in force, and the names it is shown for.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// As in [`NamedFiles`].
+    pub names: Vec<String>,
+    /// The pair.
+    pub in_force: Arc<InForce>,
+}
+
+/// Named pairs, and the one for all other names and for those who name none.
+#[derive(Debug)]
+pub struct ByName {
+    named: Vec<Named>,
+    default: Arc<InForce>,
+}
+
+impl ByName {
+    /// Named pairs before a default one.
+    #[must_use]
+    pub const fn new(named: Vec<Named>, default: Arc<InForce>) -> Self {
+        Self { named, default }
+    }
+
+    /// The named pair in force for a name; `None`: the default one.
+    fn pair(&self, name: &str) -> Option<Arc<Pair>> {
+        let name = name.to_ascii_lowercase();
+        let pattern = match name.split_once('.') {
+            Some((_, parent)) => format!("*.{parent}"),
+            None => "*".to_owned(),
+        };
+        self.exactly(&name).or_else(|| self.exactly(&pattern))
+    }
+
+    fn exactly(&self, name: &str) -> Option<Arc<Pair>> {
+        let given = self.named.iter().filter(|it| has(&it.names, name));
+        let mut given = given.filter_map(|it| it.in_force.pair());
+        given.next().or_else(|| {
+            let nameless = self.named.iter().filter(|it| it.names.is_empty());
+            let mut pairs = nameless.filter_map(|it| it.in_force.pair());
+            pairs.find(|pair| has(pair.names(), name))
+        })
+    }
+}
+
+fn has(names: &[String], name: &str) -> bool {
+    names.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = hello.server_name().and_then(|name| self.pair(name));
+        match named {
+            Some(pair) => Some(pair.certified()),
+            None => self.default.resolve(hello),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::certificates::authority::{Authority, Validity};
+    use crate::certificates::serving;
+
+    fn in_force(names: &[&str]) -> Arc<InForce> {
+        let now = SystemTime::now();
+        let validity = Validity {
+            not_before: now - Duration::from_secs(60),
+            not_after: now + Duration::from_secs(60),
+        };
+        let authority = Authority::new("test", validity).unwrap();
+        let issued = authority.serving(names, &[], validity).unwrap();
+        let texts = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
+        let pair = Pair::read((texts.0, "a"), (texts.1, "b")).unwrap();
+        let (publisher, serving) = serving();
+        publisher.serve(&pair);
+        serving.in_force
+    }
+
+    fn named(names: &[&str], of_certificate: &[&str]) -> Named {
+        Named {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            in_force: in_force(of_certificate),
+        }
+    }
+
+    #[test]
+    fn a_name_before_a_pattern_given_before_read_the_first_before_later_ones() {
+        let pairs = ByName::new(
+            vec![
+                named(&[], &["one.example.com", "*.example.com", "both.test"]),
+                named(&["*.example.com", "both.test"], &["given"]),
+                named(&["two.example.com"], &["two"]),
+                named(&["two.example.com"], &["never"]),
+                named(&["*"], &["single"]),
+                named(&[], &["*.read.test"]),
+            ],
+            in_force(&["default"]),
+        );
+        for (asked, shown) in [
+            ("one.example.com", Some("one.example.com")),
+            ("two.example.com", Some("two")),
+            ("TWO.Example.com", Some("two")),
+            ("both.test", Some("given")),
+            ("three.example.com", Some("given")),
+            ("a.b.example.com", None),
+            ("example.com", None),
+            ("host", Some("single")),
+            ("a.read.test", Some("*.read.test")),
+            ("other.test", None),
+        ] {
+            let pair = pairs.pair(asked);
+            let first = pair.as_ref().map(|pair| pair.names()[0].as_str());
+            assert_eq!(first, shown, "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_not_there_so_far_leaves_its_names_to_others() {
+        let late = Named {
+            names: vec!["a.test".to_owned()],
+            in_force: Arc::new(InForce::default()),
+        };
+        let pairs = ByName::new(vec![late, named(&[], &["a.test"])], in_force(&["x"]));
+        assert_eq!(pairs.pair("a.test").unwrap().names(), ["a.test"]);
+        assert!(pairs.pair("b.test").is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! The figures side by side, for people.
+
+use super::Report;
+use crate::backtest::{Figures, Sweep};
+use crate::cli::table::lines;
+use crate::cli::wrap::wrapped;
+
+/// A number with so many decimals.
+pub(super) fn number(value: f64, decimals: usize) -> String {
+    format!("{value:.decimals$}")
+}
+
+/// Names of columns, and what stands in them; unknown is a dash.
+pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
+    let columns = [
+        ("recorded", Some(report.recorded)),
+        ("simulated", Some(report.simulated)),
+        ("clairvoyant", report.clairvoyant),
+    ];
+    let heading = columns.iter().map(|(name, _)| (*name).to_owned());
+    let mut rows = vec![std::iter::once(String::new()).chain(heading).collect()];
+    for (place, (name, ..)) in report.recorded.rows().into_iter().enumerate() {
+        let cell = |figures: &Option<Figures>| {
+            let row = figures.and_then(|it| it.rows().get(place).copied());
+            row.map_or_else(
+                || "–".to_owned(),
+                |(_, value, decimals)| number(value, decimals),
+            )
+        };
+        let cells = columns.iter().map(|(_, figures)| cell(figures));
+        rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+    }
+    rows
+}
+
+/// The rows of a sweep: those on the front, the best one marked.
+pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
+    let heading = [
+        "",
+        "target",
+        "window",
+        "stabilisation",
+        "GPU-hours",
+        "overload",
+        "events",
+        "flaps",
+        "GPU-hours after",
+        "overload after",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let fronts = sweep.rows.iter().enumerate();
+    let fronts = fronts.filter(|(place, row)| row.is_on_front || sweep.best == Some(*place));
+    let fronts = fronts.map(|(place, row)| (sweep.best == Some(place), row));
+    for (is_best, row) in std::iter::once((false, &sweep.as_it_is)).chain(fronts) {
+        let (fit, score) = (row.fit, row.score);
+        let or = |text: Option<String>| text.unwrap_or_else(|| "as it is".to_owned());
+        rows.push(vec![
+            if is_best { "best" } else { "" }.to_owned(),
+            or(row.target.map(|target| target.to_string())),
+            or(row.window.clone()),
+            or(row.stabilisation.map(|seconds| format!("{seconds}s"))),
+            number(fit.gpu_hours, 1),
+            number(fit.overload_minutes, decimals(fit.overload_minutes)),
+            (fit.scale_ups + fit.scale_downs).to_string(),
+            fit.flaps.to_string(),
+            number(score.gpu_hours, 1),
+            number(score.overload_minutes, decimals(score.overload_minutes)),
+        ]);
+    }
+    rows
+}
+
+/// What rows differ by must not be lost in rounding.
+fn decimals(minutes: f64) -> usize {
+    if minutes < 10.0 { 2 } else { 0 }
+}
+
+/// What to run to apply the best one.
+pub(super) fn command(report: &Report) -> Option<String> {
+    let patch = report.sweep.as_ref()?.patch.as_ref()?;
+    Some(format!(
+        "kubectl patch hpa {} -n {} --type merge --patch '{patch}'",
+        report.name, report.namespace
+    ))
+}
+
+/// What a sweep found, in a sentence.
+pub(super) fn verdict(sweep: &Sweep) -> String {
+    match &sweep.none_because {
+        None => {
+            "best: the cheapest that was overloaded no longer than it is now, on the first two \
+                  thirds of the time; after is the last third, which it did not know"
+                .to_owned()
+        }
+        Some(why) => format!("no recommendation: {why}"),
+    }
+}
+
+/// How the assumption did, in a sentence.
+pub(super) fn conservation(report: &Report) -> Option<String> {
+    let it = report.conservation.as_ref()?;
+    Some(format!(
+        "{} changes of the replicas: utilisation grew with their number to the power of {:.2}; {}",
+        it.events,
+        it.alpha,
+        it.sentence()
+    ))
+}
+
+pub(super) fn text(reports: &[Report]) -> String {
+    let mut out = String::new();
+    for report in reports {
+        let Report {
+            namespace,
+            name,
+            target,
+            from,
+            to,
+            ..
+        } = report;
+        out.push_str(&format!(
+            "{namespace}/{name} on {target}, {from} to {to}\n\n"
+        ));
+        for line in lines(&table(report)) {
+            out.push_str(&format!("{line}\n"));
+        }
+        out.push('\n');
+        for warning in &report.warnings {
+            out.push_str(&wrapped(&format!("warning: {warning}"), 2));
+        }
+        for note in conservation(report).iter().chain(&report.notes) {
+            out.push_str(&wrapped(&format!("- {note}"), 2));
+        }
+        if let Some(sweep) = &report.sweep {
+            out.push('\n');
+            for line in lines(&sweep_table(sweep)) {
+                out.push_str(&format!("{line}\n"));
+            }
+            out.push_str(&format!("\n{}", wrapped(&verdict(sweep), 0)));
+            out.extend(command(report).map(|command| format!("\n{command}\n")));
+        }
+        out.push('\n');
+    }
+    out
+}

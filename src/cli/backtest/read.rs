@@ -1,0 +1,429 @@
+//! The past, from Prometheus: a day at a time.
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
+use std::time::Duration;
+
+use super::{BacktestArgs, DAY, span};
+use crate::backtest::{Gather, Moment, Past, Plan, Whose};
+use crate::cli::Failure;
+use crate::config::Config;
+use crate::core::batch::Batch;
+use crate::core::duration::format_duration;
+use crate::core::policy::DeviceValue;
+use crate::core::promql::{quote, quote_regex};
+use crate::core::signal::{SignalId, SignalSpec};
+use crate::core::time::{Timestamp, millis};
+use crate::rules::answer::{Answer, Sample};
+use crate::source::Error;
+use crate::source::prometheus::promql::Promql;
+use crate::source::query::any_name_of;
+
+/// The most points of a series that Prometheus hands out at a time.
+const MOST_POINTS: usize = 11_000;
+
+/// Smaller pieces are not tried where the store refuses larger ones.
+const LEAST_POINTS: usize = 60;
+
+/// Assumed where nothing shows how long replicas take.
+const READY_AFTER: Duration = Duration::from_secs(60);
+
+/// Assumed where nothing shows how often targets are scraped.
+const STEP: Duration = Duration::from_secs(15);
+
+/// Over so long the scrapes are counted; a range may be closed at both ends.
+const COUNTED: Duration = Duration::from_millis(599_999);
+
+/// At so many times, evenly through the past and at its end.
+const LOOKS: usize = 8;
+
+/// A name that is longer than this may be cut in the names of pods.
+const WHOLE_NAME: usize = 45;
+
+/// Where the past is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Store<'a> {
+    pub(super) promql: &'a Promql,
+    pub(super) config: &'a Config,
+    pub(super) args: &'a BacktestArgs,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) past: Past,
+    pub(super) ready_after: Duration,
+    pub(super) notes: Vec<String>,
+}
+
+fn failed(error: &Error) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+impl Store<'_> {
+    pub(super) async fn read(&self, plan: &Plan) -> Result<Read, Failure> {
+        let signals = match plan.utilization {
+            DeviceValue::GpuUtilization => [SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE],
+            _ => [SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE],
+        };
+        let mut notes = Vec::new();
+        for signal in signals {
+            let spec = self.config.signals.iter().find(|spec| spec.id == signal);
+            let Some(spec) = spec else { continue };
+            let selectors = self.selectors(spec, plan);
+            let step = self.step(&selectors, &mut notes).await?;
+            let (start, count) = span(self.args, step)?;
+            let pods = self.owners(plan, (start, step, count)).await?;
+            notes.push(owned(&pods, plan));
+            let whose = Whose {
+                namespace: plan.hpa.namespace.clone(),
+                kind: plan.kind.clone(),
+                name: plan.target.clone(),
+                pods,
+            };
+            let as_ratio = self.config.policy.percent_as_ratio;
+            let mut gather = Gather::new(whose, (spec.unit, as_ratio), (start, step), count);
+            // As long as the server believes a reading, and not Prometheus' five minutes.
+            let fresh = format_duration(step * 5 / 2);
+            let readings = selectors.iter();
+            let readings = readings.map(|it| format!("last_over_time({it}[{fresh}])"));
+            let query = readings.collect::<Vec<_>>().join(" or ");
+            let mut any = false;
+            let take = |batch: &Batch, range| any |= gather.take(batch, range);
+            self.pieces(&query, (start, step, count), take).await?;
+            if any {
+                notes.push(format!(
+                    "demand is the sum of {}",
+                    spec.wire_names.join(" or ")
+                ));
+                return self.finish(gather, plan, notes).await;
+            }
+            notes.clear();
+        }
+        Err(Failure::Failed(format!(
+            "no reading of a GPU of {} {} in namespace {}: look whether the name is right, whether \
+             readings are kept for so long, and whether they name pods (check --explain GM402)",
+            plan.kind, plan.target, plan.hpa.namespace
+        )))
+    }
+
+    /// All ways in which series name the pods that the workload's may be among.
+    fn selectors(&self, spec: &SignalSpec, plan: &Plan) -> [String; 5] {
+        let namespace = quote(&plan.hpa.namespace);
+        let pods = match plan.looks_at_namespace() {
+            true => quote(".+"),
+            false => {
+                let letters = plan.target.chars().take(WHOLE_NAME);
+                quote(&format!("{}.*", quote_regex(&letters.collect::<String>())))
+            }
+        };
+        let matchers = self.matchers();
+        let name = any_name_of(spec);
+        let schemes = [
+            format!("exported_namespace={namespace},exported_pod=~{pods}"),
+            format!("pod_namespace={namespace},pod_name=~{pods}"),
+            format!("exported_namespace={namespace},exported_pod=\"\",pod=~{pods}"),
+            format!("namespace={namespace},exported_namespace=\"\",exported_pod=~{pods}"),
+            format!("namespace={namespace},exported_namespace=\"\",exported_pod=\"\",pod=~{pods}"),
+        ];
+        schemes.map(|scheme| format!("{{{name},{scheme}{matchers}}}"))
+    }
+
+    fn matchers(&self) -> String {
+        let settings = self.config.prometheus.iter();
+        let all = settings.flat_map(|settings| &settings.matchers);
+        all.map(|(label, value)| format!(",{label}={}", quote(value)))
+            .collect()
+    }
+
+    /// The distance of two scrapes, by their number in some minutes, where most of
+    /// them are there: at the ends of the data, and in gaps, some are missing.
+    async fn step(
+        &self,
+        selectors: &[String],
+        notes: &mut Vec<String>,
+    ) -> Result<Duration, Failure> {
+        let range = format_duration(COUNTED);
+        let counts = selectors.iter();
+        let counts = counts.map(|selector| format!("count_over_time({selector}[{range}])"));
+        let counts: Vec<String> = counts.collect();
+        let query = format!("quantile(0.5, {})", counts.join(" or "));
+        let (start, moments) = span(self.args, STEP)?;
+        let mut most = 0.0_f64;
+        for place in 1..=LOOKS {
+            let moments = moments * place / LOOKS;
+            let at = start + STEP * u32::try_from(moments).unwrap_or(u32::MAX);
+            let found = self.vector(&query, at).await?;
+            most = found.first().map_or(most, |it| most.max(it.value));
+        }
+        let seen = (most >= 2.0).then(|| {
+            let seconds = (COUNTED.as_secs_f64() / most).round().max(1.0);
+            Duration::from_secs(seconds as u64)
+        });
+        match (self.args.step, seen) {
+            (Some(step), Some(seen)) if step < seen => Err(Failure::Usage(format!(
+                "--step {} is less than the distance of two readings, {}: moments between them \
+                 would have none",
+                format_duration(step),
+                format_duration(seen)
+            ))),
+            (Some(step), _) => Ok(step),
+            (None, seen) => {
+                let step = seen.unwrap_or(STEP);
+                let how = seen.map_or("assumed", |_| "seen");
+                notes.push(format!("scraped every {}, as {how}", format_duration(step)));
+                Ok(step)
+            }
+        }
+    }
+
+    async fn vector(&self, promql: &str, at: Timestamp) -> Result<Vec<Sample>, Failure> {
+        match self.promql.query(promql, at).await {
+            Ok(Answer::Vector(samples)) => Ok(samples),
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// The pods of the workload by kube-state-metrics; none where it was not there.
+    async fn owners(
+        &self,
+        plan: &Plan,
+        (start, step, count): (Timestamp, Duration, usize),
+    ) -> Result<HashSet<String>, Failure> {
+        let matchers = self.matchers();
+        let namespace = quote(&plan.hpa.namespace);
+        let kind = quote(&plan.kind);
+        let day = format_duration(DAY);
+        let owned = |metric: &str, by: &str, kind: &str, name: &str| {
+            format!(
+                "count by ({by}) (max_over_time({metric}{{namespace={namespace},owner_kind={kind},\
+                 owner_name=~{name}{matchers}}}[{day}]))"
+            )
+        };
+        let end_ms = start.millis() + millis(step).saturating_mul(count as i64);
+        let days = (end_ms - start.millis()) / millis(DAY);
+        let exact = quote(&quote_regex(&plan.target));
+        let mut pods = HashSet::new();
+        for ago in 0..=days {
+            let at = Timestamp::from_millis(end_ms - ago * millis(DAY));
+            let label = |samples: Vec<Sample>, label: &str| -> Vec<String> {
+                let values = samples.iter().filter_map(|sample| sample.labels.get(label));
+                values.map(str::to_owned).collect()
+            };
+            let query = match plan.kind.as_str() {
+                "Deployment" => {
+                    let sets = owned("kube_replicaset_owner", "replicaset", &kind, &exact);
+                    let sets = label(self.vector(&sets, at).await?, "replicaset");
+                    if sets.is_empty() {
+                        continue;
+                    }
+                    let sets: Vec<String> = sets.iter().map(|set| quote_regex(set)).collect();
+                    owned(
+                        "kube_pod_owner",
+                        "pod",
+                        "\"ReplicaSet\"",
+                        &quote(&sets.join("|")),
+                    )
+                }
+                _ => owned("kube_pod_owner", "pod", &kind, &exact),
+            };
+            pods.extend(label(self.vector(&query, at).await?, "pod"));
+        }
+        Ok(pods)
+    }
+
+    /// Asks a query over the whole time, a day at a time, or less where the store
+    /// cannot do more.
+    async fn pieces(
+        &self,
+        promql: &str,
+        (start, step, count): (Timestamp, Duration, usize),
+        mut take: impl FnMut(&Batch, Range<usize>),
+    ) -> Result<(), Failure> {
+        let step_ms = millis(step).max(1);
+        let a_day = usize::try_from(millis(DAY) / step_ms).unwrap_or(1);
+        let mut length = a_day.clamp(1, MOST_POINTS);
+        let time = |place: usize| Timestamp::from_millis(start.millis() + step_ms * place as i64);
+        let mut done = 0;
+        while done < count {
+            progress(done, count);
+            let range = done..count.min(done + length);
+            let over = [time(range.start), time(range.end - 1)];
+            match self.promql.range(promql, over, step).await {
+                Ok(batch) => {
+                    take(&batch, range.clone());
+                    done = range.end;
+                }
+                Err(
+                    Error::TooLarge { .. }
+                    | Error::Query { .. }
+                    | Error::Timeout { .. }
+                    | Error::Status { .. },
+                ) if length > LEAST_POINTS => {
+                    length = (length / 4).max(LEAST_POINTS);
+                }
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        progress(count, count);
+        Ok(())
+    }
+
+    /// Replicas that were ordered, the other measure of the demand, and how long
+    /// replicas took.
+    async fn finish(
+        &self,
+        mut gather: Gather,
+        plan: &Plan,
+        mut notes: Vec<String>,
+    ) -> Result<Read, Failure> {
+        let seen = gather.ready_after();
+        let span = gather.span();
+        let (kind, label) = (plan.kind.to_ascii_lowercase(), quote(&plan.target));
+        let field = match plan.kind.as_str() {
+            "StatefulSet" => "replicas",
+            _ => "spec_replicas",
+        };
+        let query = format!(
+            "max(kube_{kind}_{field}{{namespace={},{kind}={label}{}}})",
+            quote(&plan.hpa.namespace),
+            self.matchers()
+        );
+        let mut ordered = Vec::new();
+        if kind.bytes().all(|it| it.is_ascii_alphanumeric()) {
+            self.pieces(&query, span, |batch, _| ordered.extend(samples(batch)))
+                .await?;
+        }
+        notes.push(match ordered.is_empty() {
+            true => "recorded replicas are the pods that held GPUs".to_owned(),
+            false => format!("recorded replicas are those of kube_{kind}_{field}"),
+        });
+        gather.order(ordered);
+        let mut measure = vec![None; span.2];
+        if let Some(query) = &self.args.demand {
+            let mut most = 0;
+            self.pieces(query, span, |batch, range| {
+                most = most.max(batch.series_len());
+                for (at, value) in samples(batch) {
+                    let offset = (at.millis() - span.0.millis()) / millis(span.1).max(1);
+                    let place = usize::try_from(offset).ok().filter(|it| range.contains(it));
+                    if let Some(cell) = place.and_then(|place| measure.get_mut(place)) {
+                        *cell = Some(value);
+                    }
+                }
+            })
+            .await?;
+            if most > 1 {
+                return Err(Failure::Usage(format!(
+                    "--demand gives {most} series, and one is needed: write sum(…) around it"
+                )));
+            }
+        }
+        let (mut past, other) = gather.finish();
+        if other * 20 > past.moments.len() {
+            notes.push(format!(
+                "pods hold {} GPUs; in {} of {} moments some held another number",
+                past.gpus_per_pod,
+                other,
+                past.moments.len()
+            ));
+        }
+        if self.args.demand.is_some() {
+            let factor = past.calibrate(&measure).ok_or_else(|| {
+                Failure::Failed(
+                    "--demand: it has no number above zero at a time at which the GPUs were not at \
+                     their limit: look at what it gives in Prometheus"
+                        .to_owned(),
+                )
+            })?;
+            notes.push(format!(
+                "a GPU does 1 for each {:.4} of --demand",
+                1.0 / factor
+            ));
+        }
+        self.trim(&mut past)?;
+        let (ready_after, from) = match (self.args.ready_after, seen) {
+            (Some(given), _) => (given, "as given".to_owned()),
+            (None, Some((seen, pods))) => {
+                let seen = Duration::from_secs(seen.as_secs());
+                (
+                    seen,
+                    format!("the median from the first reading to work of {pods} pods"),
+                )
+            }
+            (None, None) => (READY_AFTER, "assumed: no pod came in this time".to_owned()),
+        };
+        let ready = format_duration(ready_after);
+        notes.push(format!(
+            "replicas serve {ready} after they are ordered: {from}; what comes before a first \
+             reading, as scheduling and pulling images, is added by --ready-after"
+        ));
+        Ok(Read {
+            past,
+            ready_after,
+            notes,
+        })
+    }
+
+    /// Leaves out what is before the first and after the last reading, and refuses
+    /// what is too short.
+    fn trim(&self, past: &mut Past) -> Result<(), Failure> {
+        let is_known = |moment: &Moment| moment.demand.is_some();
+        let first = past.moments.iter().position(is_known);
+        let last = past.moments.iter().rposition(is_known);
+        let (Some(first), Some(last)) = (first, last) else {
+            let what = "at no time did most GPUs of the workload have a reading that can be one";
+            return Err(Failure::Failed(what.to_owned()));
+        };
+        past.start = past.time(first);
+        past.moments.truncate(last + 1);
+        past.moments.drain(..first.min(last));
+        let length = past.end().since(past.start);
+        if length + past.step * 2 < DAY && !self.args.allow_short {
+            return Err(Failure::Failed(format!(
+                "there are readings of {} only, from {} to {}: less than a day tells nothing of the \
+                 next one; --allow-short tries it all the same",
+                format_duration(Duration::from_secs(length.as_secs())),
+                past.start.date(),
+                past.end().date()
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn owned(pods: &HashSet<String>, plan: &Plan) -> String {
+    let (kind, name) = (&plan.kind, &plan.target);
+    match pods.len() {
+        0 => format!("pods of {kind} {name} are told by their names: kube_pod_owner says nothing"),
+        some => format!("{some} pods of {kind} {name}, by kube_pod_owner"),
+    }
+}
+
+/// The samples of all series, which should be one.
+fn samples(batch: &Batch) -> Vec<(Timestamp, f64)> {
+    let all = batch.iter().flat_map(|series| series.samples);
+    let known = all.filter(|sample| sample.value.is_finite());
+    known.map(|sample| (sample.at, sample.value)).collect()
+}
+
+/// A bar, where somebody watches.
+fn progress(done: usize, all: usize) {
+    const WIDTH: usize = 30;
+    let mut out = io::stderr();
+    if !out.is_terminal() {
+        return;
+    }
+    let full = WIDTH * done / all.max(1);
+    let (bar, rest) = ("█".repeat(full), "░".repeat(WIDTH - full));
+    let end = if done >= all { "\r\x1b[K" } else { "" };
+    // Nobody may be left to see it.
+    let _ = write!(
+        out,
+        "\rreading {bar}{rest} {:3} %{end}",
+        100 * done / all.max(1)
+    );
+    let _ = out.flush();
+}

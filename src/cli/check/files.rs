@@ -1,0 +1,273 @@
+//! Files: manifests and configurations, several documents in one or not.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde_json::Value;
+
+use crate::cli::{Failure, serve};
+use crate::config::{Config, Flags};
+use crate::findings::hpa::Served;
+use crate::findings::{Finding, Report, Skipped, config, hpa, peers};
+
+/// Keys by which a file is known as a configuration.
+const SECTIONS: [&str; 5] = [
+    "rules",
+    "externalRules",
+    "resourceRules",
+    "gpu",
+    "prometheus",
+];
+
+/// Images whose flags are ours.
+const IMAGES: [&str; 2] = ["prometheus-adapter", "gpu-metrics-apiserver"];
+
+/// More than any manifest, in bytes; a device has no end.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A file, read.
+#[derive(Debug)]
+pub(super) struct File {
+    path: String,
+    text: String,
+    documents: Vec<Value>,
+}
+
+/// What files say of each other.
+#[derive(Default)]
+struct KnownOf<'f> {
+    /// Each with its file.
+    hpas: Vec<(HorizontalPodAutoscaler, &'f str)>,
+    /// The longest window that a configuration among them allows.
+    longest: Option<Duration>,
+}
+
+/// Reads files as YAML, of which JSON is a part; and says which cannot be read.
+pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
+    let (mut files, mut broken) = (Vec::new(), Vec::new());
+    for path in paths {
+        let shown = path.display().to_string();
+        let read = text_of(path).and_then(|text| {
+            let documents = serde_saphyr::from_multiple::<Value>(&text);
+            Ok((documents.map_err(|error| error.to_string())?, text))
+        });
+        match read {
+            Ok((documents, text)) => files.push(File {
+                documents: documents.into_iter().flat_map(unpacked).collect(),
+                path: shown,
+                text,
+            }),
+            Err(reason) => broken.push(Skipped {
+                what: shown,
+                reason,
+                remedy: "name a file that is there and is YAML".to_owned(),
+            }),
+        }
+    }
+    (files, broken)
+}
+
+/// A file or a pipe, of a size that manifests have.
+fn text_of(path: &Path) -> Result<String, String> {
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+    match read.map_err(|error| error.to_string())? as u64 > MOST_BYTES {
+        true => Err(format!("more than {MOST_BYTES} bytes")),
+        false => Ok(text),
+    }
+}
+
+/// The items of a list, or the one that it is.
+fn unpacked(mut document: Value) -> Vec<Value> {
+    let is_list = document["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"));
+    match document.get_mut("items") {
+        Some(Value::Array(items)) if is_list => std::mem::take(items),
+        _ => vec![document],
+    }
+}
+
+/// The HPAs of some files, each with the name of its file.
+pub(in crate::cli) fn autoscalers(
+    paths: &[PathBuf],
+) -> Result<Vec<(HorizontalPodAutoscaler, String)>, Failure> {
+    let (files, broken) = read(paths);
+    if let Some(Skipped { what, reason, .. }) = broken.first() {
+        return Err(Failure::Unchecked(format!("{what}: {reason}")));
+    }
+    let mut found = Vec::new();
+    for file in files {
+        let documents = file.documents.iter();
+        for document in documents.filter(|it| it["kind"] == "HorizontalPodAutoscaler") {
+            let hpa = autoscaler(document);
+            let failed =
+                |why| Failure::Usage(format!("{}: {}: {why}", file.path, object(document)));
+            found.push((hpa.map_err(failed)?, file.path.clone()));
+        }
+    }
+    Ok(found)
+}
+
+/// Looks at all of them; HPAs of different files are peers, too.
+pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report) {
+    let mut known_of = KnownOf::default();
+    for file in files {
+        let before = report.findings.len();
+        let mut known = 0;
+        for document in &file.documents {
+            known += usize::from(document_of(file, document, report, &mut known_of));
+        }
+        for finding in &mut report.findings[before..] {
+            finding.file = Some(file.path.clone());
+        }
+        if known == 0 {
+            report.skipped.insert(Skipped {
+                what: file.path.clone(),
+                reason: "has nothing that is looked at".to_owned(),
+                remedy: "name files with HorizontalPodAutoscalers, or a configuration".to_owned(),
+            });
+        }
+        report.looked |= known > 0;
+    }
+    let KnownOf { hpas, longest } = known_of;
+    if !hpas.is_empty() {
+        report.skipped.insert(Skipped {
+            what:
+                "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)"
+                    .to_owned(),
+            reason: "files do not show them".to_owned(),
+            remedy: "look at the cluster too: check -n NAMESPACE".to_owned(),
+        });
+    }
+    let in_file = |mut finding: Finding, path: &str| {
+        finding.file = Some(path.to_owned());
+        finding
+    };
+    for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
+        let mut found = hpa::check(hpa, served);
+        found.extend(hpa::too_long(hpa, longest));
+        let found = found.into_iter().map(|finding| in_file(finding, path));
+        report.findings.extend(found);
+    }
+    let all: Vec<HorizontalPodAutoscaler> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
+    for finding in peers::ambiguous(&all) {
+        let of = hpas
+            .iter()
+            .find(|(hpa, _)| hpa::object(hpa) == finding.object);
+        let path = of.map_or("", |(_, path)| path);
+        report.findings.push(in_file(finding, path));
+    }
+}
+
+/// Looks at one document; whether it is of a kind that is looked at.
+fn document_of<'f>(
+    file: &'f File,
+    document: &Value,
+    report: &mut Report,
+    known: &mut KnownOf<'f>,
+) -> bool {
+    match document["kind"].as_str() {
+        None if SECTIONS.iter().any(|key| document.get(key).is_some()) => {
+            let object = format!("File {}", file.path);
+            report
+                .findings
+                .extend(known.configuration(&object, &file.path, &file.text));
+            true
+        }
+        Some("HorizontalPodAutoscaler") => {
+            match autoscaler(document) {
+                Ok(hpa) => known.hpas.push((hpa, &file.path)),
+                Err(reason) => {
+                    report.skipped.insert(Skipped {
+                        what: format!("{} in {}", object(document), file.path),
+                        reason,
+                        remedy: "write it in apiVersion autoscaling/v2".to_owned(),
+                    });
+                    return false;
+                }
+            }
+            true
+        }
+        Some("ConfigMap") => {
+            let data = document["data"].as_object().into_iter().flatten();
+            let texts = data.filter_map(|(_, text)| text.as_str());
+            let configs = texts.filter(|text| {
+                let parsed: Result<Value, _> = serde_saphyr::from_str(text);
+                parsed.is_ok_and(|it| SECTIONS.iter().any(|key| it.get(key).is_some()))
+            });
+            let configs: Vec<&str> = configs.collect();
+            let object = object(document);
+            for text in &configs {
+                report
+                    .findings
+                    .extend(known.configuration(&object, &object, text));
+            }
+            !configs.is_empty()
+        }
+        Some(_) => {
+            let words = words(document);
+            let (_, sentences) = serve::retired::take_out(words.clone());
+            report
+                .findings
+                .extend(config::flags(&object(document), &sentences));
+            !words.is_empty()
+        }
+        None => false,
+    }
+}
+
+/// `Kind namespace/name`.
+fn object(document: &Value) -> String {
+    let text = |pointer: &str, other| {
+        let found = document.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or(other).to_owned()
+    };
+    let (kind, name) = (text("/kind", "?"), text("/metadata/name", "?"));
+    format!("{kind} {}/{name}", text("/metadata/namespace", "default"))
+}
+
+fn autoscaler(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
+    let mut document = document.clone();
+    match document["apiVersion"].as_str() {
+        // The same in all that counts here.
+        Some("autoscaling/v2beta2") => document["apiVersion"] = "autoscaling/v2".into(),
+        Some("autoscaling/v2") => {}
+        other => return Err(format!("is of apiVersion {}", other.unwrap_or("none"))),
+    }
+    serde_json::from_value(document).map_err(|error| error.to_string())
+}
+
+impl KnownOf<'_> {
+    fn configuration(&mut self, object: &str, file: &str, text: &str) -> Vec<Finding> {
+        match Config::from_yaml(file, text, &Flags::default()) {
+            Err(error) => vec![config::refused(object, &error.to_string())],
+            Ok(read) => {
+                self.longest = self.longest.max(Some(read.policy.max_window));
+                let raw = serde_saphyr::from_str(text).unwrap_or_default();
+                config::check(object, &raw, &read.warnings)
+            }
+        }
+    }
+}
+
+/// The command line of a container that runs the server or the one before it.
+pub(super) fn words(document: &Value) -> Vec<OsString> {
+    let containers = document.pointer("/spec/template/spec/containers");
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    let ours = containers.filter(|it| {
+        let image = it["image"].as_str().unwrap_or_default();
+        IMAGES.iter().any(|name| image.contains(name))
+    });
+    let words = ours.flat_map(|it| [&it["command"], &it["args"]]);
+    let words = words.flat_map(|list| list.as_array().into_iter().flatten());
+    words
+        .filter_map(Value::as_str)
+        .map(OsString::from)
+        .collect()
+}

@@ -1,0 +1,194 @@
+//! A cluster: what is looked at with the user's own rights.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
+use serde::Deserialize;
+
+use super::{CheckArgs, targets};
+use crate::app::inspect::{Answer, Look, Ours, encode, service_account};
+use crate::cli::cluster::Cluster;
+use crate::cli::values::List;
+use crate::cli::{Failure, serve};
+use crate::cluster::error::CallError;
+use crate::findings::hpa::Served;
+use crate::findings::rights::{self, Right, right};
+use crate::findings::{Finding, Report, Severity, Skipped, codes, config, source};
+
+const READ_DEPLOYMENTS: Right = right("list", "apps", "v1", "deployments");
+const READ_FINDINGS: Right = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
+
+/// Every kube-apiserver has this group.
+const AGGREGATION: &str = "apiregistration.k8s.io";
+
+/// The label of what belongs to the server.
+const OURS: &str = "app.kubernetes.io/name=gpu-metrics-apiserver";
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Unchecked(error.to_string())
+    }
+}
+
+pub(super) async fn look(args: &CheckArgs) -> Result<Report, Failure> {
+    let cluster = args.cluster.connect().await;
+    let cluster = cluster.map_err(|error| Failure::Unchecked(error.to_string()))?;
+    let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
+    look_at(&cluster, namespace, args.pre).await
+}
+
+/// Looks at a cluster; at the autoscalers of a namespace, or of all.
+pub(in crate::cli) async fn look_at(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    pre: bool,
+) -> Result<Report, Failure> {
+    let mut look = Look::new(&cluster.client);
+    if let Ok(APIGroupList { groups }) = cluster.read("/apis").await
+        && !groups.iter().any(|group| group.name == AGGREGATION)
+    {
+        look.report.skipped.insert(Skipped {
+            what: "registration, rights and autoscalers".to_owned(),
+            reason: "this server has metrics alone (demo): it is no kube-apiserver".to_owned(),
+            remedy: "name a cluster by --kubeconfig or --context, or files: check hpa.yaml"
+                .to_owned(),
+        });
+        data(&mut look, None).await?;
+        look.report.make_plain();
+        look.report.sort();
+        return Ok(look.report);
+    }
+    let ours = look.registration(pre).await?;
+    look.autoscaler_rights().await;
+    let mut served = None;
+    if !pre {
+        if let Some(ours) = &ours {
+            server(&mut look, &ours.namespace).await?;
+        }
+        data(&mut look, ours.as_ref()).await?;
+        served = look.served().await?;
+    }
+    let hpas = look.autoscalers(namespace, served.as_ref()).await?;
+    targets::check(&mut look, &hpas).await?;
+    look.report.make_plain();
+    look.report.sort();
+    Ok(look.report)
+}
+
+/// The names that are served, for files: without a cluster those that are built
+/// in, which is noted.
+pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> Option<Served> {
+    let asked = async {
+        let cluster = args.cluster.connect().await?;
+        let mut look = Look::new(&cluster.client);
+        let served = look.served().await?;
+        Ok::<_, Failure>((served, look.report.skipped))
+    };
+    match asked.await {
+        Ok((served, skipped)) => {
+            report.skipped.extend(skipped);
+            served
+        }
+        Err(error) => {
+            report.skipped.insert(Skipped {
+                what: "names of metrics beside the built-in ones".to_owned(),
+                reason: error.to_string(),
+                remedy: "name a cluster that is reached, or --offline".to_owned(),
+            });
+            None
+        }
+    }
+}
+
+/// The server's rights and flags, as its Deployment gives them.
+async fn server(look: &mut Look<'_>, namespace: &str) -> Result<(), Failure> {
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments?labelSelector={}",
+        encode(namespace),
+        encode(OURS)
+    );
+    let what = format!("Deployments of {namespace}");
+    let found = look
+        .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
+        .await?;
+    for deployment in found.found().map(|it| it.items).unwrap_or_default() {
+        let name = deployment.metadata.name.as_deref().unwrap_or("?");
+        let object = format!("Deployment {namespace}/{name}");
+        let value = serde_json::to_value(&deployment).unwrap_or_default();
+        let (_, sentences) = serve::retired::take_out(super::files::words(&value));
+        look.report
+            .findings
+            .extend(config::flags(&object, &sentences));
+        let pod = deployment.spec.and_then(|it| it.template.spec);
+        let account = pod.and_then(|it| it.service_account_name);
+        let account = account.unwrap_or_else(|| "default".to_owned());
+        let identity = service_account(namespace, &account);
+        for right in rights::SERVER {
+            if look.may(&[&identity], &right).await == Some(false) {
+                let who = format!("{namespace}/{account}");
+                look.report
+                    .findings
+                    .push(rights::server_may_not(&who, &right));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the server finds wrong with its data.
+pub(in crate::cli) async fn data(look: &mut Look<'_>, ours: Option<&Ours>) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Item {
+        code: String,
+        severity: Severity,
+        object: String,
+        message: String,
+        remedy: String,
+    }
+    #[derive(Deserialize)]
+    struct Findings {
+        items: Vec<Item>,
+        skipped: Vec<Skipped>,
+    }
+    let name = ours.map_or("v1beta2.custom.metrics.k8s.io", |ours| ours.name);
+    let (version, group) = name.split_once('.').unwrap_or_default();
+    let path = format!("/apis/{group}/{version}/findings");
+    let what = "what exporters report (GM301 to GM412)";
+    let right = Right {
+        group,
+        ..READ_FINDINGS
+    };
+    let answer = look.read::<Findings>(&path, what, &right).await?;
+    let found = match answer {
+        Answer::Skipped => return Ok(()),
+        Answer::Absent => {
+            let reason = match ours {
+                Some(_) => {
+                    "the server that runs there is older than this program, and has no findings"
+                }
+                None => {
+                    "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings"
+                }
+            };
+            let skipped = source::unseen(reason, "install it, or take its newest version");
+            look.report.skipped.insert(skipped);
+            return Ok(());
+        }
+        Answer::Found(found) => found,
+    };
+    look.report.skipped.extend(found.skipped);
+    for it in found.items {
+        match codes::find(&it.code) {
+            Some(code) => look.report.findings.push(
+                Finding::new(code, it.object, it.message, it.remedy).with_severity(it.severity),
+            ),
+            None => {
+                look.report.skipped.insert(Skipped {
+                    what: format!("{} of {}, a code of a newer server", it.code, it.object),
+                    reason: it.message,
+                    remedy: it.remedy,
+                });
+            }
+        }
+    }
+    Ok(())
+}

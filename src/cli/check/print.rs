@@ -1,0 +1,95 @@
+//! Reports as text, JSON and annotations.
+
+use serde_json::json;
+
+use super::Output;
+use crate::cli::wrap::wrapped;
+use crate::findings::{Finding, Report, Severity};
+
+pub(in crate::cli) const fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "×",
+        Severity::Warning => "‼",
+        Severity::Info => "i",
+    }
+}
+
+/// The whole report.
+pub(super) fn page(report: &Report, output: Output, success: bool) -> String {
+    match output {
+        Output::Json => {
+            let value =
+                json!({"success": success, "findings": report.findings, "skipped": report.skipped});
+            serde_json::to_string_pretty(&value).unwrap_or_default()
+        }
+        Output::Text => text(report).trim_end().to_owned(),
+        Output::Short => lines(report, |it| {
+            let name = it.severity.name();
+            format!("{} {name} {}: {}", it.code, place(it), it.message)
+        }),
+        Output::Github => lines(report, annotation),
+    }
+}
+
+/// The object, and the file that has it.
+fn place(finding: &Finding) -> String {
+    match &finding.file {
+        Some(file) => format!("{} in {file}", finding.object),
+        None => finding.object.clone(),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for it in &report.findings {
+        parts.push(format!(
+            "{} {}  {}\n  {}\n  → {}\n  {}, or: check --explain {}\n",
+            mark(it.severity),
+            it.code,
+            place(it),
+            it.message,
+            it.remedy,
+            it.url,
+            it.code
+        ));
+    }
+    for it in &report.skipped {
+        parts.push(format!(
+            "- not looked at: {}\n  {}\n  → {}\n",
+            it.what, it.reason, it.remedy
+        ));
+    }
+    let [errors, warnings, notes] = report.counts();
+    parts.push(format!(
+        "errors: {errors}, warnings: {warnings}, notes: {notes}; not looked at: {}",
+        report.skipped.len()
+    ));
+    wrapped(&parts.join("\n"), 2)
+}
+
+fn lines(report: &Report, line: impl Fn(&Finding) -> String) -> String {
+    let found = report.findings.iter().map(line);
+    let skipped = report.skipped.iter();
+    let skipped = skipped.map(|it| format!("skipped {}: {}: {}", it.what, it.reason, it.remedy));
+    let skipped = skipped.map(|line| line.replace('\n', " "));
+    found.chain(skipped).collect::<Vec<_>>().join("\n")
+}
+
+/// A workflow command (GitHub's documentation, "Workflow commands").
+fn annotation(finding: &Finding) -> String {
+    let data = |text: &str| {
+        text.replace('%', "%25")
+            .replace('\r', "%0D")
+            .replace('\n', "%0A")
+    };
+    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+    let command = match finding.severity {
+        Severity::Info => "notice",
+        severity => severity.name(),
+    };
+    let file = finding.file.as_deref();
+    let file = file.map_or_else(String::new, |file| format!("file={},", property(file)));
+    let title = property(&format!("{} {}", finding.code, finding.object));
+    let message = data(&format!("{}: {}", finding.message, finding.remedy));
+    format!("::{command} {file}title={title}::{message}")
+}

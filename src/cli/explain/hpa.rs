@@ -1,0 +1,314 @@
+//! `explain hpa`: what the autoscaler's controller computes, step by step, from
+//! what it would read now, or would have read then.
+
+mod flags;
+pub(in crate::cli) mod read;
+mod values;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
+use serde::Serialize;
+
+use super::{ExplainArgs, Output, past};
+use crate::api::recalled::ComputedAgain;
+use crate::app::clock;
+use crate::autoscaler::hpa::Source;
+use crate::autoscaler::stabilise::Past;
+use crate::autoscaler::trace::Condition;
+use crate::autoscaler::{History, Situation, Trace};
+use crate::cli::Failure;
+use crate::cli::cluster::Cluster;
+use crate::cli::wrap::{shown, wrapped};
+use crate::core::time::Timestamp;
+pub(in crate::cli) use flags::FlagArgs;
+use read::Reading;
+
+/// What is printed as JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explained<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    /// When this was read, or the time that is asked about.
+    at: String,
+    /// What the controller's last sync wrote; `None`: it never computed.
+    written_desired_replicas: Option<i32>,
+    /// What this computation gives.
+    desired_replicas: Option<i32>,
+    /// What is known of a time that is over, for each metric; `None`: the value is
+    /// of now, or there was none then.
+    computed_again: &'a [Option<ComputedAgain>],
+    /// Flags of the controller, as given.
+    given: Vec<String>,
+    assumed: Vec<String>,
+    trace: &'a Trace,
+}
+
+pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
+    let (namespace, name) = cluster.split(&args.name);
+    let mut history: Option<History> = None;
+    let mut scaled: Option<Scaled> = None;
+    // Heard also while something is read.
+    let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
+    loop {
+        let reading = Reading::of(cluster, (namespace, name), &args.flags, args.at).await?;
+        let now = args.at.unwrap_or_else(clock::now);
+        let is_first = history.is_none();
+        let remembered = history.get_or_insert_with(|| as_written(&reading, now));
+        if let Ok(scale) = &reading.scale {
+            let replicas = scale.spec_replicas;
+            let known = scaled.get_or_insert(Scaled {
+                replicas,
+                at: reading.scaled_at,
+            });
+            known.note(replicas, reading.scaled_at, remembered);
+        }
+        let trace = reading.sync(remembered, now);
+        let [given, assumed] = assumed(&reading, &args.flags, args.at);
+        let explained = Explained {
+            namespace,
+            name,
+            at: now.date(),
+            written_desired_replicas: reading.written,
+            desired_replicas: trace.desired,
+            computed_again: &reading.computed_again,
+            given,
+            assumed,
+            trace: &trace,
+        };
+        let text = match args.output {
+            Output::Json => serde_json::to_string_pretty(&explained)
+                .map_err(|error| Failure::Failed(error.to_string()))?,
+            Output::Text => text(&explained, &reading, args, is_first),
+        };
+        // Whoever read the beginning may have left.
+        if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {
+            return Ok(());
+        }
+        trace.recommend(remembered, &reading.flags, now);
+        tokio::select! {
+            () = tokio::time::sleep(reading.flags.sync_period) => {}
+            _ = &mut stop => return Ok(()),
+        }
+    }
+}
+
+/// One sync as of now, with the controller's default flags.
+#[derive(Debug)]
+pub(in crate::cli) struct Decision {
+    /// `status.desiredReplicas`; `None` where it was never computed.
+    pub(in crate::cli) written: Option<i32>,
+    pub(in crate::cli) trace: Trace,
+    /// Conditions that the controller wrote otherwise.
+    pub(in crate::cli) otherwise: Option<String>,
+    pub(in crate::cli) assumed: Vec<String>,
+}
+
+impl Decision {
+    pub(in crate::cli) async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
+        let flags = FlagArgs::default();
+        let reading = Reading::of(cluster, hpa, &flags, None).await?;
+        let now = clock::now();
+        let trace = reading.sync(&as_written(&reading, now), now);
+        let [_, assumed] = assumed(&reading, &flags, None);
+        Ok(Self {
+            written: reading.written,
+            otherwise: written_otherwise(&reading.conditions, &trace.conditions),
+            trace,
+            assumed,
+        })
+    }
+}
+
+impl Reading {
+    fn sync(&self, history: &History, now: Timestamp) -> Trace {
+        let situation = Situation {
+            hpa: &self.hpa,
+            scale: self.scale.as_ref().map_err(String::as_str),
+            selection: &self.selection,
+            pods: &self.pods,
+            answers: &self.answers,
+            flags: &self.flags,
+            history,
+            now,
+        };
+        situation.sync()
+    }
+}
+
+/// The replicas that the controller wrote last, and when.
+struct Scaled {
+    replicas: i32,
+    at: Option<Timestamp>,
+}
+
+impl Scaled {
+    /// It writes the scale first, and when it did so a moment later.
+    fn note(&mut self, replicas: i32, at: Option<Timestamp>, history: &mut History) {
+        if let Some(scaled) = at.filter(|_| at > self.at) {
+            history.scaled(self.replicas, replicas, scaled);
+            *self = Self { replicas, at };
+        }
+    }
+}
+
+/// What can be told of the controller's memory by what it wrote: that a
+/// recommendation of before holds the replicas where they are.
+fn as_written(reading: &Reading, now: Timestamp) -> History {
+    let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
+    let reasons = reading.conditions.iter();
+    let is_held = reasons
+        .filter_map(|condition| condition.reason.as_deref())
+        .any(|reason| held.contains(&reason));
+    let replicas = reading.written.filter(|_| is_held);
+    let at = now - Duration::from_secs(1);
+    History {
+        recommendations: replicas
+            .map(|replicas| Past { replicas, at })
+            .into_iter()
+            .collect(),
+        ..History::default()
+    }
+}
+
+/// The flags that were given; and what nobody outside the controller can see, or
+/// is of now.
+fn assumed(reading: &Reading, flags: &FlagArgs, at: Option<Timestamp>) -> [Vec<String>; 2] {
+    let [given, flags] = flags.written(&reading.flags);
+    let mut assumed = vec![
+        format!("flags of kube-controller-manager: {}", flags.join(" ")),
+        "recommendations of before: only what the status tells of them; --follow remembers them from its start on"
+            .to_owned(),
+    ];
+    if at.is_some() {
+        assumed.push(
+            "the autoscaler, its target, its pods, its status and values of metrics.k8s.io were then as they are now"
+                .to_owned(),
+        );
+    }
+    [given, assumed]
+}
+
+/// What is known of the time that is over, and of each metric then.
+fn of_then(explained: &Explained<'_>, sync: Duration) -> Vec<String> {
+    let again = explained.computed_again;
+    let mut lines = match again.iter().flatten().next() {
+        Some(again) => past::sentences(again).to_vec(),
+        None => vec![format!("values are computed again as of {}", explained.at)],
+    };
+    for (again, metric) in again.iter().zip(&explained.trace.metrics) {
+        let said = match (again, &metric.source) {
+            (Some(again), _) => past::asked(again, sync),
+            (None, Source::Resource { .. }) => "as metrics.k8s.io has it now".to_owned(),
+            (None, _) => "the server has no value of it as of then".to_owned(),
+        };
+        lines.push(format!("{}: {said}", metric.name));
+    }
+    lines
+}
+
+/// Conditions that the controller wrote otherwise.
+fn written_otherwise(
+    written: &[HorizontalPodAutoscalerCondition],
+    computed: &[Condition],
+) -> Option<String> {
+    let differs = |one: &&HorizontalPodAutoscalerCondition| {
+        let same = computed.iter().find(|other| other.type_ == one.type_);
+        same.is_some_and(|same| {
+            let status = if same.status { "True" } else { "False" };
+            (one.status.as_str(), one.reason.as_deref()) != (status, Some(same.reason))
+        })
+    };
+    let words = written.iter().filter(differs).map(|one| {
+        let reason = one.reason.as_deref().unwrap_or_default();
+        format!("{} {} {reason}", one.type_, one.status)
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| format!("written by the controller: {}", words.join(", ")))
+}
+
+fn text(
+    explained: &Explained<'_>,
+    reading: &Reading,
+    args: &ExplainArgs,
+    is_first: bool,
+) -> String {
+    let Explained {
+        namespace,
+        name,
+        trace,
+        ..
+    } = explained;
+    let mut lines = Vec::new();
+    if args.follow {
+        lines.push(format!("-- {}", explained.at));
+    }
+    lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
+    let mut add = |sentences: Vec<String>| {
+        lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
+    };
+    if args.at.is_some() {
+        add(of_then(explained, reading.flags.sync_period));
+    }
+    add(trace.sentences());
+    let number = |replicas: Option<i32>, unknown: &str| {
+        replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
+    };
+    lines.push(format!(
+        "desired replicas: {} by this computation, {} written by the controller",
+        number(explained.desired_replicas, "none"),
+        number(explained.written_desired_replicas, "–")
+    ));
+    lines.push("conditions by this computation:".to_owned());
+    for condition in &trace.conditions {
+        let status = if condition.status { "True" } else { "False" };
+        lines.push(format!(
+            "  {} {status} {}: {}",
+            condition.type_, condition.reason, condition.message
+        ));
+    }
+    lines.extend(written_otherwise(&reading.conditions, &trace.conditions));
+    for (what, all) in [("given", &explained.given), ("assumed", &explained.assumed)] {
+        if is_first && !all.is_empty() {
+            lines.push(format!("{what}:"));
+            lines.extend(all.iter().map(|one| format!("  {one}")));
+        }
+    }
+    wrapped(&lines.join("\n"), 2).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_controller_wrote_stands_beside_only_where_it_differs() {
+        let written = |type_: &str, reason: &str| HorizontalPodAutoscalerCondition {
+            type_: type_.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            ..HorizontalPodAutoscalerCondition::default()
+        };
+        // No metric was read this time: of limits nothing is said.
+        let all = [
+            written("AbleToScale", "ReadyForNewScale"),
+            written("ScalingActive", "ValidMetricFound"),
+            written("ScalingLimited", "TooManyReplicas"),
+        ];
+        let computed = |type_, reason| Condition {
+            type_,
+            status: true,
+            reason,
+            message: String::new(),
+        };
+        let able = computed("AbleToScale", "ReadyForNewScale");
+        assert_eq!(written_otherwise(&all, std::slice::from_ref(&able)), None);
+        let limited = computed("ScalingLimited", "DesiredWithinRange");
+        assert_eq!(
+            written_otherwise(&all, &[able, limited]).as_deref(),
+            Some("written by the controller: ScalingLimited True TooManyReplicas")
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! What the controller reads of one autoscaler, read with the user's rights.
+
+use futures_util::stream::{self, StreamExt};
+use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
+};
+use k8s_openapi::api::core::v1::Pod as ApiPod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
+
+use super::FlagArgs;
+use super::values::{Asking, Unread};
+use crate::api::recalled::ComputedAgain;
+use crate::autoscaler::{Answer, Flags, Hpa, Pod, Scale, Selection};
+use crate::cli::Failure;
+use crate::cli::cluster::{Cluster, encode};
+use crate::cli::explain::{failure, past};
+use crate::cli::values::List;
+use crate::cluster::error::CallError;
+use crate::core::labels::Labels;
+use crate::core::selector::Selector as Parsed;
+use crate::core::time::Timestamp;
+use crate::findings::names::hint;
+
+/// Scales of other autoscalers' targets that are read side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Everything that one sync depends on.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) hpa: Hpa,
+    pub(super) scale: Result<Scale, String>,
+    pub(super) selection: Selection,
+    pub(super) pods: Vec<Pod>,
+    pub(super) answers: Vec<Answer>,
+    /// What is known of the time that is over, for each of them.
+    pub(super) computed_again: Vec<Option<ComputedAgain>>,
+    pub(super) flags: Flags,
+    /// `status.desiredReplicas`; `None` where it was never computed.
+    pub(super) written: Option<i32>,
+    /// `status.lastScaleTime`.
+    pub(super) scaled_at: Option<Timestamp>,
+    /// Those of the status.
+    pub(super) conditions: Vec<HorizontalPodAutoscalerCondition>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    minor: String,
+}
+
+impl Reading {
+    pub(super) async fn of(
+        cluster: &Cluster,
+        (namespace, name): (&str, &str),
+        flags: &FlagArgs,
+        at: Option<Timestamp>,
+    ) -> Result<Self, Failure> {
+        let base = format!(
+            "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
+            encode(namespace)
+        );
+        let object = autoscaler(cluster, &base, name).await?;
+        let hpa = Hpa::try_from(&object).map_err(|error| Failure::Failed(error.to_string()))?;
+        let version: Version = read(cluster, "/version").await?;
+        let digits = version
+            .minor
+            .trim_end_matches(|last: char| !last.is_ascii_digit());
+        let flags = flags.or_defaults(digits.parse().unwrap_or(35));
+        let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
+        let target = match Target::of(cluster, namespace, &object).await {
+            Ok(target) => Ok(target),
+            Err(unread) => Err(unread.told()?),
+        };
+        let status = object.status.unwrap_or_default();
+        let mut reading = Self {
+            hpa,
+            scale: target
+                .as_ref()
+                .map(|target| target.scale)
+                .map_err(Clone::clone),
+            selection: Selection::Missing,
+            pods: Vec::new(),
+            answers: Vec::new(),
+            computed_again: Vec::new(),
+            flags,
+            written: written(&status),
+            scaled_at: status.last_scale_time.as_ref().map(timestamp),
+            conditions: status.conditions.unwrap_or_default(),
+        };
+        let Ok(Target {
+            selector, resource, ..
+        }) = target
+        else {
+            return Ok(reading);
+        };
+        if selector.is_empty() {
+            return Ok(reading);
+        }
+        let path = format!(
+            "/api/v1/namespaces/{}/pods?labelSelector={}",
+            encode(namespace),
+            encode(&selector)
+        );
+        let pods: List<ApiPod> = read(cluster, &path).await?;
+        reading.pods = pods.items.iter().map(Pod::from).collect();
+        reading.selection =
+            selection(cluster, namespace, &selector, &pods.items, &others.items).await;
+        let spec = object.spec.unwrap_or_default();
+        for spec in spec.metrics.iter().flatten() {
+            let mut asking = Asking::new(cluster, namespace, at);
+            let answer = asking.answer(&selector, spec).await;
+            reading.answers.push(match answer {
+                Ok(answer) => answer,
+                Err(unread) => Answer::Failed(unread.told()?),
+            });
+            reading.computed_again.push(asking.computed_again);
+        }
+        let created = pods.items.iter();
+        let created = created.map(|pod| pod.metadata.creation_timestamp.as_ref().map(timestamp));
+        let created: Vec<_> = created.collect();
+        if let Some(at) = at
+            && let Some(why) = past::changed(at, reading.scaled_at, &created)
+        {
+            let (at, target) = (at.date(), spec.scale_target_ref.name);
+            return Err(Failure::Failed(format!(
+                "which pods the autoscaler selected at {at} is not known ({why}): for its target's \
+                 value of then use explain {resource} {namespace}/{target} METRIC --at {at}; \
+                 explain hpa {namespace}/{name} --follow keeps watch from now on"
+            )));
+        }
+        Ok(reading)
+    }
+}
+
+async fn read<T: serde::de::DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, Failure> {
+    let read = cluster.read(path).await;
+    read.map_err(|error| failure(&error))
+}
+
+async fn autoscaler(
+    cluster: &Cluster,
+    base: &str,
+    name: &str,
+) -> Result<HorizontalPodAutoscaler, Failure> {
+    let read = cluster.read(&format!("{base}/{}", encode(name))).await;
+    let Err(CallError::NotFound(said)) = read else {
+        return read.map_err(|error| failure(&error));
+    };
+    let all = cluster.read::<List<HorizontalPodAutoscaler>>(base).await;
+    Err(Failure::Failed(match all {
+        Ok(all) => {
+            let names = all
+                .items
+                .iter()
+                .filter_map(|it| it.metadata.name.as_deref());
+            format!("{said}{}", hint(name, names))
+        }
+        Err(CallError::NotFound(_)) => {
+            "this server has metrics alone (demo): there are no HorizontalPodAutoscalers; \
+             name a cluster by --kubeconfig or --context"
+                .to_owned()
+        }
+        Err(_) => said,
+    }))
+}
+
+fn timestamp(time: &Time) -> Timestamp {
+    Timestamp::from_millis(time.0.as_millisecond())
+}
+
+/// The replicas that were computed. A zero stands in every status at first: it is
+/// such a number only where scaling works, or is switched off.
+pub(in crate::cli) fn written(status: &HorizontalPodAutoscalerStatus) -> Option<i32> {
+    let is_computed = |condition: &HorizontalPodAutoscalerCondition| {
+        condition.type_ == "ScalingActive"
+            && (condition.status == "True"
+                || condition.reason.as_deref() == Some("ScalingDisabled"))
+    };
+    let desired = status.desired_replicas;
+    let is_known = desired > 0 || status.conditions.iter().flatten().any(is_computed);
+    is_known.then_some(desired)
+}
+
+/// What is scaled.
+struct Target {
+    scale: Scale,
+    selector: String,
+    /// `deployments.apps`.
+    resource: String,
+}
+
+impl Target {
+    async fn of(
+        cluster: &Cluster,
+        namespace: &str,
+        object: &HorizontalPodAutoscaler,
+    ) -> Result<Self, Unread> {
+        let spec = object.spec.as_ref();
+        let spec = spec.ok_or_else(|| "the autoscaler has no spec".to_owned())?;
+        let target = &spec.scale_target_ref;
+        let version = target.api_version.as_deref().unwrap_or("v1");
+        let resource = plural(cluster, version, &target.kind).await?;
+        let name = encode(&target.name);
+        let root = root(version);
+        let path = format!(
+            "{root}/namespaces/{}/{resource}/{name}/scale",
+            encode(namespace)
+        );
+        let scale: ApiScale = cluster.read(&path).await?;
+        let status = scale.status.unwrap_or_default();
+        Ok(Self {
+            scale: Scale {
+                spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
+                status_replicas: status.replicas,
+            },
+            selector: status.selector.unwrap_or_default(),
+            resource: grouped(version, &resource),
+        })
+    }
+}
+
+/// The path of an API version.
+fn root(version: &str) -> String {
+    match version.contains('/') {
+        true => format!("/apis/{version}"),
+        false => format!("/api/{version}"),
+    }
+}
+
+/// A resource with its group: `deployments.apps`.
+pub(super) fn grouped(version: &str, plural: &str) -> String {
+    match version.split_once('/') {
+        Some((group, _)) => format!("{plural}.{group}"),
+        None => plural.to_owned(),
+    }
+}
+
+/// The resource of a kind: `deployments`.
+pub(super) async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Result<String, Unread> {
+    let list = cluster.resources(&root(version)).await?;
+    let mut found = list.resources.iter();
+    let found = found.find(|resource| resource.kind == kind && !resource.name.contains('/'));
+    let found = found.ok_or_else(|| format!("no matches for kind {kind:?} in {version:?}"))?;
+    Ok(found.name.clone())
+}
+
+/// Whether other autoscalers select the same pods.
+async fn selection(
+    cluster: &Cluster,
+    namespace: &str,
+    selector: &str,
+    pods: &[ApiPod],
+    all: &[HorizontalPodAutoscaler],
+) -> Selection {
+    if let Err(error) = Parsed::parse(selector) {
+        return Selection::Invalid(error.to_string());
+    }
+    let of_pod = |pod: &ApiPod| {
+        let labels = pod.metadata.labels.iter().flatten();
+        Labels::from_pairs(labels.map(|(name, value)| (name.as_str(), value.as_str())))
+    };
+    let labels: Vec<Labels> = pods.iter().map(of_pod).collect();
+    let mut autoscalers = Vec::new();
+    let targets = all.iter();
+    let targets: Vec<_> = targets
+        .map(|other| Target::of(cluster, namespace, other))
+        .collect();
+    let targets = stream::iter(targets).buffered(SIDE_BY_SIDE);
+    let targets: Vec<_> = targets.collect().await;
+    for (other, target) in all.iter().zip(targets) {
+        let Ok(target) = target else {
+            continue;
+        };
+        let Ok(theirs) = Parsed::parse(&target.selector) else {
+            continue;
+        };
+        let takes =
+            !target.selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
+        if takes {
+            let name = other.metadata.name.clone().unwrap_or_default();
+            autoscalers.push((namespace.to_owned(), name));
+        }
+    }
+    match autoscalers.len() {
+        0 | 1 => Selection::Clear,
+        _ => Selection::Ambiguous {
+            selector: selector.to_owned(),
+            autoscalers,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_zero_that_nobody_computed_is_unknown() {
+        let of = |desired: i32, status: &str, reason: &str| {
+            let condition = json!({"type": "ScalingActive", "status": status, "reason": reason});
+            let status = json!({"desiredReplicas": desired, "conditions": [condition]});
+            written(&serde_json::from_value(status).unwrap())
+        };
+        assert_eq!(written(&HorizontalPodAutoscalerStatus::default()), None);
+        assert_eq!(of(0, "False", "FailedGetPodsMetric"), None);
+        assert_eq!(of(3, "False", "FailedGetPodsMetric"), Some(3));
+        assert_eq!(of(0, "False", "ScalingDisabled"), Some(0));
+        assert_eq!(of(0, "True", "ValidMetricFound"), Some(0));
+    }
+}

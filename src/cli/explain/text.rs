@@ -1,0 +1,216 @@
+//! An explanation as text, readable at 80 columns.
+
+use std::fmt::{self, Write};
+
+use crate::cli::table;
+use crate::cli::wrap::wrapped;
+use crate::why::{Device, Explanation, Reading, State};
+
+/// Devices whose readings are shown instant by instant; of others the last one.
+const IN_COLUMNS: usize = 3;
+
+pub(super) fn of(explanation: &Explanation) -> String {
+    let words = |write: fn(&mut String, &Explanation) -> fmt::Result| {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = write(&mut text, explanation);
+        wrapped(&text, 2)
+    };
+    let mut out = words(head);
+    let _ = instants(&mut out, explanation);
+    out += &words(devices);
+    out += &words(notes);
+    if let Some(promql) = &explanation.promql {
+        let _ = writeln!(out, "\nThe same in PromQL, at time {}:", promql.time);
+        for line in promql.query.lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+        if let Some(left_out) = &promql.leaves_out {
+            out +=
+                &wrapped(&format!("  # does not know of {left_out}"), 0).replace("\n  ", "\n  # ");
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+fn head(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    writeln!(out, "{} of {}", explanation.metric, explanation.of)?;
+    writeln!(out, "  {}", explanation.meaning)?;
+    match (&explanation.value, &explanation.no_value) {
+        (Some(value), _) => {
+            write!(
+                out,
+                "\nValue {}, newest sample {} ({} s old)",
+                number(value.number),
+                value.timestamp,
+                number(value.age_seconds)
+            )?;
+            match &value.served_until {
+                Some(until) => writeln!(out, ", served until {until}")?,
+                None => writeln!(out)?,
+            }
+        }
+        (None, Some(reason)) => match reason.strip_prefix("no value ") {
+            Some(of_what) => writeln!(out, "\nNo value {of_what}")?,
+            None => writeln!(out, "\nNo value: {reason}")?,
+        },
+        (None, None) => writeln!(out, "\nNo value")?,
+    }
+    if let Some(window) = &explanation.window {
+        writeln!(
+            out,
+            "Window {} s in steps of {} s; the store has reached {} ({} s behind)",
+            number(window.seconds),
+            number(window.step_seconds),
+            window.horizon,
+            number(window.lag_seconds)
+        )?;
+        writeln!(
+            out,
+            "{} of {} instants have a number, from {} different readings ({} needed)",
+            window.defined,
+            explanation.instants.len(),
+            window.readings,
+            window.needed_readings
+        )?;
+    }
+    Ok(())
+}
+
+fn instants(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    if explanation.instants.is_empty() {
+        return Ok(());
+    }
+    let in_columns = explanation.devices.len() <= IN_COLUMNS;
+    let shown = explanation.devices.iter().filter(|_| in_columns);
+    let shown: Vec<&Device> = shown.collect();
+    let mut heading: Vec<String> = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"]
+        .map(str::to_owned)
+        .to_vec();
+    heading.extend(shown.iter().map(|device| short(device)));
+    let mut rows = vec![heading];
+    for (place, instant) in explanation.instants.iter().enumerate() {
+        let mut row = vec![
+            clock(&instant.time),
+            instant.number.map_or_else(|| "–".to_owned(), number),
+            instant.answering.to_string(),
+            instant.counted.to_string(),
+            instant.missing.to_string(),
+        ];
+        let readings = shown.iter().map(|device| device.readings.get(place));
+        row.extend(readings.map(|reading| reading.map_or_else(String::new, cell)));
+        rows.push(row);
+    }
+    writeln!(out)?;
+    for line in table::lines(&rows) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+fn notes(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    for (place, note) in explanation.notes.iter().enumerate() {
+        let heading = if place == 0 { "\nTo know:\n" } else { "" };
+        writeln!(out, "{heading}  {note}")?;
+    }
+    Ok(())
+}
+
+fn devices(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    for device in &explanation.devices {
+        writeln!(out, "\n{}", named(device))?;
+        for sentence in about(device) {
+            writeln!(out, "  {sentence}")?;
+        }
+        if let Some(idle) = &device.idle {
+            let longer = if idle.or_longer { ", or longer" } else { "" };
+            writeln!(out, "  held and not in use since {}{longer}", idle.since)?;
+        }
+        if explanation.devices.len() > IN_COLUMNS
+            && let Some(last) = device.readings.last()
+        {
+            writeln!(out, "  at the last instant: {}", cell(last))?;
+        }
+    }
+    Ok(())
+}
+
+/// Which device it is, and where.
+pub(in crate::cli) fn named(device: &Device) -> String {
+    let part = |before: &str, text: Option<&String>, after: &str| {
+        text.map_or_else(String::new, |text| format!("{before}{text}{after}"))
+    };
+    let instance = part(" MIG ", device.instance.as_ref(), "");
+    let model = part(" (", device.model.as_ref(), ")");
+    let node = part(" on ", device.node.as_ref(), "");
+    format!("{}{instance}{model}{node}", device.uuid)
+}
+
+/// Who holds a device, and how it is read: a sentence each.
+pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
+    let pods = device.pods.join(", ");
+    let mut told = vec![match (device.pods.is_empty(), device.shared_with) {
+        (true, 0) => "held by no pod that may be named here".to_owned(),
+        (true, others) => format!("held by pods that are not named here: {others}"),
+        (false, 0) => format!("held by {pods}"),
+        (false, others) => format!("held by {pods}; shared with pods not named here: {others}"),
+    }];
+    if let Some(field) = &device.field {
+        told.push(format!(
+            "{field}, scraped every {} s, a new reading every {} s, believed for {} s",
+            number(device.scrape_seconds),
+            number(device.reading_seconds),
+            number(device.fresh_seconds)
+        ));
+    }
+    if let Some(labels) = &device.owner_labels {
+        told.push(format!("its pod is named by {labels}"));
+    }
+    if let (Some(first), Some(newest)) = (&device.heard_since, &device.newest) {
+        told.push(format!("heard since {first}, newest sample {newest}"));
+    }
+    if let Some(silent) = &device.silent_since {
+        told.push(format!("its exporter is silent since {silent}"));
+    }
+    if let Some(frozen) = &device.frozen_since {
+        told.push(format!(
+            "its exporter's readings stand still since {frozen}"
+        ));
+    }
+    told
+}
+
+/// The end of a UUID tells devices apart.
+pub(in crate::cli) fn short(device: &Device) -> String {
+    let tail: Vec<char> = device.uuid.chars().rev().take(8).collect();
+    tail.into_iter().rev().collect()
+}
+
+pub(in crate::cli) fn cell(reading: &Reading) -> String {
+    let number = reading.number.map_or_else(String::new, number);
+    match reading.state {
+        State::Counted if number.is_empty() => "held".to_owned(),
+        State::Counted => number,
+        State::Idle => format!("{number} idle"),
+        State::Active => format!("{number} active"),
+        State::NotHeld => format!("{number} free").trim_start().to_owned(),
+        State::ActivityUnknown => format!("{number} active?"),
+        State::BeforeItsTime => "before".to_owned(),
+        State::Missing => "missing".to_owned(),
+        State::Lost => "lost".to_owned(),
+        State::NoReading => "none".to_owned(),
+    }
+}
+
+/// `13:05:15` of a time in RFC 3339.
+pub(in crate::cli) fn clock(time: &str) -> String {
+    let (_, clock) = time.split_once('T').unwrap_or(("", time));
+    clock.trim_end_matches('Z').to_owned()
+}
+
+/// At most three digits after the point.
+pub(in crate::cli) fn number(number: f64) -> String {
+    let text = format!("{number:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}

@@ -1,0 +1,195 @@
+//! What TLS offers, and which certificates are shown.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::flags::{Listening, MinVersion};
+use super::prometheus::SERVICE_ACCOUNT;
+use super::{Failure, certs};
+use crate::app::server::CertificateSource;
+use crate::certificates::files::Files;
+use crate::certificates::managed;
+use crate::certificates::managed::store::ServiceName;
+use crate::certificates::named::NamedFiles;
+use crate::serve::offer::{Offer, Oldest};
+
+/// What TLS offers. Versions before 1.2 were never spoken here.
+pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
+    let mut offer = Offer {
+        http2: !args.disable_http2,
+        oldest: match args.tls_min_version {
+            MinVersion::Tls10 | MinVersion::Tls11 | MinVersion::Tls12 => Oldest::Tls12,
+            MinVersion::Tls13 => Oldest::Tls13,
+        },
+        ..Offer::default()
+    };
+    if !args.tls_cipher_suites.is_empty() {
+        let left_out = offer.choose(&args.tls_cipher_suites);
+        let left_out =
+            left_out.map_err(|error| Failure::Usage(format!("--tls-cipher-suites: {error}")))?;
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            tracing::warn!("--tls-cipher-suites: not offered here, and left out: {names}");
+        }
+    }
+    Ok(offer)
+}
+
+/// Files where some are named; else the server keeps its own.
+pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
+    if let Some((cert, key)) = args
+        .tls_cert_file
+        .clone()
+        .zip(args.tls_private_key_file.clone())
+    {
+        return Ok(CertificateSource::Files(Files::new(cert, key)));
+    }
+    if let Some(dir) = &args.cert_dir {
+        return in_directory(dir, args);
+    }
+    let service = service(args).ok_or_else(|| {
+        Failure::Usage(
+            "in which namespace is this server? Outside of a pod give --service NAMESPACE/NAME, \
+             or a certificate by --tls-cert-file and --tls-private-key-file or --cert-dir"
+                .to_owned(),
+        )
+    })?;
+    let mut settings = managed::Settings::new(service);
+    settings.take_over = args.take_over;
+    Ok(CertificateSource::Managed(
+        settings,
+        args.certificate_secret.clone(),
+    ))
+}
+
+/// A pair under one of the usual names; a self-signed one is made where there
+/// is none, as prometheus-adapter does.
+fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failure> {
+    let pair = |name: &str| {
+        Files::new(
+            dir.join(format!("{name}.crt")),
+            dir.join(format!("{name}.key")),
+        )
+    };
+    for files in [pair("tls"), pair("apiserver")] {
+        match (files.certificate.exists(), files.key.exists()) {
+            (false, false) => {}
+            (true, true) => return Ok(CertificateSource::Files(files)),
+            (true, false) => return Err(half(&files.certificate, &files.key)),
+            (false, true) => return Err(half(&files.key, &files.certificate)),
+        }
+    }
+    certs::make_for(dir, service(args), SystemTime::now())?;
+    tracing::warn!(
+        dir = %dir.display(),
+        "made a self-signed certificate: kube-apiserver cannot verify it; leave --cert-dir out and \
+         the server keeps one that it can"
+    );
+    Ok(CertificateSource::Files(pair("tls")))
+}
+
+/// Somebody's mistake, or what an interrupted start left.
+fn half(there: &Path, missing: &Path) -> Failure {
+    Failure::Usage(format!(
+        "--cert-dir: {} is there and {} is not: put the other half there, or remove this one so \
+         that a pair is made",
+        there.display(),
+        missing.display()
+    ))
+}
+
+/// Our Service; without a namespace in its name it is in the pod's own.
+fn service(args: &Listening) -> Option<ServiceName> {
+    if let Some((namespace, name)) = args.service.split_once('/') {
+        return Some(ServiceName {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    let namespace = std::fs::read_to_string(Path::new(SERVICE_ACCOUNT).join("namespace")).ok()?;
+    Some(ServiceName {
+        namespace: namespace.trim().to_owned(),
+        name: args.service.clone(),
+    })
+}
+
+/// Certificates for names.
+pub(super) fn named(args: &Listening) -> Vec<NamedFiles> {
+    let named = args.tls_sni_cert_key.iter().map(|pair| NamedFiles {
+        files: Files::new(pair.certificate.clone(), pair.key.clone()),
+        names: pair.names.clone(),
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::flags::ServeArgs;
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    fn source(dir: &Path) -> Result<CertificateSource, Failure> {
+        let line = Line::try_parse_from(
+            ["serve", "--service", "n/s", "--cert-dir"]
+                .map(Into::into)
+                .into_iter()
+                .chain([dir.as_os_str().to_owned()]),
+        )
+        .unwrap();
+        default(&line.args.listening)
+    }
+
+    #[test]
+    fn a_directory_with_an_authority_alone_gets_a_pair() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("ca.crt"), "somebody's").unwrap();
+        assert!(matches!(
+            source(dir.path()),
+            Ok(CertificateSource::Files(_))
+        ));
+        assert!(dir.path().join("tls.crt").exists());
+        assert!(matches!(
+            source(dir.path()),
+            Ok(CertificateSource::Files(_))
+        ));
+    }
+
+    /// prometheus-adapter's chart gives both where it has a certificate.
+    #[test]
+    fn files_of_a_pair_count_before_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = format!("--cert-dir={}", dir.path().display());
+        let flags = [
+            "--tls-cert-file=/c",
+            "--tls-private-key-file=/k",
+            &directory,
+        ];
+        let line = Line::try_parse_from([&["serve"], &flags[..]].concat()).unwrap();
+        let Ok(CertificateSource::Files(files)) = default(&line.args.listening) else {
+            panic!("no files");
+        };
+        assert_eq!(files.certificate, Path::new("/c"));
+        assert!(dir.path().read_dir().unwrap().next().is_none());
+    }
+
+    #[test]
+    fn half_a_pair_is_named_with_the_remedy() {
+        for name in ["tls.crt", "tls.key", "apiserver.key"] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(name), "half").unwrap();
+            let Err(error) = source(dir.path()) else {
+                panic!("{name} alone is no pair");
+            };
+            let error = error.to_string();
+            assert!(error.contains(&format!("{name} is there")), "{error}");
+            assert!(error.contains("or remove this one"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What flags mean, and what of them is refused.
+
+use super::*;
+
+/// The arguments of the adapter's own manifest
+/// (`kubernetes-sigs/prometheus-adapter` `deploy/manifests/deployment.yaml`).
+#[test]
+fn the_adapters_own_arguments_are_taken() {
+    let (args, _) = parse(&[
+        "--cert-dir=/var/run/serving-cert",
+        "--config=/etc/adapter/config.yaml",
+        "--metrics-relist-interval=1m",
+        "--prometheus-url=https://prometheus.monitoring.svc:9090/",
+        "--secure-port=6443",
+        "--logtostderr=true",
+        "--v=6",
+    ])
+    .unwrap();
+    assert_eq!(args.listening.secure_port, 6443);
+    assert_eq!(args.logging.v, 6);
+    assert_eq!(args.rules.metrics_relist_interval.as_secs(), 60);
+    assert_eq!(args.rules.metrics_max_age, None);
+}
+
+/// Its chart passes a stray word, and pflag lets the last repeat win.
+#[test]
+fn words_without_a_flag_and_repeats_are_taken() {
+    let (args, _) = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
+    assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
+    assert_eq!(args.words, ["/adapter"]);
+    let (args, _) = parse(&["--disable-http2", "false", "--take-over=false"]).unwrap();
+    assert!(args.listening.disable_http2 && !args.listening.take_over);
+}
+
+#[test]
+fn flags_about_authorities_are_taken() {
+    let (args, _) = parse(&[
+        "--client-ca-file=/ca.crt",
+        "--requestheader-allowed-names=a,b",
+        "--requestheader-username-headers=x-remote-user",
+        "--tls-min-version=VersionTLS10",
+        "--audit-log-path=-",
+    ])
+    .unwrap();
+    let names = args.trust.requestheader_allowed_names.unwrap();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn half_a_pair_and_headers_that_are_none_are_refused() {
+    assert!(parse(&["--tls-cert-file=a"]).is_err());
+    assert!(parse(&["--prometheus-header=a b=c"]).is_err());
+    assert!(parse(&["--prometheus-url=nowhere"]).is_err());
+    let (args, _) = parse(&["--prometheus-header=X-Scope-OrgID=a=b"]).unwrap();
+    assert_eq!(args.prometheus.prometheus_header[0].1, "a=b");
+}
+
+#[test]
+fn durations_are_those_of_the_adapter() {
+    let (args, _) = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
+    assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
+    assert!(parse(&["--shutdown-delay-duration=soon"]).is_err());
+}

@@ -1,0 +1,234 @@
+//! Flags that do what they say: the whole server in this process, asked over
+//! TLS, with a kube-apiserver and a Prometheus that are real HTTP servers.
+
+mod flags;
+mod prometheus;
+mod reference;
+mod trust;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Parser;
+use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+
+use super::flags::ServeArgs;
+use super::retired::take_out;
+use crate::serve::certs::{Authority, Issued};
+use crate::testing::fake_kube::FakeKube;
+use crate::testing::fake_prometheus::FakePrometheus;
+use crate::testing::test_server::{Answer, TestServer, until, validity};
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+#[derive(Debug, Parser)]
+#[command(args_override_self = true)]
+struct Line {
+    #[command(flatten)]
+    args: ServeArgs,
+}
+
+/// What flags mean, and what was said of those that were taken out.
+fn parse<S: AsRef<str>>(flags: &[S]) -> Result<(ServeArgs, Vec<String>), String> {
+    let words = std::iter::once("serve").chain(flags.iter().map(AsRef::as_ref));
+    let (left, said) = take_out(words.map(Into::into));
+    let line = Line::try_parse_from(left).map_err(|error| error.to_string())?;
+    Ok((line.args, said))
+}
+
+/// A server with its cluster.
+struct Scene {
+    folder: tempfile::TempDir,
+    authority: Authority,
+    kube: FakeKube,
+    _prometheus: FakePrometheus,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let kube = FakeKube::start().await;
+        kube.document(REVIEWS, json!({"status": {"allowed": true}}));
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            authority: Authority::new("servers", validity()).unwrap(),
+            kube,
+            _prometheus: FakePrometheus::start().await,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file; its path.
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Writes a pair for servers; `CERT,KEY`.
+    fn pair(&self, name: &str, names: &[&str]) -> String {
+        let issued = self.authority.serving(names, &[], validity()).unwrap();
+        let cert = self.write(&format!("{name}.crt"), &issued.certificate_pem);
+        let key = self.write(&format!("{name}.key"), &issued.key_pem);
+        format!("{cert},{key}")
+    }
+
+    /// A server with these flags beside those it needs.
+    async fn serve(&self, flags: &[String]) -> TestServer {
+        let kubeconfig = self.kube.kubeconfig();
+        let kubeconfig = kubeconfig.to_str().unwrap();
+        let pair = self.pair("default", &["localhost"]);
+        let (cert, key) = pair.split_once(',').unwrap();
+        let mut all = vec![
+            "--bind-address=127.0.0.1".to_owned(),
+            "--secure-port=0".to_owned(),
+            format!("--prometheus-url={}", self._prometheus.url()),
+            format!("--tls-cert-file={cert}"),
+            format!("--tls-private-key-file={key}"),
+            "--shutdown-delay-duration=0".to_owned(),
+        ];
+        for whose in ["lister", "authentication", "authorization"] {
+            all.push(format!("--{whose}-kubeconfig={kubeconfig}"));
+        }
+        all.extend(flags.iter().cloned());
+        let (args, _) = parse(&all).unwrap();
+        let settings = super::settings(&args).await.unwrap();
+        let address: SocketAddr = settings.tcp.local_addr().unwrap();
+        let stop = watch::Sender::new(false);
+        let mut stopped = stop.subscribe();
+        let task = tokio::spawn(async move {
+            let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
+            let run = crate::app::server::run(settings, stop, std::future::pending());
+            run.await.unwrap();
+        });
+        let authority = self.authority.certificate_pem();
+        let server = TestServer {
+            address,
+            authority: Authority::from_pem(authority.as_bytes(), &self.authority.key_pem())
+                .unwrap(),
+            stop,
+            task,
+        };
+        until("it shows its certificate", async || {
+            let config = server.client_config(None, &["http/1.1"]);
+            server.connect_with(config).await.is_ok()
+        })
+        .await;
+        server
+    }
+
+    /// Whom the newest access review was about.
+    fn reviewed(&self) -> Option<String> {
+        let posts = self.kube.posts();
+        let reviews = posts
+            .iter()
+            .filter(|post| post["kind"] == "SubjectAccessReview");
+        let mut users = reviews.map(|review: &Value| review["spec"]["user"].as_str().unwrap());
+        users.next_back().map(str::to_owned)
+    }
+}
+
+/// A request over a connection of its own, as whoever has this certificate.
+async fn get(
+    server: &TestServer,
+    shown: Option<&Issued>,
+    target: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
+    let mut head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str("\r\n");
+    let config = server.client_config(shown, &["http/1.1"]);
+    let mut stream = server.connect_with(config).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    crate::testing::test_server::read_answer(&mut stream).await
+}
+
+/// The certificate that who asks for a name is shown, if it is for that name.
+async fn shown(server: &TestServer, name: &str) -> Option<CertificateDer<'static>> {
+    let config: ClientConfig = server.client_config(None, &["http/1.1"]);
+    let tcp = TcpStream::connect(server.address).await.unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let stream = TlsConnector::from(Arc::new(config))
+        .connect(name, tcp)
+        .await;
+    let stream = stream.ok()?;
+    let (_, connection) = stream.get_ref();
+    Some(connection.peer_certificates()?[0].clone().into_owned())
+}
+
+#[tokio::test]
+async fn a_pair_for_names_is_shown_to_who_asks_for_them_and_to_nobody_else() {
+    let scene = Scene::new().await;
+    let of_certificate = scene.pair("read", &["a.test"]);
+    let given = scene.pair("given", &["x.b.test", "y.b.test", "elsewhere.test"]);
+    let server = scene
+        .serve(&[
+            format!("--tls-sni-cert-key={of_certificate}"),
+            "--tls-sni-cert-key".to_owned(),
+            format!("{given}:*.b.test"),
+        ])
+        .await;
+    for name in ["a.test", "x.b.test", "y.b.test"] {
+        until(name, async || shown(&server, name).await.is_some()).await;
+    }
+    let (x, y) = (
+        shown(&server, "x.b.test").await,
+        shown(&server, "y.b.test").await,
+    );
+    assert_eq!(x, y);
+    assert_ne!(x, shown(&server, "a.test").await);
+    assert_ne!(x, shown(&server, "localhost").await);
+    // Names were given, so that those of the certificate do not count.
+    assert_eq!(shown(&server, "elsewhere.test").await, None);
+}
+
+#[tokio::test]
+async fn paths_that_are_always_allowed_are_those_that_were_given() {
+    let scene = Scene::new().await;
+    scene
+        .kube
+        .document(REVIEWS, json!({"status": {"allowed": false}}));
+    let server = scene
+        .serve(&["--authorization-always-allow-paths=/metrics,/openapi/*,/apis*".to_owned()])
+        .await;
+    for open in [
+        "/metrics",
+        "/openapi/v2",
+        "/apis",
+        "/apis/custom.metrics.k8s.io/v1beta2",
+    ] {
+        assert_eq!(get(&server, None, open, &[]).await.status, 200, "{open}");
+    }
+    assert_eq!(scene.reviewed(), None);
+    let values = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/n/pods/*/m";
+    for reviewed in ["/livez", "/version", values] {
+        let answer = get(&server, None, reviewed, &[]).await;
+        assert_eq!(answer.status, 403, "{reviewed}");
+    }
+    assert_eq!(scene.reviewed().as_deref(), Some("system:anonymous"));
+    let by_default = scene.serve(&[]).await;
+    assert_eq!(get(&by_default, None, "/livez", &[]).await.status, 200);
+    assert_eq!(get(&by_default, None, "/metrics", &[]).await.status, 403);
+    let none = scene
+        .serve(&["--authorization-always-allow-paths=".to_owned()])
+        .await;
+    assert_eq!(get(&none, None, "/livez", &[]).await.status, 403);
+    let (args, _) = parse(&["--authorization-always-allow-paths=/a*b"]).unwrap();
+    let error = super::trust::security(&args).unwrap_err().to_string();
+    assert!(
+        error.contains("--authorization-always-allow-paths"),
+        "{error}"
+    );
+}

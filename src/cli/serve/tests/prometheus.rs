@@ -1,0 +1,162 @@
+//! How the server identifies itself to Prometheus, and whom it takes for it.
+
+use super::*;
+use crate::config::{Config, Credentials, Flags};
+use crate::core::time::Timestamp;
+use crate::source::ErrorKind;
+use crate::testing::authority::Authority as Issuer;
+
+const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
+
+/// A Prometheus that lets in who has a certificate of `clients`.
+async fn prometheus(servers: &Issuer, clients: Option<&Issuer>) -> FakePrometheus {
+    let fake = FakePrometheus::start_tls(servers.server(clients)).await;
+    fake.answer(ONE);
+    fake
+}
+
+/// What a query under these flags ends with.
+async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
+    let (args, _) = parse(flags).unwrap();
+    let (config, _) = super::super::prometheus::configuration(&args.prometheus).unwrap();
+    query(&config).await
+}
+
+async fn query(config: &Config) -> Result<(), ErrorKind> {
+    let promql = super::super::prometheus::clients(config).unwrap().promql;
+    let asked = promql.query("1", Timestamp::from_secs(1)).await;
+    asked.map(drop).map_err(|error| error.kind())
+}
+
+fn kubeconfig(folder: &std::path::Path, cluster: &Value, user: &Value) -> String {
+    let path = folder.join("kubeconfig");
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "p", "user": "u"}}],
+        "clusters": [{"name": "p", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    });
+    std::fs::write(&path, text.to_string()).unwrap();
+    format!("--prometheus-auth-config={}", path.display())
+}
+
+fn base64(text: &str) -> Value {
+    serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap()
+}
+
+#[tokio::test]
+async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token() {
+    let (servers, clients) = (Issuer::new("servers"), Issuer::new("clients"));
+    let fake = prometheus(&servers, Some(&clients)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("--prometheus-url={}", fake.url());
+    let identity = clients.client("reader");
+    let user = json!({
+        "client-certificate-data": base64(&identity.certificate),
+        "client-key-data": base64(&identity.key),
+        "token": "abc",
+    });
+    // Its server is kube-apiserver's, and not where Prometheus is.
+    let cluster = json!({
+        "server": "https://127.0.0.1:1",
+        "certificate-authority-data": base64(&servers.pem()),
+    });
+    let flag = kubeconfig(folder.path(), &cluster, &user);
+    assert_eq!(ask(&[url.clone(), flag.clone()]).await, Ok(()));
+    assert_eq!(
+        fake.last_request().header("authorization"),
+        Some("Bearer abc")
+    );
+    // A flag that says the same thing otherwise wins.
+    let token = folder.path().join("token");
+    std::fs::write(&token, "other\n").unwrap();
+    let token = format!("--prometheus-token-file={}", token.display());
+    assert_eq!(ask(&[url.clone(), flag, token]).await, Ok(()));
+    assert_eq!(
+        fake.last_request().header("authorization"),
+        Some("Bearer other")
+    );
+    let without = kubeconfig(folder.path(), &cluster, &json!({"token": "abc"}));
+    assert_eq!(ask(&[url.clone(), without]).await, Err(ErrorKind::Tls));
+    let stranger = json!({"certificate-authority-data": base64(&clients.pem())});
+    let flag = kubeconfig(folder.path(), &stranger, &user);
+    assert_eq!(ask(&[url, flag]).await, Err(ErrorKind::Tls));
+}
+
+#[tokio::test]
+async fn files_beside_a_kubeconfig_are_read_again_and_verification_can_be_skipped() {
+    let servers = Issuer::new("servers");
+    let fake = prometheus(&servers, None).await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("--prometheus-url={}", fake.url());
+    std::fs::write(folder.path().join("ca.pem"), servers.pem()).unwrap();
+    let flag = kubeconfig(
+        folder.path(),
+        &json!({"certificate-authority": "ca.pem"}),
+        &json!({"tokenFile": "token"}),
+    );
+    let (args, _) = parse(&[url.clone(), flag]).unwrap();
+    let (config, _) = super::super::prometheus::configuration(&args.prometheus).unwrap();
+    let promql = super::super::prometheus::clients(&config).unwrap().promql;
+    for token in ["first", "second"] {
+        std::fs::write(folder.path().join("token"), format!("{token}\n")).unwrap();
+        promql.query("1", Timestamp::from_secs(1)).await.unwrap();
+        let expected = format!("Bearer {token}");
+        assert_eq!(
+            fake.last_request().header("authorization"),
+            Some(expected.as_str())
+        );
+    }
+    let skips = json!({"insecure-skip-tls-verify": true});
+    let basic = json!({"username": "ali", "password": "open sesame"});
+    let flag = kubeconfig(folder.path(), &skips, &basic);
+    assert_eq!(ask(&[url.clone(), flag.clone()]).await, Ok(()));
+    assert_eq!(
+        fake.last_request().header("authorization"),
+        Some("Basic YWxpOm9wZW4gc2VzYW1l")
+    );
+    // An authority that is given beside it is asked for.
+    let other = folder.path().join("other.pem");
+    std::fs::write(&other, Issuer::new("other").pem()).unwrap();
+    let ca = format!("--prometheus-ca-file={}", other.display());
+    assert_eq!(ask(&[url, flag, ca]).await, Err(ErrorKind::Tls));
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_used_is_an_error_of_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let flag = kubeconfig(
+        folder.path(),
+        &json!({}),
+        &json!({"exec": {"command": "x"}}),
+    );
+    let (args, _) = parse(&["--prometheus-url=http://p".to_owned(), flag]).unwrap();
+    let error = super::super::prometheus::configuration(&args.prometheus).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("--prometheus-auth-config: "), "{error}");
+    assert!(error.contains("exec is not supported"), "{error}");
+}
+
+#[tokio::test]
+async fn a_service_account_is_its_token_and_the_clusters_authority() {
+    let servers = Issuer::new("cluster");
+    let fake = prometheus(&servers, None).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("token"), "of the pod\n").unwrap();
+    std::fs::write(folder.path().join("ca.crt"), servers.pem()).unwrap();
+    let with = |folder: &std::path::Path| {
+        Config::built_in(&Flags {
+            prometheus_url: Some(fake.url().parse().unwrap()),
+            credentials: Some(Credentials::of_service_account(folder)),
+            ..Flags::default()
+        })
+    };
+    let config = with(folder.path());
+    assert_eq!(query(&config).await, Ok(()));
+    assert_eq!(
+        fake.last_request().header("authorization"),
+        Some("Bearer of the pod")
+    );
+    std::fs::write(folder.path().join("ca.crt"), Issuer::new("next").pem()).unwrap();
+    assert_eq!(query(&with(folder.path())).await, Err(ErrorKind::Tls));
+}

@@ -1,0 +1,217 @@
+//! Every flag of prometheus-adapter v0.12.0 is taken.
+
+use super::*;
+
+/// What `adapter --help` of v0.12.0 lists, with a value for those that take
+/// one; `-`: a switch.
+const FLAGS: &[(&str, &str)] = &[
+    ("audit-log-batch-buffer-size", "10000"),
+    ("audit-log-batch-max-size", "1"),
+    ("audit-log-batch-max-wait", "1s"),
+    ("audit-log-batch-throttle-burst", "1"),
+    ("audit-log-batch-throttle-enable", "-"),
+    ("audit-log-batch-throttle-qps", "1.5"),
+    ("audit-log-compress", "-"),
+    ("audit-log-format", "json"),
+    ("audit-log-maxage", "1"),
+    ("audit-log-maxbackup", "1"),
+    ("audit-log-maxsize", "1"),
+    ("audit-log-mode", "blocking"),
+    ("audit-log-path", "/tmp/audit"),
+    ("audit-log-truncate-enabled", "-"),
+    ("audit-log-truncate-max-batch-size", "1"),
+    ("audit-log-truncate-max-event-size", "1"),
+    ("audit-log-version", "audit.k8s.io/v1"),
+    ("audit-policy-file", "/policy"),
+    ("audit-webhook-batch-buffer-size", "1"),
+    ("audit-webhook-batch-max-size", "1"),
+    ("audit-webhook-batch-max-wait", "1s"),
+    ("audit-webhook-batch-throttle-burst", "1"),
+    ("audit-webhook-batch-throttle-enable", "-"),
+    ("audit-webhook-batch-throttle-qps", "1"),
+    ("audit-webhook-config-file", "/hook"),
+    ("audit-webhook-initial-backoff", "1s"),
+    ("audit-webhook-mode", "batch"),
+    ("audit-webhook-truncate-enabled", "-"),
+    ("audit-webhook-truncate-max-batch-size", "1"),
+    ("audit-webhook-truncate-max-event-size", "1"),
+    ("audit-webhook-version", "audit.k8s.io/v1"),
+    ("authentication-kubeconfig", "/kubeconfig"),
+    ("authentication-skip-lookup", "-"),
+    ("authentication-token-webhook-cache-ttl", "10s"),
+    ("authentication-tolerate-lookup-failure", "-"),
+    (
+        "authorization-always-allow-paths",
+        "/healthz,/readyz,/livez",
+    ),
+    ("authorization-kubeconfig", "/kubeconfig"),
+    ("authorization-webhook-cache-authorized-ttl", "10s"),
+    ("authorization-webhook-cache-unauthorized-ttl", "10s"),
+    ("bind-address", "0.0.0.0"),
+    ("cert-dir", "/certs"),
+    ("client-burst", "10"),
+    ("client-ca-file", "/ca.crt"),
+    ("client-qps", "5"),
+    ("config", "/etc/adapter/config.yaml"),
+    ("contention-profiling", "-"),
+    ("debug-socket-path", "/socket"),
+    ("disable-http2", "-"),
+    ("discovery-interval", "10m"),
+    ("enable-priority-and-fairness", "-"),
+    ("http2-max-streams-per-connection", "100"),
+    ("lister-kubeconfig", "/kubeconfig"),
+    ("log-flush-frequency", "5s"),
+    ("metrics-max-age", "10m"),
+    ("metrics-relist-interval", "10m"),
+    ("permit-address-sharing", "-"),
+    ("permit-port-sharing", "-"),
+    ("profiling", "-"),
+    ("prometheus-auth-config", "/kubeconfig"),
+    ("prometheus-auth-incluster", "-"),
+    ("prometheus-ca-file", "/ca.crt"),
+    ("prometheus-client-tls-cert-file", "/tls.crt"),
+    ("prometheus-client-tls-key-file", "/tls.key"),
+    ("prometheus-header", "X-Scope-OrgID=a"),
+    ("prometheus-token-file", "/token"),
+    ("prometheus-url", "https://localhost"),
+    ("prometheus-verb", "GET"),
+    ("requestheader-allowed-names", "a,b"),
+    ("requestheader-client-ca-file", "/ca.crt"),
+    ("requestheader-extra-headers-prefix", "x-remote-extra-"),
+    ("requestheader-group-headers", "x-remote-group"),
+    ("requestheader-username-headers", "x-remote-user"),
+    ("secure-port", "443"),
+    ("tls-cert-file", "/tls.crt"),
+    (
+        "tls-cipher-suites",
+        "TLS_AES_128_GCM_SHA256,TLS_RSA_WITH_AES_128_CBC_SHA",
+    ),
+    ("tls-min-version", "VersionTLS12"),
+    ("tls-private-key-file", "/tls.key"),
+    ("tls-sni-cert-key", "/a.crt,/a.key:*.foo.com,foo.com"),
+    ("v", "6"),
+    ("vmodule", "a=1"),
+];
+
+/// Those that are taken and have no effect. None of them says whom the server
+/// believes, what it lets through or what TLS it speaks.
+const WITHOUT_EFFECT: &[&str] = &[
+    "client-burst",
+    "client-qps",
+    "contention-profiling",
+    "debug-socket-path",
+    "discovery-interval",
+    "enable-priority-and-fairness",
+    "http2-max-streams-per-connection",
+    "log-flush-frequency",
+    "permit-address-sharing",
+    "permit-port-sharing",
+    "profiling",
+    "vmodule",
+];
+
+/// Those that go with another one only, here and there.
+fn beside(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "tls-cert-file" => "--tls-private-key-file=/x",
+        "tls-private-key-file" => "--tls-cert-file=/x",
+        "prometheus-client-tls-cert-file" => "--prometheus-client-tls-key-file=/x",
+        "prometheus-client-tls-key-file" => "--prometheus-client-tls-cert-file=/x",
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_flag_is_taken_in_every_form_and_is_said_where_it_has_no_effect() {
+    for (name, value) in FLAGS {
+        let forms = match *value {
+            "-" => vec![
+                vec![format!("--{name}")],
+                vec![format!("--{name}=true")],
+                vec![format!("--{name}=false")],
+            ],
+            value => vec![
+                vec![format!("--{name}={value}")],
+                vec![format!("--{name}"), value.to_owned()],
+            ],
+        };
+        for mut form in forms {
+            form.extend(beside(name).map(str::to_owned));
+            let (args, said) = parse(&form).unwrap_or_else(|error| panic!("{form:?}: {error}"));
+            assert!(args.words.is_empty(), "{form:?}: {:?}", args.words);
+            let ignored = name.starts_with("audit-") || WITHOUT_EFFECT.contains(name);
+            assert_eq!(said.len(), usize::from(ignored), "{form:?}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn what_narrows_trust_and_tls_has_the_effect_it_says() {
+    let (args, said) = parse(&[
+        "--tls-min-version=VersionTLS13",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "--disable-http2-serving",
+        "--authentication-skip-lookup",
+        "--authentication-tolerate-lookup-failure",
+        "--requestheader-allowed-names=a",
+    ])
+    .unwrap();
+    assert_eq!(said, Vec::<String>::new());
+    let offer = super::super::certificate::offer(&args.listening).unwrap();
+    assert!(!offer.http2);
+    assert_eq!(offer.oldest, crate::serve::offer::Oldest::Tls13);
+    let of_1_2 = offer.suites.iter().filter(|suite| suite.tls13().is_none());
+    assert_eq!(of_1_2.count(), 1);
+    let lookup = super::super::trust::lookup(&args.cluster);
+    assert_eq!(lookup, crate::app::server::Lookup::Skipped);
+    let overlay = super::super::trust::overlay(&args.trust);
+    assert_eq!(
+        overlay.texts,
+        [("requestheader-allowed-names", "[\"a\"]".to_owned())]
+    );
+    assert!(parse(&["--tls-min-version=VersionTLS99"]).is_err());
+    let (args, _) = parse(&["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"]).unwrap();
+    assert!(super::super::certificate::offer(&args.listening).is_err());
+}
+
+#[test]
+fn pairs_for_names_are_read_as_kube_apiserver_reads_them() {
+    let read = |text: &str| {
+        let (args, _) = parse(&["--tls-sni-cert-key", text])?;
+        let pair = args.listening.tls_sni_cert_key[0].clone();
+        let path = |path: PathBuf| path.to_str().unwrap().to_owned();
+        Ok::<_, String>((path(pair.certificate), path(pair.key), pair.names))
+    };
+    let pair = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(("foo.crt".to_owned(), "foo.key".to_owned(), names))
+    };
+    // component-base `cli/flag/namedcertkey_flag_test.go`.
+    assert_eq!(read("foo.crt,foo.key"), pair(&[]));
+    assert_eq!(read("  foo.crt , foo.key    "), pair(&[]));
+    assert_eq!(read("foo.crt,foo.key:abc"), pair(&["abc"]));
+    assert_eq!(read("foo.crt,foo.key: abc  "), pair(&["abc"]));
+    assert_eq!(
+        read("foo.crt,foo.key:*.Foo.com,bar"),
+        pair(&["*.foo.com", "bar"])
+    );
+    for wrong in ["foo.crt", "foo.crt,foo.key,abc", "foo.crt,foo.key:", ""] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+    let (args, _) = parse(&["--tls-sni-cert-key=a,b", "--tls-sni-cert-key=c,d:1.2.3.4"]).unwrap();
+    assert_eq!(args.listening.tls_sni_cert_key.len(), 2);
+    let said = super::super::ignored(&args);
+    assert!(said[0].contains("1.2.3.4 is an address"), "{said:?}");
+}
+
+/// What the adapter does with several ways to identify itself to Prometheus.
+#[test]
+fn a_token_file_wins_over_the_pods_and_two_ways_at_a_time_are_refused() {
+    let both = [
+        "--prometheus-auth-incluster",
+        "--prometheus-token-file=/token",
+    ];
+    assert!(parse(&both).is_ok());
+    let both = ["--prometheus-auth-incluster", "--prometheus-auth-config=/k"];
+    assert!(parse(&both).is_err());
+}

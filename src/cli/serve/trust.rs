@@ -1,0 +1,105 @@
+//! Whom to believe, and what needs no permission.
+
+use std::path::PathBuf;
+
+use super::Failure;
+use super::flags::{Cluster, ServeArgs, TrustFlags};
+use crate::app::server::{Lookup, Ways};
+use crate::app::trusted::Overlay;
+use crate::cluster::client::Access;
+use crate::security::always_allowed::AlwaysAllowed;
+use crate::security::settings::Settings as SecuritySettings;
+use crate::security::trust;
+
+pub(super) fn ways(args: &Cluster) -> Ways {
+    let way = |file: &Option<PathBuf>| match file {
+        Some(path) => Access::Kubeconfig(path.clone()),
+        None => Access::InCluster,
+    };
+    Ways {
+        lister: way(&args.lister_kubeconfig),
+        authentication: way(&args.authentication_kubeconfig),
+        authorization: way(&args.authorization_kubeconfig),
+    }
+}
+
+pub(super) fn lookup(args: &Cluster) -> Lookup {
+    if args.authentication_skip_lookup {
+        Lookup::Skipped
+    } else if args.authentication_tolerate_lookup_failure {
+        Lookup::Tolerated
+    } else {
+        Lookup::Required
+    }
+}
+
+/// What flags say of clients, in the words of the ConfigMap. Who names the
+/// authority of front proxies names all else about them too, as in apiserver
+/// (`pkg/server/options/authentication.go`, `ApplyTo`), whose defaults they are.
+pub(super) fn overlay(args: &TrustFlags) -> Overlay {
+    let lists = [
+        (trust::ALLOWED_NAMES, &args.requestheader_allowed_names, ""),
+        (
+            trust::USER_HEADERS,
+            &args.requestheader_username_headers,
+            "x-remote-user",
+        ),
+        (trust::UID_HEADERS, &args.requestheader_uid_headers, ""),
+        (
+            trust::GROUP_HEADERS,
+            &args.requestheader_group_headers,
+            "x-remote-group",
+        ),
+        (
+            trust::EXTRA_PREFIXES,
+            &args.requestheader_extra_headers_prefix,
+            "x-remote-extra-",
+        ),
+    ];
+    let all = args.requestheader_client_ca_file.is_some();
+    let texts = lists.into_iter().filter_map(|(key, list, default)| {
+        let list = match list {
+            Some(list) => list.iter().map(String::as_str).collect(),
+            None if all => vec![default],
+            None => return None,
+        };
+        let list: Vec<&str> = list.into_iter().filter(|name| !name.is_empty()).collect();
+        Some((key, serde_json::json!(list).to_string()))
+    });
+    let files = [
+        (trust::CLIENT_CA, &args.client_ca_file),
+        (trust::PROXY_CA, &args.requestheader_client_ca_file),
+    ];
+    Overlay {
+        texts: texts.collect(),
+        files: files
+            .into_iter()
+            .filter_map(|(key, file)| Some((key, file.clone()?)))
+            .collect(),
+    }
+}
+
+pub(super) fn security(args: &ServeArgs) -> Result<SecuritySettings, Failure> {
+    let cluster = &args.cluster;
+    let paths = cluster.authorization_always_allow_paths.as_ref();
+    let always_allowed = paths.map(|paths| {
+        let paths: Vec<String> = paths
+            .iter()
+            .filter(|path| !path.is_empty())
+            .cloned()
+            .collect();
+        AlwaysAllowed::parse(&paths)
+    });
+    let always_allowed = always_allowed
+        .transpose()
+        .map_err(|error| Failure::Usage(format!("--authorization-always-allow-paths: {error}")))?;
+    Ok(SecuritySettings {
+        always_allowed: always_allowed.unwrap_or_default(),
+        token_life: cluster.authentication_token_webhook_cache_ttl,
+        allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
+        denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
+        values_in_flight: args.listening.max_requests_inflight,
+        direct_in_flight: args.listening.max_requests_inflight.div_ceil(4),
+        ..SecuritySettings::default()
+    })
+}

@@ -1,0 +1,86 @@
+//! What a packager makes of the command line: completions and man pages.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, Failure, Plugin};
+
+/// Completions of the command line for a shell, or of `kubectl gpu-metrics`: a
+/// script to be saved as kubectl_complete-gpu_metrics on the PATH.
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// What they are for: they are printed
+    #[arg(value_parser = ["bash", "elvish", "fish", "kubectl", "powershell", "zsh"])]
+    shell: String,
+}
+
+/// A man page for each command.
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// Directory that the pages are written to; it must exist
+    dir: PathBuf,
+}
+
+/// Calls the function of bash that completes `plugin`, as bash would.
+const CALL: &str = r#"
+COMP_WORDS=(plugin "$@") COMP_CWORD=$#
+_plugin plugin "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/dev/null
+printf '%s\n' "${COMPREPLY[@]}" :4
+"#;
+
+pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+    let text = match args.shell.parse() {
+        Ok(shell) => generated(shell, Cli::command(), "gpu-metrics-apiserver"),
+        Err(_) => of_plugin(),
+    };
+    // Whoever read the beginning may have left.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn generated(shell: Shell, mut command: Command, name: &str) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// kubectl runs the script with the words of the line, the last of them unfinished,
+/// and reads candidates and a directive: 4, no files (kubernetes/kubectl
+/// `pkg/cmd/plugin/plugin_completion.go`). The candidates are those of bash.
+fn of_plugin() -> String {
+    let functions = generated(Shell::Bash, Plugin::command(), "plugin");
+    format!("#!/usr/bin/env bash\n{functions}{CALL}")
+}
+
+pub(super) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
+    let written = clap_mangen::generate_to(command, &args.dir);
+    written.map_err(|error| Failure::Failed(format!("{}: {error}", args.dir.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_man_page() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let args = ManArgs {
+            dir: dir.path().to_owned(),
+        };
+        man(&args, Cli::command()).unwrap();
+        for name in ["", "-serve", "-demo", "-explain", "-top"] {
+            let page = dir.path().join(format!("gpu-metrics-apiserver{name}.1"));
+            let text = std::fs::read_to_string(&page).unwrap();
+            assert!(text.contains(".SH SYNOPSIS"), "{}", page.display());
+        }
+    }
+
+    #[test]
+    fn completions_name_the_commands() {
+        let text = generated(Shell::Bash, Cli::command(), "gpu-metrics-apiserver");
+        assert!(text.contains("explain") && text.contains("--sort-by"));
+    }
+}

@@ -1,0 +1,49 @@
+//! Columns of text, each as wide as its widest cell.
+
+/// The letters of the widest cell of each column.
+pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    (0..columns).map(width).collect()
+}
+
+/// Lines of cells, the first of them the heading. Cells that begin with a digit
+/// or a sign stand on the right of their column, all others on the left.
+pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
+    let widths = widths(rows);
+    let numeric: Vec<bool> = (0..widths.len())
+        .map(|column| {
+            let mut cells = rows.iter().skip(1).filter_map(|row| row.get(column));
+            cells.all(|cell| is_number(cell))
+        })
+        .collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).zip(&numeric);
+        let padded = cells.map(|((cell, width), numeric)| match numeric {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+pub(super) fn is_number(cell: &str) -> bool {
+    matches!(cell, "" | "–")
+        || cell.starts_with(|first: char| first.is_ascii_digit() || first == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_on_the_right_and_unknown_is_no_text() {
+        let rows = [["NAME", "GPU%"], ["a", "5"], ["long", "–"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(lines(&rows), ["NAME  GPU%", "a        5", "long     –"]);
+    }
+}

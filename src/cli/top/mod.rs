@@ -1,0 +1,318 @@
+//! `top`: who holds GPUs, and what they do with them.
+
+pub(super) mod fetch;
+pub(super) mod gpus;
+pub(super) mod objects;
+pub(super) mod rows;
+mod screen;
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::cluster::{Cluster, ClusterArgs, encode};
+use super::wrap::{shown, wrapped};
+use super::{Failure, table};
+use fetch::Found;
+use rows::{Row, SPARE};
+use screen::{Screen, squeezed};
+
+/// How often the table is drawn again.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Reasons that are printed below the table; of others the number.
+const MOST_NOTES: usize = 4;
+
+/// Said of sums over holders.
+const SHARED: &str =
+    "a GPU that several hold counts in the row of each, and so several times in SUM";
+
+/// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
+/// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
+#[derive(Debug, Args)]
+pub(super) struct TopArgs {
+    /// What the rows are
+    #[arg(value_enum, default_value = "pods")]
+    what: What,
+    /// One of them alone: NAME or NAMESPACE/NAME; of workloads also KIND/NAME; of gpus a UUID
+    name: Option<String>,
+    /// All namespaces
+    #[arg(long, short = 'A')]
+    all_namespaces: bool,
+    /// Selects rows by the labels of their objects
+    #[arg(long, short = 'l', value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Sorts by a column, the largest first
+    #[arg(long, value_enum, value_name = "COLUMN")]
+    sort_by: Option<Column>,
+    /// Adds a line with the sums of held, active and idle GPUs, memory and power
+    #[arg(long)]
+    sum: bool,
+    /// Leaves the heading out
+    #[arg(long)]
+    no_headers: bool,
+    /// Prints once also on a terminal
+    #[arg(long)]
+    once: bool,
+    /// A table for people, or JSON
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum What {
+    /// Pods
+    #[value(alias = "pod", alias = "po")]
+    Pods,
+    /// Deployments, StatefulSets, Jobs and other owners of pods
+    #[value(alias = "workload")]
+    Workloads,
+    /// Namespaces
+    #[value(alias = "namespace", alias = "ns")]
+    Namespaces,
+    /// Nodes
+    #[value(alias = "node", alias = "no")]
+    Nodes,
+    /// GPUs and MIG instances
+    #[value(alias = "gpu")]
+    Gpus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Column {
+    Held,
+    Active,
+    Idle,
+    Mem,
+    Now,
+    Gpu,
+    Vram,
+    Watt,
+    IdleSince,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+}
+
+impl What {
+    /// Whether the rows are of one namespace, or of several.
+    pub(super) const fn is_namespaced(self) -> bool {
+        matches!(self, Self::Pods | Self::Workloads)
+    }
+
+    pub(super) const fn singular(self) -> &'static str {
+        match self {
+            Self::Pods => "pod",
+            Self::Workloads => "workload",
+            Self::Namespaces => "namespace",
+            Self::Nodes => "node",
+            Self::Gpus => "GPU",
+        }
+    }
+}
+
+impl TopArgs {
+    /// All rows of a kind, of all namespaces or of the one that is meant.
+    pub(super) fn all(what: What, all_namespaces: bool) -> Self {
+        Self {
+            what,
+            all_namespaces,
+            name: None,
+            selector: None,
+            sort_by: None,
+            sum: false,
+            no_headers: false,
+            once: true,
+            output: Output::Table,
+            cluster: ClusterArgs::default(),
+        }
+    }
+
+    /// Takes the namespace out of the name, and refuses flags that say nothing.
+    fn read(&mut self) -> Result<(), Failure> {
+        let (of_all, of_gpus) = (!self.what.is_namespaced(), self.what == What::Gpus);
+        let flags = [
+            (of_all && self.cluster.namespace.is_some(), "--namespace"),
+            (of_gpus && self.all_namespaces, "--all-namespaces"),
+            (of_gpus && self.sort_by.is_some(), "--sort-by"),
+            (of_gpus && self.sum, "--sum"),
+        ];
+        if let Some((_, flag)) = flags.iter().find(|(is_set, _)| *is_set) {
+            return Err(Failure::Usage(format!(
+                "{flag} has no meaning here: {}s of the whole cluster are shown: leave it out",
+                self.what.singular()
+            )));
+        }
+        if let Some(name) = &self.name {
+            let (namespace, name) = fetch::named(self.what, name);
+            if let Some(namespace) = namespace {
+                self.all_namespaces = false;
+                self.cluster.namespace = Some(namespace);
+            }
+            self.name = Some(name);
+        }
+        Ok(())
+    }
+
+    /// The labels of the rows' objects, for a query.
+    fn labels(&self) -> String {
+        let selector = self.selector.as_deref();
+        selector.map_or_else(String::new, |text| {
+            format!("?labelSelector={}", encode(text))
+        })
+    }
+}
+
+/// What is shown.
+struct Page {
+    json: String,
+    /// The table, its heading first.
+    cells: Vec<Vec<String>>,
+    /// The columns that narrow terminals go without, the first first.
+    spare: &'static str,
+    /// What is to be known of values that are not there.
+    notes: BTreeSet<String>,
+}
+
+pub(super) async fn run(mut args: TopArgs) -> Result<(), Failure> {
+    args.read()?;
+    let cluster = args.cluster.connect().await?;
+    if args.output == Output::Table && io::stdout().is_terminal() && !args.once {
+        return live(&args, &cluster).await;
+    }
+    let page = page(&args, &cluster).await?;
+    // Whoever read the beginning may have left.
+    if args.output == Output::Json {
+        for line in page.foot() {
+            let _ = writeln!(io::stderr(), "{}", shown(&line));
+        }
+        let _ = writeln!(io::stdout(), "{}", shown(&page.json));
+    } else {
+        let (table, foot) = page.lines(&args);
+        let text = [table, foot].concat().join("\n");
+        let _ = writeln!(io::stdout(), "{}", shown(&text));
+    }
+    Ok(())
+}
+
+/// Draws the table again and again. A server that is away for a while leaves the
+/// last table, with its error below.
+async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
+    let signals = |kind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
+    let mut interrupt = signals(SignalKind::interrupt())?;
+    let mut terminate = signals(SignalKind::terminate())?;
+    let mut end = pin!(async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    });
+    let mut shown = tokio::select! {
+        page = page(args, cluster) => page?,
+        () = &mut end => return Ok(()),
+    };
+    let failed = |error: io::Error| Failure::Failed(error.to_string());
+    let screen = Screen::new().map_err(failed)?;
+    loop {
+        let (table, foot) = shown.lines(args);
+        screen.draw(&table, &foot).map_err(failed)?;
+        let next = async {
+            tokio::time::sleep(EVERY).await;
+            page(args, cluster).await
+        };
+        tokio::select! {
+            page = next => match page {
+                Ok(page) => shown = page,
+                Err(error) => shown.notes = [error.to_string()].into(),
+            },
+            () = &mut end => return Ok(()),
+        }
+    }
+}
+
+impl Page {
+    /// The lines of the table, with as many columns as fit, and those that stay
+    /// below it, whatever its length.
+    fn lines(&self, args: &TopArgs) -> (Vec<String>, Vec<String>) {
+        let columns = screen::size().map_or(usize::MAX, |(columns, _)| columns);
+        let mut table = self.fitted(columns);
+        let mut foot = Vec::new();
+        if args.sum && !table.is_empty() {
+            foot.extend(table.pop());
+            if args.what != What::Nodes {
+                foot.push(SHARED.to_owned());
+            }
+        }
+        if args.no_headers && !table.is_empty() {
+            table.remove(0);
+        }
+        foot.append(&mut self.foot());
+        (table, foot)
+    }
+
+    fn fitted(&self, columns: usize) -> Vec<String> {
+        let mut cells = self.cells.clone();
+        for name in self.spare.split(' ') {
+            let lines = table::lines(&cells);
+            if lines.iter().all(|line| line.chars().count() <= columns) {
+                return lines;
+            }
+            let heading = cells.first();
+            if let Some(place) = heading.and_then(|it| it.iter().position(|it| it == name)) {
+                cells.iter_mut().for_each(|row| _ = row.remove(place));
+            }
+        }
+        table::lines(&squeezed(&cells, columns))
+    }
+
+    fn foot(&self) -> Vec<String> {
+        let more = self.notes.len().saturating_sub(MOST_NOTES);
+        let more = (more > 0).then(|| format!("… more values that are missing: {more}"));
+        let notes = self.notes.iter().take(MOST_NOTES).cloned().chain(more);
+        let notes = notes.map(|note| wrapped(&note, 2));
+        notes
+            .collect::<String>()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
+    let Found {
+        mut rows,
+        mut notes,
+        ..
+    } = fetch::rows(args, cluster).await?;
+    if args.what == What::Gpus {
+        let mut page = gpus::of_nodes(rows, args, cluster).await?;
+        page.notes.append(&mut notes);
+        return Ok(page);
+    }
+    if let Some(column) = args.sort_by {
+        Row::sort(&mut rows, column);
+    }
+    let json = serde_json::to_string_pretty(&rows);
+    let namespaced = args.all_namespaces && args.what.is_namespaced();
+    let mut cells = Vec::new();
+    if !rows.is_empty() {
+        cells.push(Row::heading(namespaced));
+        cells.extend(rows.iter().map(|row| row.cells(namespaced)));
+        cells.extend(args.sum.then(|| Row::sum(&rows).cells(namespaced)));
+    }
+    Ok(Page {
+        json: json.map_err(|error| Failure::Failed(error.to_string()))?,
+        cells,
+        spare: SPARE,
+        notes,
+    })
+}

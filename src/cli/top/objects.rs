@@ -1,0 +1,330 @@
+//! What the cluster itself says: which pods ask for GPUs, and which autoscalers
+//! set the replicas of whom. A server that has metrics alone says nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::rows::{shown, whole};
+use super::{TopArgs, What};
+use crate::cli::Failure;
+use crate::cli::cluster::{Cluster, encode};
+use crate::cli::explain::hpa::read::written;
+use crate::cli::values::List;
+use crate::cluster::error::CallError;
+use crate::core::quantity::parse_milli;
+use crate::core::resources::GpuResources;
+
+/// What is known of a cluster's objects.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Objects {
+    /// Live pods that ask for GPUs.
+    pub(in crate::cli) pods: Vec<GpuPod>,
+    /// Nodes that have GPUs to give.
+    pub(in crate::cli) nodes: BTreeSet<String>,
+    /// The autoscalers of what is scaled, by namespace and `deployments.apps/NAME`.
+    pub(in crate::cli) hpas: BTreeMap<(String, String), Vec<Hpa>>,
+    /// What could not be read, and why.
+    pub(in crate::cli) notes: BTreeSet<String>,
+}
+
+/// A pod that asks for GPUs.
+#[derive(Debug)]
+pub(in crate::cli) struct GpuPod {
+    pub(in crate::cli) namespace: String,
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) node: Option<String>,
+    /// `deployments.apps/NAME`.
+    pub(in crate::cli) owner: Option<String>,
+}
+
+/// An autoscaler, by its first metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::cli) struct Hpa {
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) metric: Option<String>,
+    current: Option<f64>,
+    target: Option<f64>,
+    /// Whether these two are percents of what the pods request.
+    percent: bool,
+    /// Replicas there are, and are wanted.
+    pub(in crate::cli) replicas: Option<i64>,
+    pub(in crate::cli) desired: Option<i32>,
+    pub(in crate::cli) min: Option<i64>,
+    pub(in crate::cli) max: Option<i64>,
+    /// What the controller says of its last sync.
+    pub(in crate::cli) conditions: Vec<HorizontalPodAutoscalerCondition>,
+    /// Metrics beside the first.
+    pub(in crate::cli) others: usize,
+}
+
+impl Hpa {
+    /// What is current, and the target.
+    pub(in crate::cli) fn sides(&self) -> [String; 2] {
+        let unit = if self.percent { "%" } else { "" };
+        let side = |number| shown(number, |number| format!("{}{unit}", whole(number)));
+        [side(self.current), side(self.target)]
+    }
+}
+
+/// `62/50 → 4/8`
+impl fmt::Display for Hpa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [current, target] = self.sides();
+        let count = |it: Option<i64>| it.map_or_else(|| "–".to_owned(), |it| it.to_string());
+        let (desired, max) = (count(self.desired.map(i64::from)), count(self.max));
+        write!(f, "{current}/{target} → {desired}/{max}")
+    }
+}
+
+impl Objects {
+    pub(in crate::cli) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
+        let everywhere = args.all_namespaces || !args.what.is_namespaced();
+        let place = match everywhere {
+            true => String::new(),
+            false => format!("namespaces/{}/", encode(&cluster.namespace)),
+        };
+        let mut objects = Self::default();
+        // The labels that are asked for are those of what the rows are.
+        let labels = args.labels();
+        let of_pods = if args.what == What::Pods {
+            &*labels
+        } else {
+            ""
+        };
+        let pods: Vec<Pod> = objects
+            .list(cluster, &format!("/api/v1/{place}pods{of_pods}"))
+            .await?;
+        objects.pods = pods.iter().filter_map(gpu_pod).collect();
+        if !args.what.is_namespaced() {
+            let nodes: Vec<Node> = objects
+                .list(cluster, &format!("/api/v1/nodes{labels}"))
+                .await?;
+            objects.nodes = nodes.into_iter().filter_map(gpu_node).collect();
+        } else {
+            objects.autoscalers(cluster, &place).await?;
+        }
+        Ok(objects)
+    }
+
+    /// Reads the autoscalers of a place, `namespaces/NAME/`; of all with none.
+    pub(in crate::cli) async fn autoscalers(
+        &mut self,
+        cluster: &Cluster,
+        place: &str,
+    ) -> Result<(), Failure> {
+        let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
+        let hpas: Vec<Value> = self.list(cluster, &path).await?;
+        for (of, hpa) in hpas.iter().filter_map(scaled) {
+            self.hpas.entry(of).or_default().push(hpa);
+        }
+        Ok(())
+    }
+
+    /// A list of the cluster; empty where there is none, or no right to it.
+    async fn list<T: DeserializeOwned>(
+        &mut self,
+        cluster: &Cluster,
+        path: &str,
+    ) -> Result<Vec<T>, Failure> {
+        match cluster.read::<List<T>>(path).await {
+            Ok(list) => Ok(list.items),
+            Err(CallError::NotFound(_)) => Ok(Vec::new()),
+            Err(CallError::Forbidden { text, .. }) => {
+                self.notes.insert(text);
+                Ok(Vec::new())
+            }
+            Err(error) => Err(Failure::Failed(error.to_string())),
+        }
+    }
+
+    /// The autoscalers of a pod or workload.
+    pub(in crate::cli) fn hpas(&self, namespace: &str, name: &str) -> &[Hpa] {
+        let mut pods = self.pods.iter();
+        let pod = pods.find(|pod| pod.namespace == namespace && pod.name == name);
+        let owner = pod.map_or(Some(name), |pod| pod.owner.as_deref());
+        let owner = owner.unwrap_or_default().to_owned();
+        let hpas = self.hpas.get(&(namespace.to_owned(), owner));
+        hpas.map_or(&[], Vec::as_slice)
+    }
+}
+
+fn gpu_pod(pod: &Pod) -> Option<GpuPod> {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    let spec = pod.spec.as_ref()?;
+    let containers = spec
+        .containers
+        .iter()
+        .chain(spec.init_containers.iter().flatten());
+    let resources = containers.filter_map(|it| it.resources.as_ref());
+    let mut amounts = resources
+        .flat_map(|it| [&it.limits, &it.requests])
+        .flatten()
+        .flatten();
+    let gpus = GpuResources::default();
+    let asks = amounts
+        .any(|(name, amount)| gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0));
+    (asks && !matches!(phase, Some("Succeeded" | "Failed"))).then(|| GpuPod {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        node: spec.node_name.clone(),
+        owner: owner(pod),
+    })
+}
+
+/// The workload that made the pod; of a ReplicaSet its Deployment.
+fn owner(pod: &Pod) -> Option<String> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|it| it.controller == Some(true))?;
+    let hash = pod
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|it| it.get("pod-template-hash"));
+    let deployment =
+        hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+    Some(match deployment {
+        Some(name) if owner.kind == "ReplicaSet" => workload("Deployment", "apps/v1", name),
+        _ => workload(&owner.kind, &owner.api_version, &owner.name),
+    })
+}
+
+/// `deployments.apps/NAME`: the plurals of workloads are regular.
+fn workload(kind: &str, version: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    match version.split_once('/') {
+        Some((group, _)) => format!("{kind}s.{group}/{name}"),
+        None => format!("{kind}s/{name}"),
+    }
+}
+
+fn gpu_node(node: Node) -> Option<String> {
+    let allocatable = node.status?.allocatable?;
+    let gpus = GpuResources::default();
+    let has = |(name, amount): (
+        &String,
+        &k8s_openapi::apimachinery::pkg::api::resource::Quantity,
+    )| { gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0) };
+    allocatable.iter().any(has).then_some(node.metadata.name?)
+}
+
+/// What an autoscaler scales, and what it is about.
+fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
+    let (meta, spec, status) = (&hpa["metadata"], &hpa["spec"], &hpa["status"]);
+    let of = &spec["scaleTargetRef"];
+    let of = workload(
+        of["kind"].as_str()?,
+        of["apiVersion"].as_str().unwrap_or_default(),
+        of["name"].as_str()?,
+    );
+    let metric = &spec["metrics"][0];
+    let mut kind = metric["type"].as_str().unwrap_or_default().to_owned();
+    if let Some(first) = kind.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    let metric = &metric[&kind];
+    let name = metric["metric"]["name"].as_str();
+    let name = name.or(metric["name"].as_str());
+    // What is current is compared with the target in the same form.
+    let forms = ["averageUtilization", "averageValue", "value"];
+    let form = forms.into_iter().find(|it| !metric["target"][it].is_null());
+    let amount = |side: &Value| {
+        let amount = &side[form?];
+        let quantity = || Some(parse_milli(amount.as_str()?)? as f64 / 1000.0);
+        amount.as_f64().or_else(quantity)
+    };
+    let current: Option<HorizontalPodAutoscalerStatus> =
+        serde_json::from_value(status.clone()).ok();
+    let hpa = Hpa {
+        name: meta["name"].as_str()?.to_owned(),
+        metric: name.map(str::to_owned),
+        current: amount(&status["currentMetrics"][0][&kind]["current"]),
+        target: amount(&metric["target"]),
+        percent: form == Some("averageUtilization"),
+        replicas: status["currentReplicas"].as_i64(),
+        desired: current.as_ref().and_then(written),
+        min: spec["minReplicas"].as_i64(),
+        max: spec["maxReplicas"].as_i64(),
+        conditions: current.and_then(|it| it.conditions).unwrap_or_default(),
+        others: spec["metrics"]
+            .as_array()
+            .map_or(0, Vec::len)
+            .saturating_sub(1),
+    };
+    Some(((meta["namespace"].as_str()?.to_owned(), of), hpa))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_asks_for_gpus_has_its_deployment_and_its_autoscaler() {
+        let pod = |phase: &str, amount: &str| {
+            let pod = json!({
+                "metadata": {
+                    "name": "train-5f-x", "namespace": "ml", "labels": {"pod-template-hash": "5f"},
+                    "ownerReferences": [{
+                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train-5f", "uid": "u", "controller": true,
+                    }],
+                },
+                "spec": {"nodeName": "a", "containers": [
+                    {"name": "c", "resources": {"limits": {"nvidia.com/gpu": amount}}}
+                ]},
+                "status": {"phase": phase},
+            });
+            gpu_pod(&serde_json::from_value(pod).unwrap())
+        };
+        assert!(pod("Running", "0").is_none() && pod("Succeeded", "1").is_none());
+        let pod = pod("Pending", "1").unwrap();
+        assert_eq!(pod.owner.as_deref(), Some("deployments.apps/train"));
+        let hpa = |name: &str, status: Value| {
+            let hpa = json!({
+                "metadata": {"name": name, "namespace": "ml"},
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}, "maxReplicas": 8,
+                    "metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"averageValue": "50"}}}],
+                },
+                "status": status,
+            });
+            scaled(&hpa).unwrap()
+        };
+        let (of, never) = hpa("h", json!({"desiredReplicas": 0, "currentMetrics": null}));
+        assert_eq!(never.to_string(), "–/50 → –/8");
+        assert_eq!(never.metric.as_deref(), Some("m"));
+        let (_, failing) = hpa(
+            "h",
+            json!({
+                "desiredReplicas": 0, "currentMetrics": [{"type": ""}],
+                "conditions": [{"type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric"}],
+            }),
+        );
+        assert_eq!(failing.to_string(), never.to_string());
+        let (_, other) = hpa(
+            "i",
+            json!({
+                "desiredReplicas": 4,
+                "currentMetrics": [{"type": "Pods", "pods": {"current": {"averageValue": "62500m"}}}],
+            }),
+        );
+        assert_eq!(other.to_string(), "62.5/50 → 4/8");
+        let objects = Objects {
+            pods: vec![pod],
+            hpas: [(of, vec![never, other])].into(),
+            ..Objects::default()
+        };
+        for name in ["train-5f-x", "deployments.apps/train"] {
+            assert_eq!(objects.hpas("ml", name).len(), 2, "{name}");
+        }
+        assert!(objects.hpas("other", "train-5f-x").is_empty());
+    }
+}

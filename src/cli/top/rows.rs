@@ -1,0 +1,217 @@
+//! A row of the table: what is known of an object's GPUs. Unknown is `–`, never 0.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Column;
+use super::objects::Hpa;
+use crate::core::duration::format_duration;
+use crate::why::Explanation;
+
+/// What a row shows, in the units of the metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) namespace: Option<String>,
+    pub(in crate::cli) name: String,
+    /// GPUs held.
+    pub(in crate::cli) held: Option<f64>,
+    pub(in crate::cli) active: Option<f64>,
+    pub(in crate::cli) idle: Option<f64>,
+    /// Percent, over the window.
+    pub(in crate::cli) memory_utilization: Option<f64>,
+    /// The same at the newest instant.
+    #[serde(rename = "memoryUtilizationNow")]
+    pub(in crate::cli) now: Option<f64>,
+    /// The same at each instant of the window.
+    #[serde(rename = "memoryUtilizationInstants")]
+    pub(in crate::cli) instants: Vec<Option<f64>>,
+    pub(in crate::cli) gpu_utilization: Option<f64>,
+    /// MiB.
+    pub(in crate::cli) memory_used: Option<f64>,
+    /// Watts.
+    pub(in crate::cli) power: Option<f64>,
+    /// Since when all GPUs that are held have not been in use.
+    pub(in crate::cli) idle_since: Option<Idle>,
+    /// Seconds since the newest sample.
+    pub(in crate::cli) age_seconds: Option<f64>,
+    /// The autoscalers that set its replicas.
+    pub(in crate::cli) hpas: Vec<Hpa>,
+    /// Where its memory utilisation is asked for.
+    #[serde(skip)]
+    pub(in crate::cli) path: Option<String>,
+    /// How its memory utilisation came to be.
+    #[serde(skip)]
+    pub(in crate::cli) explanation: Option<Box<Explanation>>,
+}
+
+/// GPUs that are held and not in use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Idle {
+    /// Since when, seconds ago; 0: one is in use.
+    pub(super) seconds: f64,
+    /// Whether it may be longer: no older readings are held.
+    pub(super) or_longer: bool,
+}
+
+impl Idle {
+    pub(super) const IN_USE: Self = Self {
+        seconds: 0.0,
+        or_longer: false,
+    };
+}
+
+/// `4m50s+`
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = format_duration(Duration::from_secs(self.seconds as u64));
+        write!(f, "{time}{}", if self.or_longer { "+" } else { "" })
+    }
+}
+
+const HEADING: &str = "NAME HELD ACTIVE IDLE MEM% NOW% GPU% VRAM WATT IDLE-SINCE AGE HPA WINDOW";
+
+/// What a narrow terminal goes without, the first first.
+pub(super) const SPARE: &str = "WINDOW WATT VRAM GPU% AGE ACTIVE IDLE IDLE-SINCE";
+
+impl Row {
+    /// The names of [`Row::cells`].
+    pub(in crate::cli) fn heading(namespaced: bool) -> Vec<String> {
+        let first = namespaced.then_some("NAMESPACE");
+        let names = first.into_iter().chain(HEADING.split(' '));
+        names.map(str::to_owned).collect()
+    }
+
+    /// What a terminal shows; the last two are the autoscalers and the window.
+    pub(in crate::cli) fn cells(&self, namespaced: bool) -> Vec<String> {
+        let first = namespaced.then(|| self.namespace.clone().unwrap_or_default());
+        let percent = |number| shown(number, |number| format!("{number:.1}"));
+        let cells = [
+            self.name.clone(),
+            shown(self.held, whole),
+            shown(self.active, whole),
+            shown(self.idle, whole),
+            percent(self.memory_utilization),
+            percent(self.now),
+            percent(self.gpu_utilization),
+            shown(self.memory_used, mebibytes),
+            shown(self.power, |watts| format!("{watts:.0}")),
+            shown(self.idle_since, |idle| idle.to_string()),
+            shown(self.age_seconds, |age| format!("{age:.0}s")),
+            match &*self.hpas {
+                [] => "–".to_owned(),
+                [hpa] => hpa.to_string(),
+                [first, others @ ..] => format!("{first} +{}", others.len()),
+            },
+            match &*self.instants {
+                [] => "–".to_owned(),
+                instants => instants.iter().map(|number| bar(*number)).collect(),
+            },
+        ];
+        first.into_iter().chain(cells).collect()
+    }
+
+    fn by(&self, column: Column) -> Option<f64> {
+        match column {
+            Column::Held => self.held,
+            Column::Active => self.active,
+            Column::Idle => self.idle,
+            Column::Mem => self.memory_utilization,
+            Column::Now => self.now,
+            Column::Gpu => self.gpu_utilization,
+            Column::Vram => self.memory_used,
+            Column::Watt => self.power,
+            Column::IdleSince => self.idle_since.map(|idle| idle.seconds),
+        }
+    }
+
+    /// The largest first.
+    pub(in crate::cli) fn sort(rows: &mut [Self], column: Column) {
+        rows.sort_by(|a, b| {
+            let largest = b.by(column).partial_cmp(&a.by(column));
+            largest.unwrap_or(std::cmp::Ordering::Equal)
+        });
+    }
+
+    /// What can be added up; a sum over something unknown is unknown.
+    pub(in crate::cli) fn sum(rows: &[Self]) -> Self {
+        let sum = |of: fn(&Self) -> Option<f64>| rows.iter().map(of).sum::<Option<f64>>();
+        Self {
+            name: "SUM".to_owned(),
+            held: sum(|row| row.held),
+            active: sum(|row| row.active),
+            idle: sum(|row| row.idle),
+            memory_used: sum(|row| row.memory_used),
+            power: sum(|row| row.power),
+            ..Self::default()
+        }
+    }
+}
+
+pub(in crate::cli) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> String {
+    known.map_or_else(|| "–".to_owned(), text)
+}
+
+/// A percent as a block of eight heights.
+fn bar(percent: Option<f64>) -> char {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let height = |percent: f64| BARS[((percent * 0.08) as usize).min(7)];
+    percent.map_or('·', height)
+}
+
+/// A number of devices, or whatever has a digit after the point at most.
+pub(in crate::cli) fn whole(number: f64) -> String {
+    format!("{number:.1}").trim_end_matches(".0").to_owned()
+}
+
+fn mebibytes(number: f64) -> String {
+    match number >= 10_240.0 {
+        true => format!("{:.1}Gi", number / 1024.0),
+        false => format!("{number:.0}Mi"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_a_dash_and_makes_a_sum_unknown() {
+        let known = Row {
+            name: "a".to_owned(),
+            held: Some(2.0),
+            memory_used: Some(20_480.0),
+            ..Row::default()
+        };
+        let unknown = Row {
+            name: "b".to_owned(),
+            memory_used: Some(100.0),
+            ..Row::default()
+        };
+        assert_eq!(known.cells(false)[..3], ["a", "2", "–"]);
+        assert_eq!(known.cells(true).len(), Row::heading(true).len());
+        let sum = Row::sum(&[known, unknown]);
+        assert_eq!((sum.held, sum.memory_used), (None, Some(20_580.0)));
+        assert!(sum.cells(true).contains(&"20.1Gi".to_owned()));
+    }
+
+    #[test]
+    fn the_window_is_drawn_and_what_may_be_longer_is_marked() {
+        let row = Row {
+            instants: vec![Some(0.0), Some(12.5), None, Some(99.0), Some(100.0)],
+            idle_since: Some(Idle {
+                seconds: 290.4,
+                or_longer: true,
+            }),
+            ..Row::default()
+        };
+        let cells = row.cells(false);
+        assert_eq!(cells[12], "▁▂·██");
+        assert_eq!(cells[9], "4m50s+");
+        assert_eq!(Idle::IN_USE.to_string(), "0s");
+    }
+}

@@ -1,0 +1,269 @@
+//! Who may see the page: the browser of whoever started it, and nobody else on
+//! the machine or behind another site.
+//!
+//! The address alone keeps nobody out: every user of the machine reaches it, and
+//! so does every site that the browser shows, by a name that leads here (DNS
+//! rebinding) or by a link.
+
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::rand;
+use http::header::{COOKIE, HOST, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+
+use super::query::Query;
+
+/// Holds the session; ports share cookies, so the name says whose it is.
+const NAME: &str = "gpu-metrics-page";
+
+/// What a browser says of who asks (W3C Fetch Metadata).
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The secrets of one page.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// `127.0.0.1:PORT`.
+    host: String,
+    /// Until it was exchanged.
+    token: Mutex<Option<String>>,
+    session: String,
+}
+
+/// What becomes of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is the user's.
+    Pass,
+    /// The token was good, once: the cookie to set.
+    Exchange(String),
+    /// 403: it came by another name or from another site.
+    Foreign,
+    /// 401: nobody knows who it is.
+    Unknown,
+}
+
+impl Guard {
+    /// A guard of what listens at `host`, with a new token.
+    pub(super) fn new(host: String) -> Option<Self> {
+        Some(Self {
+            host,
+            token: Mutex::new(Some(secret()?)),
+            session: secret()?,
+        })
+    }
+
+    /// The address that opens the page, once.
+    pub(super) fn url(&self) -> String {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = token.as_deref().unwrap_or_default();
+        format!("http://{}/?token={token}", self.host)
+    }
+
+    pub(super) fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Verdict {
+        let only = |name: HeaderName| only(headers, name);
+        let origin = format!("http://{}", self.host);
+        let is_ours = only(HOST) == (Some(self.host.as_bytes()), false)
+            && [(None, false), (Some(origin.as_bytes()), false)].contains(&only(ORIGIN));
+        if !is_ours || is_of_other_site(headers) {
+            return Verdict::Foreign;
+        }
+        if let Some(token) = Query::of(uri).get("token") {
+            return self.exchange(token);
+        }
+        let cookies = headers.get_all(COOKIE).iter();
+        let cookies = cookies.flat_map(|line| line.as_bytes().split(|it| *it == b';'));
+        let mut values = cookies.filter_map(|it| {
+            it.trim_ascii()
+                .strip_prefix(NAME.as_bytes())?
+                .strip_prefix(b"=")
+        });
+        match values.any(|it| is_same(it, &self.session)) {
+            true => Verdict::Pass,
+            false => Verdict::Unknown,
+        }
+    }
+
+    fn exchange(&self, token: &str) -> Verdict {
+        let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.as_deref() {
+            Some(good) if is_same(token.as_bytes(), good) => {
+                *known = None;
+                let session = &self.session;
+                Verdict::Exchange(format!(
+                    "{NAME}={session}; HttpOnly; SameSite=Strict; Path=/"
+                ))
+            }
+            _ => Verdict::Unknown,
+        }
+    }
+}
+
+/// The first line of a header, and whether there are more.
+fn only(headers: &HeaderMap, name: HeaderName) -> (Option<&[u8]>, bool) {
+    let mut all = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    (all.next(), all.next().is_some())
+}
+
+fn is_of_other_site(headers: &HeaderMap) -> bool {
+    let site = only(headers, SITE).0;
+    !matches!(site, None | Some(b"same-origin" | b"none"))
+}
+
+/// Whether a browser came to the operators' address from another site, or by a
+/// name that anybody may have led there. Addresses and names of the cluster are
+/// in nobody's hands.
+pub(super) fn is_foreign_to_operators(headers: &HeaderMap) -> bool {
+    let (host, more) = only(headers, HOST);
+    let authority = host.map(Authority::try_from);
+    let is_known = authority.is_none_or(|authority| {
+        authority.is_ok_and(|it| {
+            let name = it.host().trim_matches(['[', ']']);
+            let in_cluster = [".svc", ".cluster.local"];
+            name == "localhost"
+                || name.parse::<IpAddr>().is_ok()
+                || in_cluster.iter().any(|end| name.ends_with(end))
+        })
+    });
+    let of_host = only(headers, ORIGIN).0.is_none_or(|origin| {
+        let named = origin.strip_prefix(b"http://");
+        named.is_some() && named == host
+    });
+    more || !is_known || !of_host || is_of_other_site(headers)
+}
+
+fn is_same(one: &[u8], other: &str) -> bool {
+    verify_slices_are_equal(one, other.as_bytes()).is_ok()
+}
+
+/// 256 random bits.
+fn secret() -> Option<String> {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST_OF_TESTS: &str = "127.0.0.1:4040";
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    fn judged(guard: &Guard, path: &str, lines: &[(&'static str, &str)]) -> Verdict {
+        guard.judge(&path.parse().unwrap(), &headers(lines))
+    }
+
+    #[test]
+    fn a_token_is_good_once_and_its_cookie_until_the_end() {
+        let guard = Guard::new(HOST_OF_TESTS.to_owned()).unwrap();
+        let host = ("host", HOST_OF_TESTS);
+        let url = guard.url();
+        let path = url.strip_prefix("http://127.0.0.1:4040").unwrap();
+        let wrong = "/?token=0123456789abcdef";
+        assert_eq!(judged(&guard, wrong, &[host]), Verdict::Unknown);
+        let Verdict::Exchange(cookie) = judged(&guard, path, &[host]) else {
+            panic!("the token was refused");
+        };
+        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"));
+        assert_eq!(judged(&guard, path, &[host]), Verdict::Unknown);
+        assert_eq!(judged(&guard, "/?token=", &[host]), Verdict::Unknown);
+        let (session, _) = cookie.split_once(';').unwrap();
+        for line in [session, &format!("a=b; {session}; c=d")] {
+            assert_eq!(
+                judged(&guard, "/", &[host, ("cookie", line)]),
+                Verdict::Pass
+            );
+        }
+        for line in [
+            "",
+            "gpu-metrics-page=",
+            &format!("x{session}"),
+            &session[..session.len() - 1],
+        ] {
+            assert_eq!(
+                judged(&guard, "/", &[host, ("cookie", line)]),
+                Verdict::Unknown
+            );
+        }
+        assert_ne!(Guard::new(String::new()).unwrap().session, guard.session);
+    }
+
+    #[test]
+    fn operators_come_by_addresses_and_names_of_the_cluster() {
+        let foreign = |lines: &[(&'static str, &str)]| is_foreign_to_operators(&headers(lines));
+        for host in [
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "10.2.3.4",
+            "localhost:9",
+            "metrics.gpu.svc:8080",
+            "metrics.gpu.svc.cluster.local",
+        ] {
+            assert!(!foreign(&[("host", host)]), "{host}");
+            let origin = format!("http://{host}");
+            assert!(!foreign(&[("host", host), ("origin", &origin)]), "{host}");
+            let site = ("sec-fetch-site", "cross-site");
+            assert!(foreign(&[("host", host), site]), "{host}");
+        }
+        for lines in [
+            &[("host", "evil.example:8080")][..],
+            &[("host", "localhost.evil.example")],
+            &[("host", "10.2.3.4.evil.example")],
+            &[("host", "evil.example@127.0.0.1/")],
+            &[("host", "127.0.0.1"), ("host", "127.0.0.1")],
+            &[("host", "127.0.0.1"), ("origin", "null")],
+            &[("host", "127.0.0.1"), ("origin", "http://evil.example")],
+        ] {
+            assert!(foreign(lines), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn other_names_origins_and_sites_are_refused_with_any_cookie() {
+        let guard = Guard::new(HOST_OF_TESTS.to_owned()).unwrap();
+        let cookie = format!("{NAME}={}", guard.session);
+        let with = |lines: &[(&'static str, &str)]| {
+            let all = [&[("cookie", cookie.as_str())], lines].concat();
+            judged(&guard, "/", &all)
+        };
+        let host = ("host", HOST_OF_TESTS);
+        assert_eq!(with(&[host]), Verdict::Pass);
+        assert_eq!(
+            with(&[host, ("origin", "http://127.0.0.1:4040")]),
+            Verdict::Pass
+        );
+        for lines in [
+            &[][..],
+            &[("host", "127.0.0.1")],
+            &[("host", "localhost:4040")],
+            &[("host", "evil.example:4040")],
+            &[("host", "127.0.0.1:40400")],
+            &[host, host],
+            &[host, ("host", "evil.example")],
+            &[host, ("origin", "null")],
+            &[host, ("origin", "http://evil.example")],
+            &[host, ("origin", "https://127.0.0.1:4040")],
+            &[host, ("origin", "http://127.0.0.1:4041")],
+            &[host, ("sec-fetch-site", "cross-site")],
+            &[host, ("sec-fetch-site", "same-site")],
+        ] {
+            assert_eq!(with(lines), Verdict::Foreign, "{lines:?}");
+        }
+        let url = guard.url();
+        let (_, path) = url.split_once(HOST_OF_TESTS).unwrap();
+        let foreign = [("host", "evil.example:4040")];
+        assert_eq!(judged(&guard, path, &foreign), Verdict::Foreign);
+        assert_eq!(guard.url(), url, "a foreign request used the token up");
+    }
+}

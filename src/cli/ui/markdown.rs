@@ -1,0 +1,105 @@
+//! The pages of checks: headings, paragraphs, lists, code. They are part of the
+//! program, so what they do not use is not read.
+
+use maud::{Markup, html};
+
+/// A page without its first heading.
+pub(super) fn shown(page: &str) -> Markup {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.starts_with("# ") || line.trim().is_empty() {
+            continue;
+        }
+        let goes_on = |line: &&str| !line.trim().is_empty();
+        if let Some(heading) = line.strip_prefix("## ") {
+            blocks.push(html! { h2 { (spans(heading)) } });
+        } else if line.starts_with("```") {
+            let code: Vec<&str> = lines
+                .by_ref()
+                .take_while(|it| !it.starts_with("```"))
+                .collect();
+            blocks.push(html! { pre tabindex="0" { code { (code.join("\n")) } } });
+        } else {
+            let mut text = vec![line];
+            while let Some(line) = lines.next_if(goes_on) {
+                text.push(line);
+            }
+            blocks.push(paragraph(&text));
+        }
+    }
+    html! { @for block in blocks { (block) } }
+}
+
+fn paragraph(lines: &[&str]) -> Markup {
+    if lines.iter().all(|line| line.starts_with('|')) {
+        return cells(lines);
+    }
+    if !lines
+        .iter()
+        .any(|line| line.starts_with("- ") || line.starts_with("* "))
+    {
+        return html! { p { (spans(&lines.join(" "))) } };
+    }
+    let mut items: Vec<String> = Vec::new();
+    for line in lines {
+        match (
+            line.strip_prefix("- ").or(line.strip_prefix("* ")),
+            items.last_mut(),
+        ) {
+            (None, Some(item)) => *item += &format!(" {}", line.trim()),
+            (item, _) => items.push(item.unwrap_or(line).to_owned()),
+        }
+    }
+    html! { ul { @for item in items { li { (spans(&item)) } } } }
+}
+
+fn cells(lines: &[&str]) -> Markup {
+    let split = |line: &str| -> Vec<String> {
+        let inner = line.trim().trim_matches('|');
+        inner.split('|').map(|it| it.trim().to_owned()).collect()
+    };
+    let is_rule = |line: &str| line.chars().all(|it| "|-: ".contains(it));
+    let rows = lines.iter().skip(1).filter(|line| !is_rule(line));
+    html! {
+        table {
+            @for line in lines.iter().take(1) { tr { @for cell in split(line) { th scope="col" { (spans(&cell)) } } } }
+            @for line in rows { tr { @for cell in split(line) { td { (spans(&cell)) } } } }
+        }
+    }
+}
+
+/// Every second piece between backquotes is code.
+fn spans(text: &str) -> Markup {
+    html! {
+        @for (place, piece) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (piece) } } @else { (piece.replace("**", "")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::codes;
+
+    #[test]
+    fn every_page_of_a_check_is_shown_without_marks_of_its_own() {
+        for code in codes::ALL {
+            let html = shown(code.page).into_string();
+            assert!(
+                html.contains("<h2>How to mend it</h2>"),
+                "{}: {html}",
+                code.id
+            );
+            let (start, end) = ("<pre tabindex=\"0\">", "</pre>");
+            let prose = html
+                .split(start)
+                .map(|it| it.split_once(end).map_or(it, |(_, rest)| rest));
+            let prose: String = prose.collect();
+            for mark in ["```", "](", "**", "\n#", "|--"] {
+                assert!(!prose.contains(mark), "{}: {mark}: {prose}", code.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! `ui`: the same as `top`, `explain` and `check` in a browser.
+//!
+//! Pages are made anew for each request, of what a running server answers to the
+//! user's own credentials; nothing is kept. `demo` serves them of itself, and
+//! `serve --ui` to operators.
+
+mod configuration;
+mod findings;
+mod fleet;
+mod guard;
+mod hpas;
+mod html;
+mod markdown;
+mod objects;
+mod query;
+mod sources;
+mod why;
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use clap::Args;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use maud::Markup;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::cluster::{Cluster, ClusterArgs};
+use super::{Failure, number};
+use crate::api::{self, router};
+use crate::cluster::client::Client;
+use crate::serve::listener::{Limits, Listener};
+use guard::{Guard, Verdict};
+use query::Query;
+
+/// A browser or two.
+const CONNECTIONS: u32 = 32;
+
+/// What every answer says to the browser: nothing from elsewhere, nothing to
+/// elsewhere, no frame, no memory.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+/// What a browser gets that has no cookie.
+const LOCKED: &str = "This page opens by the address that the program printed, once and in one browser.\n\
+                      If it is open here already, go to ./ from its address bar; else start the program again.\n";
+
+/// The same at the operators' address.
+const ELSEWHERE: &str = "This page is reached by an IP address, by localhost or by a name of the cluster, and \
+                         from no other site.\n";
+
+/// What is told to other names and sites.
+const FOREIGN: &str = "This page is for its own address alone, as the program printed it.\n";
+
+/// The fleet, its workloads and autoscalers, and why their numbers are what they
+/// are, in a browser on this machine. Asks the server of a cluster with your own
+/// rights, and changes nothing.
+#[derive(Debug, Args)]
+pub(super) struct UiArgs {
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 0, value_parser = number(0..=u16::MAX))]
+    port: u16,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(super) async fn run(args: UiArgs) -> Result<(), Failure> {
+    let cluster = args.cluster.connect().await?;
+    let local = Local::bind(args.port).await?;
+    // Whoever started it may have left.
+    let _ = writeln!(io::stdout(), "open {}\nCtrl-C ends it.", local.url());
+    let (stop, stopped) = watch::channel(false);
+    let serving =
+        tokio::spawn(local.serve(routes(cluster.client, args.cluster.namespace), stopped));
+    let mut signals = super::demo::Signals::new()?;
+    signals.wait().await;
+    let _ = stop.send(true);
+    let _ = serving.await;
+    Ok(())
+}
+
+/// A port of this machine that one browser has the key to.
+#[derive(Debug)]
+pub(super) struct Local {
+    tcp: TcpListener,
+    guard: Arc<Guard>,
+}
+
+impl Local {
+    pub(super) async fn bind(port: u16) -> Result<Self, Failure> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let failed = |error: io::Error| {
+            Failure::Failed(format!(
+                "cannot listen on {address}: {error}: choose another port with --port"
+            ))
+        };
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        let host = tcp.local_addr().map_err(failed)?.to_string();
+        let guard =
+            Guard::new(host).ok_or_else(|| Failure::Failed("no random numbers".to_owned()))?;
+        Ok(Self {
+            tcp,
+            guard: Arc::new(guard),
+        })
+    }
+
+    /// The address that opens the page, once.
+    pub(super) fn url(&self) -> String {
+        self.guard.url()
+    }
+
+    pub(super) async fn serve(self, pages: Router, stop: watch::Receiver<bool>) {
+        let pages = pages
+            .layer(from_fn_with_state(self.guard, guarded))
+            .layer(from_fn(marked));
+        let limits = Limits {
+            connections: CONNECTIONS,
+            ..Limits::default()
+        };
+        let listener = Listener::without_tls(self.tcp, limits, api::refusal);
+        listener.run(router::into_service(pages), stop).await;
+    }
+}
+
+/// The pages at the operators' address, which asks nobody who they are: no other
+/// site may look there through the browser of whoever reaches it.
+pub(super) fn for_operators(client: Client) -> Router {
+    routes(client, None)
+        .layer(from_fn(from_here))
+        .layer(from_fn(marked))
+}
+
+async fn from_here(request: Request, next: Next) -> Response {
+    match guard::is_foreign_to_operators(request.headers()) {
+        true => (StatusCode::FORBIDDEN, ELSEWHERE).into_response(),
+        false => next.run(request).await,
+    }
+}
+
+async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    // What looks ahead at a link must not use its token up.
+    let is_look = request.method() == Method::HEAD;
+    if is_look && Query::of(request.uri()).get("token").is_some() {
+        return (StatusCode::UNAUTHORIZED, LOCKED).into_response();
+    }
+    match guard.judge(request.uri(), request.headers()) {
+        Verdict::Pass => next.run(request).await,
+        Verdict::Exchange(cookie) => {
+            let headers = [(SET_COOKIE, cookie), (LOCATION, "./".to_owned())];
+            (StatusCode::SEE_OTHER, headers).into_response()
+        }
+        Verdict::Foreign => (StatusCode::FORBIDDEN, FOREIGN).into_response(),
+        Verdict::Unknown => (StatusCode::UNAUTHORIZED, LOCKED).into_response(),
+    }
+}
+
+/// Puts the headers on, also on what is refused.
+async fn marked(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The pages, of whatever the client is answered. `namespace`: the one that is
+/// shown where the address names none; without it all.
+pub(super) fn routes(client: Client, namespace: Option<String>) -> Router {
+    let file = |kind: &'static str, text: &'static str| {
+        get(move || async move { ([(CONTENT_TYPE, kind)], text) })
+    };
+    Router::new()
+        .route("/", page(Tab::Fleet, fleet::view))
+        .route("/workloads", page(Tab::Workloads, objects::workloads))
+        .route("/pods", page(Tab::Pods, objects::pods))
+        .route("/namespaces", page(Tab::Namespaces, objects::namespaces))
+        .route("/hpas", page(Tab::Hpas, hpas::view))
+        .route("/hpa", page(Tab::Hpa, hpas::decision))
+        .route("/why", page(Tab::Why, why::view))
+        .route("/findings", page(Tab::Findings, findings::view))
+        .route("/check", page(Tab::Check, findings::check))
+        .route("/sources", page(Tab::Sources, sources::view))
+        .route(
+            "/configuration",
+            page(Tab::Configuration, configuration::view),
+        )
+        .route(
+            "/page.css",
+            file("text/css; charset=utf-8", include_str!("page.css")),
+        )
+        .route(
+            "/page.js",
+            file("text/javascript; charset=utf-8", include_str!("page.js")),
+        )
+        .route("/icon.svg", file("image/svg+xml", include_str!("icon.svg")))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: begin at ./\n") })
+        .with_state(Arc::new((client, namespace)))
+        .layer(from_fn(marked))
+}
+
+/// Whom to ask, and the namespace of those who name none.
+type Source = Arc<(Client, Option<String>)>;
+
+fn page<V, F>(tab: Tab, view: V) -> MethodRouter<Source>
+where
+    V: Fn(Arc<Ask>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Content, Failure>> + Send + 'static,
+{
+    get(move |State(source): State<Source>, uri: Uri| async move {
+        let ask = Arc::new(Ask::new(&source, &uri));
+        let content = view(Arc::clone(&ask)).await;
+        html::document(tab, &ask, content)
+    })
+}
+
+/// One request.
+#[derive(Debug)]
+struct Ask {
+    /// With the namespace that is asked for, or that of the context.
+    cluster: Cluster,
+    /// The namespace that is asked for; `None`: all.
+    namespace: Option<String>,
+    query: Query,
+}
+
+impl Ask {
+    fn new(source: &Source, uri: &Uri) -> Self {
+        let (client, namespace) = &**source;
+        let query = Query::of(uri);
+        let asked = match query.get("namespace") {
+            Some("") => None,
+            Some(name) => Some(name.to_owned()),
+            None => namespace.clone(),
+        };
+        Self {
+            cluster: Cluster::of(client.clone(), asked.as_deref()),
+            namespace: asked,
+            query,
+        }
+    }
+
+    /// A part of the address without which there is nothing to show.
+    fn need(&self, name: &str) -> Result<&str, Failure> {
+        let word = self.query.word(name);
+        word.ok_or_else(|| {
+            Failure::Usage(format!(
+                "the address of this page names no {name}: come by a link"
+            ))
+        })
+    }
+}
+
+/// What a page shows.
+#[derive(Debug)]
+struct Content {
+    title: String,
+    /// In a sentence, read out when it changes.
+    status: String,
+    body: Markup,
+}
+
+/// A page, by its place in the row of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tab {
+    Fleet,
+    Workloads,
+    Pods,
+    Namespaces,
+    Hpas,
+    Findings,
+    Sources,
+    Configuration,
+    Why,
+    Hpa,
+    Check,
+}
+
+impl Tab {
+    /// Those in the row.
+    const ALL: [Self; 8] = [
+        Self::Fleet,
+        Self::Workloads,
+        Self::Pods,
+        Self::Namespaces,
+        Self::Hpas,
+        Self::Findings,
+        Self::Sources,
+        Self::Configuration,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fleet => "Fleet",
+            Self::Workloads => "Workloads",
+            Self::Pods => "Pods",
+            Self::Namespaces => "Namespaces",
+            Self::Hpas => "HPAs",
+            Self::Findings => "Findings",
+            Self::Sources => "Sources",
+            Self::Configuration => "Configuration",
+            Self::Why => "Why this value",
+            Self::Hpa => "Why these replicas",
+            Self::Check => "Check",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Fleet => "",
+            Self::Workloads => "workloads",
+            Self::Pods => "pods",
+            Self::Namespaces => "namespaces",
+            Self::Hpas => "hpas",
+            Self::Findings => "findings",
+            Self::Sources => "sources",
+            Self::Configuration => "configuration",
+            Self::Why => "why",
+            Self::Hpa => "hpa",
+            Self::Check => "check",
+        }
+    }
+
+    const fn is_namespaced(self) -> bool {
+        matches!(
+            self,
+            Self::Workloads | Self::Pods | Self::Hpas | Self::Findings
+        )
+    }
+
+    /// Seconds until the page is fetched again; 0: it does not change. Findings
+    /// cost some hundred requests.
+    const fn every(self) -> u32 {
+        match self {
+            Self::Check => 0,
+            Self::Findings | Self::Configuration => 60,
+            _ => 5,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+// Fetches the page again and puts its content in the place of the old one.
+// Without a script the pages are the same, and one reloads them oneself.
+"use strict";
+const main = document.querySelector("main");
+const status = document.querySelector("#status");
+const every = Number(main.dataset.every);
+const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: true, id: "every" });
+const label = document.createElement("label");
+const stale = document.createElement("span");
+label.append(box, ` refresh every ${every} s `);
+if (every > 0) document.querySelector("#refresh").append(label, stale);
+
+// Who writes, chooses or marks something is not disturbed.
+const isBusy = () => document.hidden || !getSelection().isCollapsed
+  || (main.contains(document.activeElement) && document.activeElement.matches("input, select, pre"));
+
+const reached = () => [...main.querySelectorAll("a, summary, button, [tabindex]")];
+
+async function refresh() {
+  if (box.checked && !isBusy()) {
+    try {
+      const answer = await fetch(location.href, { signal: AbortSignal.timeout(30000) });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const place = reached().indexOf(document.activeElement);
+      const open = [...main.querySelectorAll("details[open]")].map((it) => it.id);
+      main.replaceChildren(...page.querySelector("main").childNodes);
+      for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+      if (place >= 0) reached()[place]?.focus({ preventScroll: true });
+      const said = page.querySelector("#status").textContent;
+      if (status.textContent !== said) status.textContent = said;
+      stale.textContent = "";
+      document.documentElement.dataset.refreshed = Date.now();
+    } catch {
+      stale.textContent ||= `not refreshed since ${new Date().toLocaleTimeString()}`;
+    }
+  }
+  setTimeout(refresh, every * 1000);
+}
+if (every > 0) setTimeout(refresh, every * 1000);

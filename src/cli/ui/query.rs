@@ -1,0 +1,63 @@
+//! What the address of a page says, and addresses of others.
+
+use std::borrow::Cow;
+
+use http::Uri;
+use url::form_urlencoded::{Serializer, parse};
+
+/// Names and values, the first of a name counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn of(uri: &Uri) -> Self {
+        let pairs = parse(uri.query().unwrap_or_default().as_bytes());
+        let owned =
+            |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
+        // No object has such a name, and a proxy on the way would go up by it.
+        let is_name = |(_, value): &(String, String)| !matches!(value.as_str(), "." | "..");
+        Self(pairs.map(owned).filter(is_name).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The same, where it is not empty.
+    pub(super) fn word(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+}
+
+/// A page of ours, by an address that holds wherever the pages are served.
+pub(super) fn link<'v>(page: &str, pairs: impl IntoIterator<Item = (&'v str, &'v str)>) -> String {
+    let mut query = Serializer::new(String::new());
+    let told = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+    let query = query.extend_pairs(told).finish();
+    match query.is_empty() {
+        true => format!("./{page}"),
+        false => format!("./{page}?{query}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_linked_is_what_is_read() {
+        let (name, metric) = ("a&b=c d/ä\"<", "m");
+        let link = link(
+            "why",
+            [("name", name), ("metric", metric), ("namespace", "")],
+        );
+        let uri = format!("http://x/{}", link.trim_start_matches("./"));
+        let query = Query::of(&uri.parse().unwrap());
+        assert_eq!(query.word("name"), Some(name), "{link}");
+        assert_eq!(
+            (query.word("metric"), query.get("namespace")),
+            (Some("m"), None)
+        );
+    }
+}

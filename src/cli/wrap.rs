@@ -1,0 +1,61 @@
+//! Lines of words, readable at 80 columns.
+
+use crate::findings::names::moves;
+
+const WIDTH: usize = 80;
+
+/// Breaks longer lines at blanks. What goes on begins `hang` columns to the
+/// right of its line's beginning; a word that is longer than a line stays whole.
+pub(super) fn wrapped(text: &str, hang: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len() + hang);
+        let (mut column, mut begun) = (0, false);
+        for (place, word) in line.split(' ').enumerate() {
+            let letters = word.chars().count();
+            if begun && !word.is_empty() && column + 1 + letters > WIDTH {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.push_str(&indent);
+                column = indent.len();
+            } else if place > 0 {
+                out.push(' ');
+                column += 1;
+            }
+            begun |= !word.is_empty();
+            out.push_str(word);
+            column += letters;
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// What a terminal may be given: texts of others may hold what moves its cursor.
+pub(super) fn shown(text: &str) -> String {
+    let letter = |it: char| {
+        if it != '\n' && moves(it) {
+            '\u{fffd}'
+        } else {
+            it
+        }
+    };
+    text.chars().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_break_between_words_and_go_on_under_their_beginning() {
+        let (a, b) = ("a".repeat(50), "–".repeat(30));
+        assert_eq!(
+            wrapped(&format!("  {a} {b}"), 2),
+            format!("  {a}\n    {b}\n")
+        );
+        assert_eq!(wrapped(&format!("{}{a}", &a[..29]), 0).lines().count(), 1);
+        let short = format!("  x   {a}\n\n{}\n", a.repeat(2));
+        assert_eq!(wrapped(&short, 2), short);
+    }
+}

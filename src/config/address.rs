@@ -1,0 +1,127 @@
+//! Addresses of a Prometheus, or of several that have the same data.
+
+use std::str::FromStr;
+
+use url::Url;
+
+/// Why a text is no address of a Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUrl {
+    /// Not `http` or `https` with a host.
+    #[error("{text:?} is no URL: write http://host:port")]
+    NoUrl {
+        /// The text, without a password.
+        text: String,
+    },
+    /// One of several has a user or a password.
+    #[error(
+        "credentials stand in one of several addresses: write them into prometheus.auth, for all"
+    )]
+    Credentials,
+}
+
+/// Parses the address of a Prometheus: `http` or `https`, with a host.
+///
+/// # Errors
+/// When it is anything else.
+pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
+    Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+        .filter(|url| url.host_str().is_some_and(|host| !host.contains(',')))
+        .ok_or_else(|| InvalidUrl::NoUrl {
+            // What stands before an @ may be a password.
+            text: match text.rsplit_once('@') {
+                Some((_, rest)) => format!("…@{rest}"),
+                None => text.to_owned(),
+            },
+        })
+}
+
+/// One address, or several that have the same data: a pair of Prometheus that
+/// scrape the same targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The one that is asked first.
+    pub first: Url,
+    /// Those that are asked when it does not answer, in this order.
+    pub others: Vec<Url>,
+}
+
+impl FromStr for Addresses {
+    type Err = InvalidUrl;
+
+    /// Addresses separated by commas, each with its scheme: another comma is
+    /// part of an address.
+    fn from_str(text: &str) -> Result<Self, InvalidUrl> {
+        let mut rest = text;
+        let mut urls = Vec::new();
+        while let Some(at) = separator(rest) {
+            let (one, more) = rest.split_at(at);
+            urls.push(parse_url(one.trim())?);
+            rest = more.trim_start_matches(',');
+        }
+        urls.push(parse_url(rest.trim())?);
+        let has_credentials = |url: &Url| !url.username().is_empty() || url.password().is_some();
+        if urls.len() > 1 && urls.iter().any(has_credentials) {
+            return Err(InvalidUrl::Credentials);
+        }
+        let first = urls.remove(0);
+        Ok(Self {
+            first,
+            others: urls,
+        })
+    }
+}
+
+/// The first comma before a scheme.
+fn separator(text: &str) -> Option<usize> {
+    let commas = text.match_indices(',').map(|(at, _)| at);
+    let mut before_scheme = commas.filter(|at| {
+        let rest = text.get(at + 1..).unwrap_or_default().trim_start();
+        rest.starts_with("http://") || rest.starts_with("https://")
+    });
+    before_scheme.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Vec<String>, String> {
+        let all: Addresses = text
+            .parse()
+            .map_err(|error: InvalidUrl| error.to_string())?;
+        let urls = std::iter::once(all.first).chain(all.others);
+        Ok(urls.map(|url| url.to_string()).collect())
+    }
+
+    #[test]
+    fn several_addresses_are_separated_by_commas_before_a_scheme() {
+        let both = Ok(vec!["http://a:9090/".to_owned(), "https://b/x".to_owned()]);
+        assert_eq!(parsed("http://a:9090,https://b/x"), both);
+        assert_eq!(parsed(" http://a:9090 , https://b/x "), both);
+        let one = "http://a/?nocache=1,2";
+        assert_eq!(parsed(one), Ok(vec![one.to_owned()]));
+    }
+
+    #[test]
+    fn what_is_no_address_and_credentials_among_several_are_refused() {
+        for wrong in [
+            "",
+            "a:9090",
+            "http://a,b",
+            "http://a,b:9090",
+            "http://a,",
+            "http://a:1,,http://b",
+        ] {
+            let error = parsed(wrong).unwrap_err();
+            assert!(error.contains("write http://host:port"), "{wrong}: {error}");
+        }
+        let error = parsed("http://a,http://me:hunter2@b").unwrap_err();
+        assert!(
+            error.contains("prometheus.auth") && !error.contains("hunter2"),
+            "{error}"
+        );
+    }
+}

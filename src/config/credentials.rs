@@ -1,0 +1,135 @@
+//! How we identify ourselves to Prometheus, and whom we take for it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How we identify ourselves to Prometheus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// `Authorization: Bearer` with the file's content, read again as it changes.
+    BearerTokenFile(PathBuf),
+    /// The same with a token that never changes, of characters that a header may
+    /// have: from a kubeconfig.
+    BearerToken(Secret),
+    /// HTTP basic authentication.
+    Basic {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Password,
+    },
+}
+
+/// Where a password is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Password {
+    /// In a file, read again as it changes.
+    File(PathBuf),
+    /// It was part of the address, or of a kubeconfig.
+    Inline(Secret),
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Certificates for the connection to Prometheus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// The only authorities to trust; the system's where it is not set.
+    pub ca: Option<Pem>,
+    /// Our certificate and its key.
+    pub client: Option<ClientPair>,
+    /// Whether anybody is taken for Prometheus: a kubeconfig's
+    /// `insecure-skip-tls-verify`.
+    pub unverified: bool,
+}
+
+/// A client certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientPair {
+    /// The certificate, with its chain.
+    pub cert: Pem,
+    /// Its private key.
+    pub key: Pem,
+}
+
+/// Certificates or a key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Pem {
+    /// In a file, read again as it changes.
+    File(PathBuf),
+    /// In a kubeconfig.
+    Inline {
+        /// The text; it may be a private key.
+        text: Vec<u8>,
+        /// The kubeconfig.
+        from: PathBuf,
+    },
+}
+
+impl Pem {
+    /// The file, for messages.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Inline { from, .. } => from,
+        }
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pem").field(&self.place()).finish()
+    }
+}
+
+/// What a kubeconfig or the pod's service account says of the connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// Who we are.
+    pub auth: Auth,
+    /// Certificates.
+    pub tls: Tls,
+}
+
+impl Credentials {
+    /// Those of the pod whose service account is in a folder, as client-go has
+    /// them (`rest/config.go`, `InClusterConfig`): its token, and the cluster's
+    /// authority where there is one.
+    #[must_use]
+    pub fn of_service_account(folder: &Path) -> Self {
+        let authority = folder.join("ca.crt");
+        Self {
+            auth: Auth::BearerTokenFile(folder.join("token")),
+            tls: Tls {
+                ca: authority.exists().then_some(Pem::File(authority)),
+                ..Tls::default()
+            },
+        }
+    }
+
+    /// Puts what they say over `auth` and `tls`.
+    pub(super) fn apply(&self, auth: &mut Auth, tls: &mut Tls) {
+        if self.auth != Auth::None {
+            auth.clone_from(&self.auth);
+        }
+        if self.tls.ca.is_some() {
+            tls.ca.clone_from(&self.tls.ca);
+        }
+        if self.tls.client.is_some() {
+            tls.client.clone_from(&self.tls.client);
+        }
+        tls.unverified = self.tls.unverified;
+    }
+}

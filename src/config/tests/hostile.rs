@@ -1,0 +1,123 @@
+//! Files that would cost much to read.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A second on a fast machine, some in a test build.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The words of the refusal, which must come soon and be short.
+fn refusal(text: &str) -> String {
+    let begun = Instant::now();
+    let error = error(text);
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert!(error.len() < 2000, "{} bytes", error.len());
+    error
+}
+
+/// Lists that name the list before them ten times each.
+fn bomb(indent: &str) -> String {
+    let mut text = format!("{indent}a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..12 {
+        let before = vec![format!("*a{}", level - 1); 10].join(",");
+        text += &format!("{indent}a{level}: &a{level} [{before}]\n");
+    }
+    text
+}
+
+#[test]
+fn aliases_that_multiply_are_refused_with_their_line() {
+    let in_rule = "rules:\n- seriesQuery: up\n  metricsQuery: up\n  more:\n";
+    let text = refusal(&format!("{in_rule}{}", bomb("    ")));
+    assert!(
+        text.contains("line 10") && text.contains("too complex"),
+        "{text}"
+    );
+    let of_rules = format!(
+        "rules:\n- &r {{seriesQuery: up, metricsQuery: up}}\n{}",
+        "- *r\n".repeat(100_000)
+    );
+    let text = refusal(&of_rules);
+    assert!(text.contains("too complex"), "{text}");
+    let text = refusal("rules: &r [*r]\n");
+    assert!(text.contains("line 1"), "{text}");
+}
+
+#[test]
+fn a_file_nested_without_end_is_refused() {
+    refusal(&format!("rules: {}", "[".repeat(100_000)));
+    let mut deep = String::from("rules:\n- more:\n");
+    for level in 0..500 {
+        deep += &format!("{}a:\n", " ".repeat(4 + level));
+    }
+    let text = refusal(&deep);
+    assert!(text.contains("line 6"), "{text}");
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_shown_with_its_line() {
+    for (text, line) in [
+        ("rules: []\nrules: []\n", "line 2"),
+        (
+            "rules:\n- seriesQuery: a\n  seriesQuery: b\n  metricsQuery: c\n",
+            "line 3",
+        ),
+        (
+            "rules:\n- seriesQuery: a\n  resources: {overrides: {pod: {resource: pod},\n    pod: {resource: node}}}\n",
+            "line 4",
+        ),
+        (
+            "rules:\n- seriesQuery: a\n  x: 1\n  x: 2\n  metricsQuery: c\n",
+            "line 4",
+        ),
+    ] {
+        let error = refusal(text);
+        assert!(
+            error.contains(line) && error.contains("duplicate"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn thousands_of_rules_are_read_and_each_fault_costs_its_own() {
+    let mut text = String::from("rules:\n");
+    for rule in 0..3000 {
+        let close = if rule % 1000 == 7 { "(" } else { "" };
+        text += &format!(
+            "- {{seriesQuery: m{rule}, metricsQuery: sum(m{rule}), name: {{matches: '^m{close}', as: n}}}}\n"
+        );
+    }
+    let begun = Instant::now();
+    let config = load(&text);
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert_eq!(config.rules.usable.len(), 2997);
+    let places = config.warnings.iter().map(|warning| &warning[..12]);
+    assert_eq!(
+        places.collect::<Vec<_>>(),
+        ["rules[7].nam", "rules[1007].", "rules[2007]."]
+    );
+}
+
+#[test]
+fn a_file_larger_than_a_config_map_or_none_at_all_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.yaml");
+    std::fs::write(&file, format!("# {}\n", "x".repeat(10_000_000))).unwrap();
+    let load = |path: &Path| {
+        Config::load(path, &Flags::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let error = load(&file);
+    assert!(
+        error.contains("cannot be read: more than 1048576 bytes"),
+        "{error}"
+    );
+    let error = load(Path::new("/dev/zero"));
+    assert!(error.contains("not a regular file"), "{error}");
+    std::fs::write(&file, b"rules: []\n\xff").unwrap();
+    let error = load(&file);
+    assert!(error.contains("it is no text: invalid utf-8"), "{error}");
+}

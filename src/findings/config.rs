@@ -1,0 +1,103 @@
+//! Configuration files and flags.
+
+use serde_json::Value;
+
+use super::codes::{GM601, GM602};
+use super::{Finding, Severity};
+
+/// The lists of rules, and whether an answer to a query of theirs must name
+/// objects.
+const LISTS: [(&str, bool); 2] = [("rules", true), ("externalRules", false)];
+
+/// What takes the labels of objects away, where no `by` or `without` keeps them.
+const AGGREGATORS: [&str; 11] = [
+    "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar", "quantile", "topk", "bottomk",
+];
+
+/// The server refuses the file, and does not start with it.
+#[must_use]
+pub fn refused(object: &str, error: &str) -> Finding {
+    let message = format!("is refused: {error}");
+    Finding::new(&GM601, object, message, "mend what the message names")
+        .with_severity(Severity::Error)
+}
+
+/// What is wrong with the rules of a file. `faults` are the sentences with
+/// which the server leaves rules out.
+#[must_use]
+pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
+    let left_out = faults.iter().map(|fault| {
+        Finding::new(
+            &GM601,
+            object,
+            fault.clone(),
+            "mend the rule: it is left out, or has no values",
+        )
+    });
+    let mut found: Vec<Finding> = left_out.collect();
+    for (list, groups) in LISTS {
+        let rules = file.get(list).and_then(Value::as_array);
+        let rules = rules.map(Vec::as_slice).unwrap_or_default();
+        for (index, rule) in rules.iter().enumerate() {
+            let place = format!("{list}[{index}]");
+            found.extend(query(object, &place, rule, groups));
+            found.extend(same_name(object, list, rules, index));
+        }
+    }
+    found
+}
+
+fn query(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> {
+    let Some(query) = rule.get("metricsQuery").and_then(Value::as_str) else {
+        return Vec::new();
+    };
+    let lacks = |fields: &[&str]| !fields.iter().any(|field| query.contains(field));
+    let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words: Vec<&str> = words.collect();
+    let has = |known: &[&str]| words.iter().any(|word| known.contains(word));
+    let finding = |message: String, remedy| Finding::new(&GM601, object, message, remedy);
+    let mut found = Vec::new();
+    if lacks(&[".LabelMatchers", ".LabelValuesByName"]) {
+        found.push(finding(
+            format!("{place}: the query has no <<.LabelMatchers>>: it answers with series of all objects, and of all namespaces"),
+            "write <<.Series>>{<<.LabelMatchers>>}",
+        ));
+    }
+    if groups && has(&AGGREGATORS) && !has(&["by", "without"]) {
+        found.push(finding(
+            format!("{place}: the query has no by (<<.GroupBy>>): its answers name no object, and no object has a value"),
+            "write sum(...) by (<<.GroupBy>>)",
+        ));
+    }
+    found
+}
+
+/// A name that does not depend on the series, as a rule before it has it.
+fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<Finding> {
+    let name = |rule: &Value| {
+        let name = rule.pointer("/name/as")?.as_str()?;
+        (!name.is_empty() && !name.contains('$')).then(|| name.to_owned())
+    };
+    let own = name(&rules[index])?;
+    let earlier = rules[..index]
+        .iter()
+        .position(|rule| name(rule).as_ref() == Some(&own))?;
+    let message = format!(
+        "{list}[{index}]: has the name {own} as {list}[{earlier}] has: where both find series this one is taken alone"
+    );
+    Some(Finding::new(
+        &GM601,
+        object,
+        message,
+        "give them names of their own, or make one rule of them",
+    ))
+}
+
+/// Flags of a container that do nothing here: the server's own sentences.
+#[must_use]
+pub fn flags(object: &str, sentences: &[String]) -> Vec<Finding> {
+    let found = sentences
+        .iter()
+        .map(|sentence| Finding::new(&GM602, object, sentence.clone(), "remove the flag"));
+    found.collect()
+}

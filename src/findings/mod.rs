@@ -1,0 +1,156 @@
+//! What is wrong with a cluster or a file, each with a code that never changes,
+//! and how to mend it.
+//!
+//! Pure: objects and snapshots in, findings out. Who reads the objects is
+//! `app::inspect`, for `check` and for the running server. What a code means
+//! stands in its page under `docs/checks`, which is part of the program.
+
+mod asked;
+pub mod codes;
+pub mod config;
+pub mod hpa;
+pub mod names;
+pub mod peers;
+pub mod registration;
+pub mod rights;
+pub mod source;
+pub mod target;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use codes::Code;
+
+/// How bad it is. The order is that of `--fail-on`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Works, but not as it should, or not for long.
+    Warning,
+    /// Does not work.
+    Error,
+}
+
+impl Severity {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Error, Self::Warning, Self::Info];
+
+    /// `error`: a label of metrics, a command of annotations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// One thing that is wrong with one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// `GM504`.
+    pub code: &'static str,
+    /// Mostly the code's own.
+    pub severity: Severity,
+    /// `Kind namespace/name`, or `File path`.
+    pub object: String,
+    /// What is wrong, with the numbers of this case.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+    /// The page of the code.
+    pub url: &'static str,
+    /// The file it was found in, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+impl Finding {
+    /// A finding of the code's own severity.
+    pub fn new(
+        code: &Code,
+        object: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            code: code.id,
+            severity: code.severity,
+            object: object.into(),
+            message: message.into(),
+            remedy: remedy.into(),
+            url: code.url,
+            file: None,
+        }
+    }
+
+    /// The same with another severity.
+    #[must_use]
+    pub fn with_severity(self, severity: Severity) -> Self {
+        Self { severity, ..self }
+    }
+}
+
+/// What could not be looked at: it may be well or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Skipped {
+    /// What: `HorizontalPodAutoscalers of team`.
+    pub what: String,
+    /// Why not.
+    pub reason: String,
+    /// The right that is missing, or what else to do.
+    pub remedy: String,
+}
+
+/// What was found, and what could not be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What may be well or not.
+    pub skipped: BTreeSet<Skipped>,
+    /// Whether anything could be looked at.
+    #[serde(skip)]
+    pub looked: bool,
+}
+
+impl Report {
+    /// Whether something of that severity was found, or worse.
+    #[must_use]
+    pub fn has(&self, level: Severity) -> bool {
+        self.findings.iter().any(|it| it.severity >= level)
+    }
+
+    /// How many findings have each severity, in the order of [`Severity::ALL`].
+    #[must_use]
+    pub fn counts(&self) -> [usize; 3] {
+        Severity::ALL.map(|severity| {
+            let found = self.findings.iter();
+            found.filter(|it| it.severity == severity).count()
+        })
+    }
+
+    /// Makes plain what is said of a cluster and its data: the names are of others.
+    pub fn make_plain(&mut self) {
+        for it in &mut self.findings {
+            for text in [&mut it.object, &mut it.message, &mut it.remedy] {
+                *text = names::plain(text);
+            }
+        }
+    }
+
+    /// The worst first; the same twice is once.
+    pub fn sort(&mut self) {
+        self.findings.sort_by(|a, b| {
+            let order = b.severity.cmp(&a.severity).then(a.code.cmp(b.code));
+            order.then_with(|| (&a.object, &a.message).cmp(&(&b.object, &b.message)))
+        });
+        self.findings.dedup();
+    }
+}

@@ -1,0 +1,106 @@
+//! What HPAs and VPAs do to each other.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde_json::Value;
+
+use super::Finding;
+use super::codes::{GM507, GM510};
+use super::hpa::{condition, object, place};
+
+/// A VerticalPodAutoscaler as it is (kubernetes/autoscaler
+/// `vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go`).
+pub type Vpa = Value;
+
+fn text<'v>(vpa: &'v Vpa, pointer: &str) -> &'v str {
+    vpa.pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Whether a VPA sets a resource of at least one container.
+fn controls(vpa: &Vpa, resource: &str) -> bool {
+    let policies = vpa.pointer("/spec/resourcePolicy/containerPolicies");
+    let controls = |policy: &Value| {
+        let named = policy["controlledResources"].as_array();
+        policy["mode"] != "Off" && named.is_none_or(|named| named.iter().any(|it| it == resource))
+    };
+    text(vpa, "/spec/updatePolicy/updateMode") != "Off"
+        && policies
+            .and_then(Value::as_array)
+            .is_none_or(|all| all.iter().any(controls))
+}
+
+/// Namespace, kind and name of what an HPA scales.
+fn scaled(hpa: &HorizontalPodAutoscaler) -> Option<(&str, &str, &str)> {
+    let target = &hpa.spec.as_ref()?.scale_target_ref;
+    let namespace = hpa.metadata.namespace.as_deref().unwrap_or("default");
+    Some((namespace, &target.kind, &target.name))
+}
+
+/// Other HPAs that a message names; more are counted.
+const MOST_NAMES: usize = 5;
+
+/// HPAs that the controller has given up because of each other, and those that
+/// name the same target.
+#[must_use]
+pub fn ambiguous(hpas: &[HorizontalPodAutoscaler]) -> Vec<Finding> {
+    let mut by_target: BTreeMap<_, Vec<&HorizontalPodAutoscaler>> = BTreeMap::new();
+    for hpa in hpas {
+        by_target.entry(scaled(hpa)).or_default().push(hpa);
+    }
+    let found = hpas.iter().filter_map(|hpa| {
+        let told = condition(hpa, "AmbiguousSelector");
+        let others = by_target.get(&scaled(hpa)).into_iter().flatten();
+        let others = others.filter(|other| other.metadata.name != hpa.metadata.name);
+        let more = others.clone().count().saturating_sub(MOST_NAMES);
+        let others = others.take(MOST_NAMES).map(|other| place(&other.metadata));
+        let others: Vec<String> = others.collect();
+        let same = (!others.is_empty()).then(|| {
+            let and = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!("{}{and} scales the same", others.join(", "))
+        });
+        let message = format!("{}: none of them scales", told.or(same)?);
+        let remedy = "delete one, or give the pods of each target labels that no other selects";
+        Some(Finding::new(&GM507, object(hpa), message, remedy))
+    });
+    found.collect()
+}
+
+/// HPAs on a resource that a VPA sets for the same target.
+#[must_use]
+pub fn vertical(hpas: &[HorizontalPodAutoscaler], vpas: &[Vpa]) -> Vec<Finding> {
+    let target = |vpa: &'_ Vpa| {
+        let parts = [
+            "/metadata/namespace",
+            "/spec/targetRef/kind",
+            "/spec/targetRef/name",
+        ];
+        parts.map(|pointer| text(vpa, pointer).to_owned())
+    };
+    let by_target: BTreeMap<[String; 3], &Vpa> =
+        vpas.iter().map(|vpa| (target(vpa), vpa)).collect();
+    let found = hpas.iter().filter_map(|hpa| {
+        let spec = hpa.spec.as_ref()?;
+        let (namespace, kind, name) = scaled(hpa)?;
+        let names = spec.metrics.iter().flatten().filter_map(|metric| {
+            let whole = metric.resource.as_ref().map(|it| &it.name);
+            whole.or_else(|| metric.container_resource.as_ref().map(|it| &it.name))
+        });
+        let names: Vec<&String> = names.collect();
+        let vpa = by_target.get(&[namespace, kind, name].map(str::to_owned))?;
+        let resource = names.into_iter().find(|name| controls(vpa, name))?;
+        let message = format!(
+            "scales on {resource}, which VerticalPodAutoscaler {namespace}/{} changes: each undoes the other",
+            text(vpa, "/metadata/name")
+        );
+        let remedy = "set the VPA's updatePolicy.updateMode to Off, or scale on GPU metrics alone: those do not mind a VPA";
+        Some(Finding::new(&GM510, object(hpa), message, remedy))
+    });
+    found.collect()
+}

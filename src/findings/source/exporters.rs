@@ -1,0 +1,206 @@
+//! The exporters: who is silent, frozen, without a GPU, slow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::Finding;
+use super::super::codes::{GM404, GM405, GM408, GM409, GM410, GM411, GM412};
+use super::{EXPORTERS, GPUS, Seen, listed, of_job, span};
+use crate::core::aggregate::{Absence, window_ms};
+use crate::core::inventory::Authority;
+use crate::core::layout::RowFacts;
+use crate::core::policy::{DeviceValue, Measure, Over, Reducer};
+use crate::core::snapshot::group_of;
+use crate::core::targets::{JobId, TargetId};
+use crate::core::timing::Timing;
+
+/// A window with fewer readings is noisy, milliseconds apart at least `SLOW_MS`.
+const FEW_READINGS: i64 = 8;
+const SLOW_MS: i64 = 20_000;
+
+/// How often dcgm-exporter reads unless it is told (NVIDIA/dcgm-exporter,
+/// `DCGM_EXPORTER_INTERVAL`).
+const EXPORTER_MS: i64 = 30_000;
+
+/// Objects without a sum are counted up to here: each costs a look at its GPUs.
+const MOST_OBJECTS: usize = 100;
+
+pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
+    let mut found = intervals(seen);
+    found.extend(silent(seen));
+    found.extend(frozen(seen));
+    found.extend(lost(seen));
+    found.extend(incomplete(seen));
+    found.extend(without_exporter(seen));
+    found
+}
+
+/// The slowest targets of each job: few readings in a window, or lost ones.
+fn intervals(seen: Seen<'_>) -> Vec<Finding> {
+    let mut slowest: BTreeMap<JobId, Timing> = BTreeMap::new();
+    let known = |id: &TargetId| seen.store.targets().is_known(*id);
+    for (_, target) in seen.heard().filter(|(id, _)| known(id)) {
+        let timing = slowest.entry(seen.job_of(target)).or_insert(target.timing);
+        if target.timing.cadence_ms() > timing.cadence_ms() {
+            *timing = target.timing;
+        }
+    }
+    let found = slowest.into_iter().flat_map(|(job, timing)| {
+        let object = of_job(seen.job(job));
+        [noise(seen, &object, timing), rare(&object, timing)]
+    });
+    found.flatten().collect()
+}
+
+fn noise(seen: Seen<'_>, object: &str, timing: Timing) -> Option<Finding> {
+    let (reading_ms, step_ms) = (timing.exporter_ms, seen.snapshot.frame().step_ms());
+    if reading_ms <= timing.scrape_ms || reading_ms < SLOW_MS {
+        return None;
+    }
+    let window_ms = window_ms(seen.snapshot.policy(), None, timing.cadence_ms(), step_ms);
+    let readings = window_ms / reading_ms;
+    (readings < FEW_READINGS).then(|| {
+        // Of a load that is on half of the time.
+        let error = 50.0 / (readings.max(1) as f64).sqrt();
+        let message = format!(
+            "the exporter has a reading every {}: a window of {} holds {readings}, and the mean of a load that comes and goes is off by {error:.0} points",
+            span(reading_ms),
+            span(window_ms)
+        );
+        let remedy = "let the exporter read more often (-c 10000, or DCGM_EXPORTER_INTERVAL), or set gpu.window to 5m";
+        Finding::new(&GM404, object, message, remedy)
+    })
+}
+
+fn rare(object: &str, timing: Timing) -> Option<Finding> {
+    let reading_ms = timing.exporter_ms.min(EXPORTER_MS);
+    (timing.scrape_ms > reading_ms).then(|| {
+        let message = format!(
+            "is scraped every {}, and an exporter has a reading every {} or more often: those in between are lost",
+            span(timing.scrape_ms),
+            span(reading_ms)
+        );
+        let remedy = format!("set scrape_interval of the job to {} or less", span(reading_ms));
+        Finding::new(&GM405, object, message, remedy)
+    })
+}
+
+/// Exporters of GPUs that pods hold: their pods have no values, and sums of
+/// which too much is missing are not served.
+fn silent(seen: Seen<'_>) -> Option<Finding> {
+    let silent = seen.snapshot.silent();
+    let frame = seen.snapshot.frame();
+    let instance = |facts: &RowFacts| {
+        let is_silent = |id: &TargetId| frame.target(*id).is_some_and(|target| target.silent);
+        let targets = facts.row.targets.iter().copied().filter(is_silent);
+        targets.map(|id| seen.instance(id)).collect::<Vec<_>>()
+    };
+    let instances: BTreeSet<&str> = silent.into_iter().flat_map(instance).collect();
+    (!instances.is_empty()).then(|| {
+        let message = format!(
+            "exporters of GPUs that pods hold have fallen silent ({}): these pods have no values",
+            listed(instances)
+        );
+        let remedy = "check dcgm-exporter there, and in Prometheus whether its target is up";
+        Finding::new(&GM408, EXPORTERS, message, remedy)
+    })
+}
+
+fn frozen(seen: Seen<'_>) -> Option<Finding> {
+    let targets = (0..)
+        .map(TargetId)
+        .zip(&seen.snapshot.frame().view().targets);
+    let frozen = targets.filter(|(_, target)| target.frozen_since.is_some());
+    let mut instances: Vec<&str> = frozen.map(|(id, _)| seen.instance(id)).collect();
+    instances.sort_unstable();
+    (!instances.is_empty()).then(|| {
+        let message = format!(
+            "exporters answer, but all their readings have stood still for ten minutes though a GPU is busy ({}): \
+             their devices are taken as unknown",
+            listed(instances)
+        );
+        Finding::new(&GM409, EXPORTERS, message, "restart dcgm-exporter there")
+    })
+}
+
+/// GPUs that pods hold and exporters report no more: sums and counts go on
+/// without them.
+fn lost(seen: Seen<'_>) -> Option<Finding> {
+    let lost = seen.snapshot.lost();
+    let uuids: BTreeSet<&str> = lost.iter().map(|facts| &*facts.row.device.uuid).collect();
+    (!uuids.is_empty()).then(|| {
+        let message = format!(
+            "exporters report other GPUs of the node, but for longer than a window not {}, which pods hold: values go on without them",
+            listed(uuids)
+        );
+        Finding::new(&GM410, GPUS, message, "look for Xid errors there (dmesg), and restart dcgm-exporter")
+    })
+}
+
+/// Objects whose sum is not served because too many of their GPUs do not
+/// answer.
+fn incomplete(seen: Seen<'_>) -> Option<Finding> {
+    let snapshot = seen.snapshot;
+    let sum = Measure::Devices {
+        value: DeviceValue::MemoryUtilization,
+        reducer: Reducer::Sum,
+        over: Over::Active,
+    };
+    let metric = snapshot.metrics().iter().position(|it| it.measure == sum)?;
+    let misses = |absence| matches!(absence, Absence::Silent { .. } | Absence::Unseen { .. });
+    let mut counts = Vec::new();
+    for (kind, table) in snapshot.layout().tables().iter().enumerate() {
+        if table.kind.resource.as_ref() == "pods" {
+            continue;
+        }
+        let values = table.objects.iter().zip(snapshot.values(kind, metric));
+        let mut without = values.filter(|(_, value)| value.is_none());
+        let looked = without.by_ref().take(MOST_OBJECTS);
+        let groups = looked.map(|(object, _)| group_of(object, false));
+        let count = groups
+            .filter(|group| misses(snapshot.absence(group)))
+            .count();
+        let least = if without.next().is_some() {
+            " or more"
+        } else {
+            ""
+        };
+        if count > 0 {
+            counts.push(format!("{count}{least} {}", table.kind.resource));
+        }
+    }
+    let of_cluster = snapshot.cluster_value(metric).is_none();
+    if of_cluster && misses(snapshot.absence(&snapshot.cluster_group())) {
+        counts.push("the cluster".to_owned());
+    }
+    (!counts.is_empty()).then(|| {
+        let message = format!(
+            "no sums and counts of {}: more of their GPUs are silent or were never seen than gpu.minDevices allows",
+            counts.join(", ")
+        );
+        let remedy = "mend the exporters that GM408, GM409 and GM412 name; explain says which GPUs an object misses";
+        Finding::new(&GM411, GPUS, message, remedy)
+    })
+}
+
+/// Nodes that run pods with GPUs and have no exporter: their GPUs are expected
+/// by nobody.
+fn without_exporter(seen: Seen<'_>) -> Option<Finding> {
+    let inventory = seen.snapshot.layout().inventory();
+    if inventory.authority != Authority::Cluster || inventory.exporter_nodes.is_empty() {
+        return None;
+    }
+    let pods = inventory.pods.iter();
+    let running = pods.filter(|pod| pod.gpus > 0 && pod.is_live() && pod.running_since.is_some());
+    let mut nodes: BTreeSet<&str> = running.filter_map(|pod| pod.node.as_deref()).collect();
+    for node in &inventory.exporter_nodes {
+        nodes.remove(node.as_ref());
+    }
+    (!nodes.is_empty()).then(|| {
+        let message = format!(
+            "no dcgm-exporter runs on {}: GPUs there are in no value",
+            listed(nodes)
+        );
+        let remedy = "let its DaemonSet run there: nodeSelector, tolerations";
+        Finding::new(&GM412, EXPORTERS, message, remedy)
+    })
+}

@@ -1,0 +1,133 @@
+//! A pair of Prometheus that scrape the same exporters at other moments. One is
+//! asked at a time; whoever asks the other one from now on, or now this and now
+//! that, must see nothing of it in the values.
+
+use std::time::Duration;
+
+use super::scene::{Answers, at};
+use super::steady::{Line, detected, line, pod, poll, with_cluster};
+
+const SCRAPES: [f64; 5] = [1.0, 5.0, 15.0, 30.0, 60.0];
+const SHARES: [f64; 4] = [0.1, 0.4, 0.5, 0.9];
+
+/// Longer than any window, seconds before time zero.
+const LONG_AGO: f64 = -2400.0;
+
+/// Six GPUs at 10 to 60, as one of the pair has them: its scrapes come `offset`
+/// seconds after the other's, and it has them from `since` on.
+fn of(scrape: f64, offset: f64, since: f64) -> Vec<Line> {
+    let lines = (0..6).map(|gpu| {
+        let value = 10.0 * (gpu + 1) as f64;
+        let phase = scrape * gpu as f64 / 7.0 + offset;
+        line(
+            &pod(gpu, "a"),
+            value,
+            (scrape, phase),
+            (since, 80.0 * scrape),
+        )
+    });
+    lines.collect()
+}
+
+fn every(scrape: f64) -> f64 {
+    (scrape / 3.0).clamp(1.0, 5.0)
+}
+
+/// Polls as the engine does, each time the one that `asked` names by the number
+/// of the poll (`None`: neither answers); where a value moved.
+fn moved(
+    scrape: f64,
+    (one, other): (&[Line], &[Line]),
+    cluster: bool,
+    asked: impl Fn(i32) -> Option<bool>,
+) -> Vec<String> {
+    let mut scene = detected(None);
+    if cluster {
+        scene = with_cluster(scene, one);
+    }
+    let every = every(scrape);
+    let poll_every = Duration::from_secs_f64(every);
+    scene.pipeline.pace(poll_every, Duration::ZERO);
+    let mut moved = Vec::new();
+    for place in 0..(60.0 * scrape / every) as i32 {
+        let now = f64::from(place) * every;
+        let snapshot = match asked(place) {
+            Some(false) => poll(&mut scene, one, now),
+            Some(true) => poll(&mut scene, other, now),
+            None => scene.snapshot_at(at(now)),
+        };
+        let answers = Answers::new(snapshot);
+        let found = (
+            answers.external("n", "cluster_gpu_memory_utilization"),
+            answers.external("n", "cluster_gpu_memory_utilization_sum"),
+            answers.external("n", "cluster_gpu_held_count"),
+            answers.flagship("pods n/a3"),
+        );
+        if found != (Some(35.0), Some(210.0), Some(6.0), Some(40.0)) {
+            moved.push(format!("scraped every {scrape} s, at {now}: {found:?}"));
+        }
+    }
+    moved
+}
+
+/// Nothing moved, whatever the interval and the distance of the two.
+fn still(look: impl Fn(f64, f64) -> Vec<String>) {
+    for scrape in SCRAPES {
+        for share in SHARES {
+            let moved = look(scrape, share);
+            let first: Vec<_> = moved.iter().take(10).collect();
+            assert!(moved.is_empty(), "{share}: {first:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_change_to_the_other_one_for_good_is_seen_in_no_value() {
+    still(|scrape, share| {
+        let one = of(scrape, 0.0, LONG_AGO);
+        let other = of(scrape, share * scrape, LONG_AGO);
+        let pair = (one.as_slice(), other.as_slice());
+        let mut all = moved(scrape, pair, true, |place| Some(place >= 7));
+        all.extend(moved(scrape, pair, false, |place| Some(place >= 40)));
+        all.extend(moved(scrape, pair, true, |place| Some(place < 40)));
+        all
+    });
+}
+
+#[test]
+fn changes_at_every_poll_are_seen_in_no_value() {
+    still(|scrape, share| {
+        let one = of(scrape, 0.0, LONG_AGO);
+        let other = of(scrape, share * scrape, LONG_AGO);
+        let pair = (one.as_slice(), other.as_slice());
+        let mut all = moved(scrape, pair, true, |place| Some(place % 2 == 1));
+        all.extend(moved(scrape, pair, false, |place| Some(place % 5 > 2)));
+        all
+    });
+}
+
+/// The first one is waited for, and meanwhile nothing is read.
+#[test]
+fn polls_that_nobody_answers_before_a_change_are_seen_in_no_value() {
+    for scrape in [15.0, 30.0] {
+        for share in SHARES {
+            let one = of(scrape, 0.0, LONG_AGO);
+            let other = of(scrape, share * scrape, LONG_AGO);
+            let moved = moved(scrape, (&one, &other), true, |place| {
+                (!(20..22).contains(&place)).then_some(place >= 22)
+            });
+            assert!(moved.is_empty(), "{share}: {moved:#?}");
+        }
+    }
+}
+
+/// The other one was restarted without its data: it has a few scrapes.
+#[test]
+fn one_that_has_little_of_the_past_is_enough_for_who_knows_it() {
+    still(|scrape, share| {
+        let one = of(scrape, 0.0, LONG_AGO);
+        let other = of(scrape, share * scrape, 10.0 * scrape);
+        let since = (12.0 * scrape / every(scrape)) as i32;
+        moved(scrape, (&one, &other), true, |place| Some(place >= since))
+    });
+}

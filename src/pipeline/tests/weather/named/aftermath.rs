@@ -1,0 +1,155 @@
+//! What comes after an outage, or of two things at once: each was drawn by
+//! chance first, and decides a rule.
+
+use std::ops::Range;
+
+use super::super::world::{Fleet, Weather, World};
+use super::{ALWAYS, every, fleet, silent};
+
+pub(super) fn worlds() -> Vec<World> {
+    let mut all = sources();
+    all.extend(targets());
+    all.extend(restarts());
+    all
+}
+
+fn down(during: Range<f64>) -> Weather {
+    Weather::Down { during }
+}
+
+fn stall(source: &'static str, during: Range<f64>) -> Weather {
+    Weather::Stall { source, during }
+}
+
+fn late(during: Range<f64>, secs: f64) -> Weather {
+    Weather::Lag {
+        source: "a",
+        during,
+        secs,
+    }
+}
+
+/// Twenty minutes, chance by this seed.
+fn drawn(name: &'static str, seed: u64, fleets: Vec<Fleet>, weather: Vec<Weather>) -> World {
+    World {
+        seed,
+        secs: 1200.0,
+        restart: 600.0,
+        ..World::new(name, fleets, weather)
+    }
+}
+
+/// Another Prometheus.
+fn of_b(fleet: &Fleet) -> Fleet {
+    Fleet {
+        source: "b",
+        ..fleet.clone()
+    }
+}
+
+fn sources() -> Vec<World> {
+    let slow = every(30.0, 1);
+    let slowly_read = Fleet {
+        renew: 30.0,
+        ..fleet(3)
+    };
+    let two = vec![every(5.0, 1), of_b(&every(5.0, 1))];
+    vec![
+        drawn(
+            "back one by one, later than before",
+            15046,
+            vec![fleet(3)],
+            vec![late(587.0..987.0, 42.0), down(331.0..631.0)],
+        ),
+        drawn(
+            "one source stalls, then all stop",
+            17554,
+            vec![slow, of_b(&slowly_read)],
+            vec![down(439.0..739.0), stall("b", 201.0..501.0)],
+        ),
+        drawn(
+            "one source 74s late, all stop",
+            1285,
+            two,
+            vec![late(ALWAYS, 74.0), down(330.0..530.0)],
+        ),
+    ]
+}
+
+fn targets() -> Vec<World> {
+    vec![
+        drawn(
+            "two outages of 5m",
+            16834,
+            vec![fleet(1)],
+            vec![down(762.0..1062.0), down(345.0..645.0)],
+        ),
+        drawn(
+            "5of10 10m markers",
+            1,
+            vec![fleet(10)],
+            vec![silent(0..5, 500.0..1100.0), Weather::Markers],
+        ),
+        drawn(
+            "GPU lost in a stall",
+            13686,
+            vec![fleet(3)],
+            vec![
+                stall("a", 397.0..697.0),
+                Weather::DeviceLost {
+                    devices: 0..1,
+                    during: 521.0..721.0,
+                },
+            ],
+        ),
+    ]
+}
+
+/// The later replica starts while nothing can be read.
+fn restarts() -> Vec<World> {
+    let restart = |at, world| World {
+        restart: at,
+        ..world
+    };
+    vec![
+        restart(
+            367.0,
+            drawn(
+                "restart in an outage, two cadences",
+                21433,
+                vec![
+                    every(5.0, 1),
+                    Fleet {
+                        gpus: 2,
+                        ..fleet(1)
+                    },
+                ],
+                vec![down(357.0..657.0)],
+            ),
+        ),
+        restart(
+            501.0,
+            drawn(
+                "restart after pods moved, two cadences",
+                28157,
+                vec![
+                    fleet(6),
+                    of_b(&Fleet {
+                        gpus: 4,
+                        ..every(60.0, 2)
+                    }),
+                ],
+                vec![
+                    late(ALWAYS, 79.0),
+                    Weather::Starts {
+                        workload: "w",
+                        targets: 4..8,
+                        at: 204.0,
+                        every: 1.0,
+                        unseen: 5.0..6.0,
+                    },
+                ],
+            ),
+        ),
+    ]
+}

@@ -1,0 +1,172 @@
+//! External metrics: of the request's namespace, or of the whole cluster.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::GpuProvider;
+use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
+use crate::provider::lookup::{Current, Lookup};
+use crate::provider::{Empty, Error, ExternalItem, Query};
+
+/// Prefix of external metrics that look at the whole cluster.
+const CLUSTER_PREFIX: &str = "cluster_";
+
+/// Names that NVIDIA's recipes and the check of its validator ask for
+/// (NVIDIA/aicr `recipes/components/prometheus-adapter/values.yaml`,
+/// `validators/conformance/pod_autoscaling_check.go`), and what they are means
+/// of.
+const FLEET: [(&str, DeviceValue); 3] = [
+    ("dcgm_gpu_memory_used", DeviceValue::MemoryUsed),
+    ("dcgm_gpu_power_usage", DeviceValue::PowerUsage),
+    ("dcgm_gpu_utilization", DeviceValue::GpuUtilization),
+];
+
+/// The window those recipes have: `avg(avg_over_time(X[2m]))`.
+const FLEET_WINDOW: Duration = Duration::from_secs(120);
+
+/// The means over all GPUs of the cluster, busy or not, beside these metrics.
+pub(super) fn fleet(metrics: &[MetricSpec]) -> Vec<MetricSpec> {
+    if metrics.is_empty() {
+        // GPUs are not served at all.
+        return Vec::new();
+    }
+    let mean = |(name, value): (&str, DeviceValue)| MetricSpec {
+        name: name.to_owned(),
+        measure: Measure::Devices {
+            value,
+            reducer: Reducer::Mean,
+            over: Over::All,
+        },
+    };
+    FLEET.map(mean).into()
+}
+
+/// The names of all external metrics.
+pub(super) fn names(metrics: &[MetricSpec], fleet: &[MetricSpec]) -> Arc<[Arc<str>]> {
+    let clusterwide = metrics
+        .iter()
+        .filter(|metric| metric.measure != Measure::OriginalAverage)
+        .map(|metric| format!("{CLUSTER_PREFIX}{}", metric.name).into());
+    let own = metrics.iter().chain(fleet);
+    let own = own.map(|metric| Arc::from(metric.name.as_str()));
+    let all: BTreeSet<Arc<str>> = own.chain(clusterwide).collect();
+    all.into_iter().collect()
+}
+
+/// Which devices an external metric looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those held in the namespace of the request.
+    Namespace,
+    /// All, as the metric is defined.
+    Cluster,
+    /// All, by the prefix of the name.
+    Prefixed,
+    /// All, over the window of the recipes.
+    Fleet,
+}
+
+/// An external metric, looked up.
+#[derive(Debug)]
+pub(in crate::provider) struct Sought<'a> {
+    pub(in crate::provider) lookup: Lookup<'a>,
+    /// As it is listed.
+    pub(in crate::provider) name: Cow<'a, str>,
+    /// Whether it looks at the namespace of the request alone.
+    pub(in crate::provider) in_namespace: bool,
+}
+
+impl GpuProvider {
+    /// The metric of that name in any case, with its number. What is configured
+    /// comes first: it may itself begin with the prefix.
+    #[must_use]
+    pub fn named(&self, asked: &str) -> Option<(usize, &MetricSpec, Reach)> {
+        if let Some((place, spec)) = self.metric(|name| name.eq_ignore_ascii_case(asked)) {
+            let reach = match spec.measure {
+                Measure::OriginalAverage => Reach::Cluster,
+                _ => Reach::Namespace,
+            };
+            return Some((place, spec, reach));
+        }
+        let mut fleet = self.fleet.iter().zip(self.metrics.len()..);
+        if let Some((spec, place)) = fleet.find(|(spec, _)| spec.name.eq_ignore_ascii_case(asked)) {
+            return Some((place, spec, Reach::Fleet));
+        }
+        let (prefix, bare) = asked.split_at_checked(CLUSTER_PREFIX.len())?;
+        if !prefix.eq_ignore_ascii_case(CLUSTER_PREFIX) {
+            return None;
+        }
+        let (place, spec) = self.metric(|name| name.eq_ignore_ascii_case(bare))?;
+        (spec.measure != Measure::OriginalAverage).then_some((place, spec, Reach::Prefixed))
+    }
+
+    /// Looks an external metric up.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub(in crate::provider) fn sought<'a>(
+        &'a self,
+        current: Option<&'a Current>,
+        query: &Query<'_>,
+    ) -> Result<Sought<'a>, Error> {
+        let (place, spec, reach) = self.named(query.metric).ok_or(Error::NoSuchMetric)?;
+        let current = current.ok_or(Error::NotReady)?;
+        let mut lookup = current.lookup((place, spec), query)?;
+        if reach == Reach::Fleet {
+            lookup.prefer(FLEET_WINDOW);
+        }
+        let name = match reach {
+            Reach::Prefixed => Cow::Owned(format!("{CLUSTER_PREFIX}{}", spec.name)),
+            Reach::Namespace | Reach::Cluster | Reach::Fleet => Cow::Borrowed(&*spec.name),
+        };
+        Ok(Sought {
+            lookup,
+            name,
+            in_namespace: reach == Reach::Namespace,
+        })
+    }
+
+    /// Hands the value of an external metric to `sink`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub(super) fn external_value(
+        &self,
+        namespace: &str,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(ExternalItem<'_>),
+    ) -> Result<Empty, Error> {
+        let loaded = self.current.load();
+        let Sought {
+            lookup,
+            name,
+            in_namespace,
+        } = self.sought(loaded.as_deref(), query)?;
+        let value = match in_namespace {
+            true => lookup.of_namespace(namespace)?,
+            false => lookup.of_cluster()?,
+        };
+        let value = value.ok_or_else(|| {
+            let (of, group) = lookup.external_group(in_namespace, namespace);
+            lookup.no_value(&of, group)
+        })?;
+        let mut labels: Vec<(Arc<str>, Arc<str>)> = lookup
+            .narrowed
+            .pinned()
+            .iter()
+            .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
+            .collect();
+        if in_namespace && !labels.iter().any(|(name, _)| name.as_ref() == "namespace") {
+            labels.push(("namespace".into(), namespace.into()));
+            labels.sort();
+        }
+        sink(ExternalItem {
+            metric: &name,
+            labels: &labels,
+            value,
+        });
+        Ok(Empty::Missing)
+    }
+}

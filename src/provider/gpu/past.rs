@@ -1,0 +1,96 @@
+//! Values of a time that is over, computed again from the readings that are still
+//! held. What was served then is not kept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use super::GpuProvider;
+use crate::core::snapshot::Snapshot;
+use crate::core::time::Timestamp;
+use crate::provider::lookup::Current;
+use crate::provider::memo::Memo;
+use crate::provider::{AsOf, Error};
+
+/// Snapshots that are remembered at most: an hour of those of a small fleet, one a
+/// second; some 50 bytes each.
+const MOST: usize = 4096;
+
+/// When snapshots were taken, and how far the sources had come. What the windows
+/// cannot reach any more is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Published(Mutex<VecDeque<Standing>>);
+
+#[derive(Debug)]
+struct Standing {
+    taken: Timestamp,
+    end: Timestamp,
+    horizons: Box<[Timestamp]>,
+}
+
+impl Published {
+    pub(super) fn note(&self, snapshot: &Snapshot) {
+        let (taken, reach) = (snapshot.taken(), snapshot.reach(None));
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A clock that was set back begins anew.
+        all.retain(|known| known.taken < taken && known.end >= reach);
+        if all.len() == MOST {
+            all.pop_front();
+        }
+        all.push_back(Standing {
+            taken,
+            end: snapshot.end(),
+            horizons: snapshot.horizons().collect(),
+        });
+    }
+}
+
+impl GpuProvider {
+    /// Who answers for the time `at`.
+    pub(super) fn look_back(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
+        let loaded = self.current.load();
+        let current = loaded.as_ref().ok_or(Error::NotReady)?;
+        let refused = |reason: String| Err(Error::OutOfReach { reason });
+        if at > now {
+            return refused("it is in the future: values are computed of what was read".to_owned());
+        }
+        let published = self.published.0.lock();
+        let published = published.unwrap_or_else(PoisonError::into_inner);
+        let Some(first) = published.front() else {
+            return Err(Error::NotReady);
+        };
+        let reach = first.taken;
+        let Some(then) = published.iter().rev().find(|then| then.taken <= at) else {
+            return refused(format!(
+                "values can be computed again as of {} or later: what was before is not held; a longer \
+                 gpu.maxWindow keeps more",
+                reach.date()
+            ));
+        };
+        let (taken, horizons) = (then.taken, then.horizons.clone());
+        // Who publishes needs it.
+        drop(published);
+        let snapshot = Arc::new(current.snapshot.as_of(at, &horizons));
+        let past = Self {
+            metrics: Arc::clone(&self.metrics),
+            custom: Arc::clone(&self.custom),
+            external: Arc::clone(&self.external),
+            fleet: self.fleet.clone(),
+            kinds: self.kinds.clone(),
+            current: ArcSwapOption::from_pointee(Current {
+                snapshot,
+                held_by: Some(Arc::clone(&current.snapshot)),
+                memo: Memo::default(),
+                trouble: None,
+            }),
+            findings: ArcSwap::new(self.findings.load_full()),
+            published: Published::default(),
+        };
+        Ok(AsOf {
+            provider: Box::new(past),
+            snapshot: taken,
+            reach,
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! Paths for which no access review is asked: the one place that says so.
+
+use super::reviewer::Access;
+
+/// Whether the process lives and is ready, for kubelet, which has no
+/// credentials. In exactly this spelling.
+pub const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
+/// Whether this asks for health.
+pub(super) fn is_health(what: &Access) -> bool {
+    match what {
+        Access::NonResource { path, .. } => HEALTH.contains(&path.as_str()),
+        Access::Resource { .. } => false,
+    }
+}
+
+/// Paths that need no access review. Values and all other resources always
+/// need one, whatever is written here; discovery does too by default, and
+/// Kubernetes gives it to every authenticated user (ClusterRole
+/// `system:discovery`). As in apiserver `pkg/authorization/path/path.go`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlwaysAllowed {
+    /// Without the slash that they begin with.
+    exact: Vec<String>,
+    /// Beginnings, likewise.
+    beginnings: Vec<String>,
+}
+
+/// A star where none may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path:?}: a star may stand at the end only: write /metrics or /openapi/*")]
+pub struct MisplacedStar {
+    path: String,
+}
+
+impl Default for AlwaysAllowed {
+    fn default() -> Self {
+        Self {
+            exact: HEALTH.map(|path| without_slash(path).to_owned()).into(),
+            beginnings: Vec::new(),
+        }
+    }
+}
+
+impl AlwaysAllowed {
+    /// Reads paths, each with or without its first slash; one that ends in `*`
+    /// is a beginning. None given: everything is reviewed, health too.
+    ///
+    /// # Errors
+    /// When a star stands before the end.
+    pub fn parse(paths: &[String]) -> Result<Self, MisplacedStar> {
+        let mut all = Self {
+            exact: Vec::new(),
+            beginnings: Vec::new(),
+        };
+        for path in paths {
+            let text = without_slash(path);
+            let (text, list) = match text.strip_suffix('*') {
+                Some(beginning) => (beginning, &mut all.beginnings),
+                None => (text, &mut all.exact),
+            };
+            if text.contains('*') {
+                return Err(MisplacedStar { path: path.clone() });
+            }
+            list.push(text.to_owned());
+        }
+        Ok(all)
+    }
+
+    /// Whether a request needs no review.
+    pub(super) fn holds(&self, what: &Access) -> bool {
+        let Access::NonResource { path, .. } = what else {
+            return false;
+        };
+        let path = without_slash(path);
+        let begins = |beginning: &String| path.starts_with(beginning.as_str());
+        self.exact.iter().any(|exact| exact == path) || self.beginnings.iter().any(begins)
+    }
+}
+
+fn without_slash(path: &str) -> &str {
+    path.strip_prefix('/').unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(paths: &[&str]) -> Result<AlwaysAllowed, MisplacedStar> {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        AlwaysAllowed::parse(&paths)
+    }
+
+    fn held(paths: &[&str], path: &str) -> bool {
+        let access = Access::NonResource {
+            verb: "get".to_owned(),
+            path: path.to_owned(),
+        };
+        parsed(paths).unwrap().holds(&access)
+    }
+
+    /// The cases of apiserver `pkg/authorization/path/path_test.go`.
+    #[test]
+    fn paths_are_read_as_the_reference_reads_them() {
+        for (paths, path, allowed) in [
+            (&[][..], "/healthz", false),
+            (&["/healthz"], "/healthz", true),
+            (&["healthz"], "/healthz", true),
+            (&["/healthz"], "/healthzx", false),
+            (&["/healthz"], "/healthz/", false),
+            (&["/readyz/*"], "/readyz/ping", true),
+            (&["/readyz/*"], "/readyz", false),
+            (&["/readyz*"], "/readyzed", true),
+            (&["*"], "/anything", true),
+            (&["/"], "/", true),
+            (&["/"], "/apis", false),
+            (&["/a", "/b*"], "/bc", true),
+        ] {
+            assert_eq!(held(paths, path), allowed, "{paths:?} {path}");
+        }
+        for wrong in ["/a*/b", "/**", "*a"] {
+            let error = parsed(&["/healthz", wrong]).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_resource_is_never_let_through_unreviewed() {
+        let values = Access::Resource {
+            verb: "get".to_owned(),
+            group: "custom.metrics.k8s.io".to_owned(),
+            version: "v1beta2".to_owned(),
+            resource: "pods".to_owned(),
+            subresource: "m".to_owned(),
+            namespace: "ns".to_owned(),
+            name: "*".to_owned(),
+        };
+        assert!(!parsed(&["*", "/apis*"]).unwrap().holds(&values));
+    }
+
+    #[test]
+    fn health_is_what_is_open_by_default() {
+        let paths: Vec<&str> = HEALTH.to_vec();
+        assert_eq!(AlwaysAllowed::default(), parsed(&paths).unwrap());
+    }
+}

@@ -1,0 +1,174 @@
+//! Several addresses with the same data: a pair of Prometheus that scrape the
+//! same targets. One is asked for as long as it answers, then the next.
+//!
+//! Whoever asked one now and another then would get readings of two scrape
+//! times in turn. So nobody goes back to the first one because it is well again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use url::Url;
+
+use crate::config::PrometheusSettings;
+use crate::source::error::{Cause, Error};
+use crate::source::query;
+
+/// One address.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) url: Url,
+    pub(super) range_url: Url,
+    pub(super) series_url: Url,
+    /// For messages: without credentials and parameters.
+    pub(super) address: String,
+}
+
+/// All addresses, and the one that is asked.
+#[derive(Debug)]
+pub struct Replicas {
+    first: Replica,
+    others: Vec<Replica>,
+    asked: AtomicUsize,
+}
+
+impl Replica {
+    fn new(url: &Url) -> Self {
+        let mut shown = url.clone();
+        shown.set_query(None);
+        Self {
+            url: query::endpoint(url, "query"),
+            range_url: query::endpoint(url, "query_range"),
+            series_url: query::endpoint(url, "series"),
+            address: shown.as_str().trim_end_matches('/').to_owned(),
+        }
+    }
+}
+
+impl Replicas {
+    /// Those of `settings`; the first is asked first.
+    #[must_use]
+    pub fn new(settings: &PrometheusSettings) -> Self {
+        Self {
+            first: Replica::new(&settings.url),
+            others: settings.others.iter().map(Replica::new).collect(),
+            asked: AtomicUsize::new(0),
+        }
+    }
+
+    fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    fn at(&self, place: usize) -> &Replica {
+        let other = place.checked_sub(1).and_then(|at| self.others.get(at));
+        other.unwrap_or(&self.first)
+    }
+
+    /// The one that is asked.
+    pub(super) fn asked(&self) -> &Replica {
+        self.at(self.asked.load(Ordering::Relaxed))
+    }
+
+    /// Each address, in the order in which they are configured.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|place| self.at(place).address.as_str())
+    }
+
+    /// Whether the address at this place is the one that is asked.
+    #[must_use]
+    pub fn is_asked(&self, place: usize) -> bool {
+        self.asked.load(Ordering::Relaxed) == place
+    }
+
+    /// Begins with the one that answered last.
+    pub(super) fn turns(&self) -> Turns<'_> {
+        Turns {
+            replicas: self,
+            start: self.asked.load(Ordering::Relaxed),
+            step: 0,
+            first: None,
+        }
+    }
+
+    /// The answer of the one that is asked cannot be used: the next one is
+    /// asked from now on.
+    pub(super) fn pass_on(&self, error: &Error) {
+        if self.others.is_empty() || !is_of_address(error) {
+            return;
+        }
+        let next = (self.asked.load(Ordering::Relaxed) + 1) % self.len();
+        self.change_to(next, error);
+    }
+
+    /// Said once, however many queries find it out side by side.
+    fn change_to(&self, place: usize, why: &Error) {
+        if self.asked.swap(place, Ordering::Relaxed) != place {
+            tracing::warn!("{why}; {} is asked from now on", self.at(place).address);
+        }
+    }
+}
+
+/// One query, asked of one after the other until one answers.
+#[derive(Debug)]
+pub(super) struct Turns<'r> {
+    replicas: &'r Replicas,
+    start: usize,
+    step: usize,
+    /// Why the one that was asked first did not answer.
+    first: Option<Error>,
+}
+
+impl<'r> Turns<'r> {
+    fn place(&self) -> usize {
+        (self.start + self.step) % self.replicas.len()
+    }
+
+    /// Whose turn it is.
+    pub(super) fn replica(&self) -> &'r Replica {
+        self.replicas.at(self.place())
+    }
+
+    /// Takes what it said; `None`: it is the next one's turn. Who answers in
+    /// place of the first is asked from then on. Where nobody answers, what the
+    /// first said counts.
+    pub(super) fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
+        match (outcome, self.first.take()) {
+            (Err(error), first) if is_of_address(&error) => {
+                let first = first.unwrap_or(error);
+                self.step += 1;
+                if self.step == self.replicas.len() {
+                    return Some(Err(first));
+                }
+                self.first = Some(first);
+                None
+            }
+            (answered, Some(why)) => {
+                self.replicas.change_to(self.place(), &why);
+                Some(answered)
+            }
+            (answered, None) => Some(answered),
+        }
+    }
+}
+
+/// Whether another address may answer where one fails so: not where the query
+/// itself, its size or a file of ours is at fault.
+fn is_of_address(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { .. }
+        | Error::Timeout { .. }
+        | Error::Tls { .. }
+        | Error::Truncated { .. }
+        | Error::NotAnAnswer { .. }
+        | Error::Partial { .. }
+        | Error::NullData { .. }
+        | Error::ClockSkew { .. } => true,
+        Error::Status { status, cause, .. } => match *status {
+            400 | 405 | 408 | 413 | 414 | 422 | 431 => *cause == Cause::Path,
+            _ => true,
+        },
+        Error::Query { .. }
+        | Error::TooLarge { .. }
+        | Error::TooMany { .. }
+        | Error::Credentials { .. } => false,
+    }
+}

@@ -1,0 +1,214 @@
+//! What a Prometheus can answer to rules.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::rules::answer::{Answer, Sample};
+use crate::rules::registry::Shape;
+use crate::source::prometheus::promql::Promql;
+
+struct Rules {
+    fake: FakePrometheus,
+    promql: Promql,
+}
+
+impl Rules {
+    async fn new() -> Self {
+        let fake = FakePrometheus::start().await;
+        let promql = Promql::alone(settings(&fake.url())).unwrap();
+        Self { fake, promql }
+    }
+
+    /// The result of a query that is answered so.
+    async fn query(&self, body: impl Into<Bytes>) -> Result<Answer, Error> {
+        self.fake.answer(body);
+        self.promql.query("up", now()).await
+    }
+
+    /// The samples of a vector that is answered so.
+    async fn vector(&self, rows: &str) -> Vec<Sample> {
+        match self.query(data("vector", rows)).await.unwrap() {
+            Answer::Vector(samples) => samples,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn series(&self, series: &str) -> Result<Arc<[Shape]>, Error> {
+        let body = format!(r#"{{"status":"success","data":[{series}]}}"#);
+        self.fake.answer(body);
+        self.promql.series("up", now()).await
+    }
+}
+
+fn data(kind: &str, result: &str) -> String {
+    format!(r#"{{"status":"success","data":{{"resultType":"{kind}","result":{result}}}}}"#)
+}
+
+#[tokio::test]
+async fn numbers_that_are_none_reach_whoever_judges_them() {
+    let rules = Rules::new().await;
+    let samples = rules
+        .vector(
+            r#"[{"metric":{"a":"1"},"value":[1.5,"NaN"]},{"metric":{"a":"2"},"value":[1,"+Inf"]},
+                {"metric":{"a":"3"},"value":[1,"-Inf"]},{"metric":{"a":"4"},"value":[1e300,"1e999"]},
+                {"metric":{"a":"5"},"value":[1,"many"]},{"metric":{"a":"6"},"histogram":[1,{}]}]"#,
+        )
+        .await;
+    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    assert!(values[0].is_nan());
+    let (inf, minus) = (f64::INFINITY, f64::NEG_INFINITY);
+    assert_eq!(
+        values[1..],
+        [inf, minus, inf],
+        "a word and a histogram are none"
+    );
+    assert_eq!(samples[0].at, Timestamp::from_millis(1500));
+}
+
+#[tokio::test]
+async fn what_is_no_vector_is_told_apart() {
+    let rules = Rules::new().await;
+    let matrix = rules.query(data("matrix", r#"[{"metric":{},"values":[[1,"2"]]}]"#));
+    assert_eq!(matrix.await, Ok(Answer::Other("matrix".to_owned())));
+    let string = rules.query(data("string", r#"[1,"text"]"#)).await;
+    assert_eq!(string, Ok(Answer::Other("string".to_owned())));
+    let scalar = rules.query(data("scalar", r#"[1,"8"]"#)).await;
+    assert_eq!(scalar, Ok(Answer::Scalar(8.0, Timestamp::from_secs(1))));
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_said_in_short() {
+    let rules = Rules::new().await;
+    let not_utf8 = [data("vector", r#"[{"metric":{"X":"a"},"value":[1,"2"]}]"#)];
+    let not_utf8: Vec<u8> = not_utf8[0]
+        .bytes()
+        .map(|byte| if byte == b'X' { 0xff } else { byte })
+        .collect();
+    for (body, kind) in [
+        (
+            Bytes::from("<html><h1>Welcome</h1></html>"),
+            ErrorKind::NotAnAnswer,
+        ),
+        (Bytes::from(""), ErrorKind::NotAnAnswer),
+        (Bytes::from("[]"), ErrorKind::NotAnAnswer),
+        (Bytes::from(r#"{"status":"success"}"#), ErrorKind::NullData),
+        (
+            Bytes::from(r#"{"status":"success","data":null}"#),
+            ErrorKind::NullData,
+        ),
+        (
+            Bytes::from(r#"{"status":"error","errorType":"execution","error":"no"}"#),
+            ErrorKind::Query,
+        ),
+        (Bytes::from(data("vector", "{}")), ErrorKind::NotAnAnswer),
+        (Bytes::from(data("vector", "null")), ErrorKind::NotAnAnswer),
+        (
+            Bytes::from(data("vector", r#"[{"metric":{"a":1},"value":[1,"2"]}]"#)),
+            ErrorKind::NotAnAnswer,
+        ),
+        (
+            Bytes::from(data(
+                "vector",
+                r#"[{"metric":{"a":"\ud800"},"value":[1,"2"]}]"#,
+            )),
+            ErrorKind::NotAnAnswer,
+        ),
+        (
+            Bytes::from(data("scalar", r#"[1,"many"]"#)),
+            ErrorKind::NotAnAnswer,
+        ),
+        (
+            Bytes::from(data("vector", &"[".repeat(100_000))),
+            ErrorKind::NotAnAnswer,
+        ),
+        (Bytes::from("x".repeat(1_000_000)), ErrorKind::NotAnAnswer),
+        (Bytes::from(not_utf8), ErrorKind::NotAnAnswer),
+    ] {
+        let start = String::from_utf8_lossy(&body[..body.len().min(90)]).into_owned();
+        let error = rules.query(body).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{start}: {error}");
+        assert!(error.to_string().len() < 1500, "{start}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_labels_are_labels() {
+    let rules = Rules::new().await;
+    let rows = r#"[{"metric":{"__name__":"up","pod":"a\"}\u0000\u001b[31m","a.b/é ":"x","pod":"later"},"value":[1,"2"]}]"#;
+    let samples = rules.vector(rows).await;
+    assert_eq!(samples[0].labels.get("pod"), Some("later"));
+    assert_eq!(samples[0].labels.get("a.b/é "), Some("x"));
+}
+
+#[tokio::test]
+async fn more_samples_than_a_cluster_has_containers_are_refused() {
+    let rules = Rules::new().await;
+    let rows = |count: usize| {
+        let row = r#"{"metric":{},"value":[1,"2"]}"#;
+        format!("[{}]", vec![row; count].join(","))
+    };
+    assert_eq!(rules.vector(&rows(300_000)).await.len(), 300_000);
+    let error = rules
+        .query(data("vector", &rows(300_001)))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let wanted = "has more than 300000 samples: aggregate in the query, or select less";
+    assert!(error.to_string().ends_with(wanted), "{error}");
+    let cut = data("vector", &rows(300_001));
+    let error = rules
+        .query(cut[..cut.len() - 5].to_owned())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotAnAnswer, "not whole");
+    assert!(rules.query(data("vector", "[]")).await.is_ok(), "it heals");
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
+    let fake = FakePrometheus::start().await;
+    let mut small = settings(&fake.url());
+    small.max_body_bytes = 1000;
+    let promql = Promql::alone(small).unwrap();
+    fake.answer("x".repeat(1001));
+    let error = promql.query("up", now()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("larger than 1000 bytes: aggregate in the query"),
+        "{error}"
+    );
+    let error = promql.series("up", now()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("larger than 1000 bytes: narrow the seriesQuery"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn many_values_of_a_label_are_one_shape_and_too_many_shapes_are_refused() {
+    let rules = Rules::new().await;
+    let series: Vec<String> = (0..200_000)
+        .map(|value| format!(r#"{{"__name__":"up","id":"{value}"}}"#))
+        .collect();
+    let shapes = rules.series(&series.join(",")).await.unwrap();
+    assert_eq!(shapes.len(), 1);
+    let series: Vec<String> = (0..50_001)
+        .map(|name| format!(r#"{{"__name__":"m{name}"}}"#))
+        .collect();
+    assert_eq!(
+        rules.series(&series[1..].join(",")).await.unwrap().len(),
+        50_000
+    );
+    let error = rules.series(&series.join(",")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let wanted = "more than 50000 names and sets of labels: narrow the seriesQuery";
+    assert!(error.to_string().ends_with(wanted), "{error}");
+}
+
+#[tokio::test]
+async fn series_without_a_name_or_with_a_strange_one_are_kept_apart() {
+    let rules = Rules::new().await;
+    let series = r#"{"a":"1"},{"__name__":5},{"__name__":"a b"},{"__name__":"up","b":"1"},{"__name__":"up","b":"2"}"#;
+    let shapes = rules.series(series).await.unwrap();
+    let names: Vec<&str> = shapes.iter().map(|shape| &*shape.name).collect();
+    assert_eq!(names, ["", "", "a b", "up"]);
+}

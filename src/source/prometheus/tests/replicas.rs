@@ -1,0 +1,144 @@
+//! Several addresses with the same data.
+
+use super::*;
+use crate::config::Addresses;
+use crate::source::prometheus::promql::Promql;
+use crate::testing::log::logging;
+
+struct Pair {
+    one: FakePrometheus,
+    other: FakePrometheus,
+    probe: Probe,
+}
+
+fn both(one: &FakePrometheus, other: &FakePrometheus) -> PrometheusSettings {
+    let text = format!("{},{}", one.url(), other.url());
+    let addresses: Addresses = text.parse().unwrap();
+    let mut settings = PrometheusSettings::at(addresses);
+    settings.timeout = Duration::from_millis(500);
+    settings
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let (one, other) = (FakePrometheus::start().await, FakePrometheus::start().await);
+        one.answer(ONE);
+        other.answer(ONE);
+        let probe = Probe::new(both(&one, &other));
+        Self { one, other, probe }
+    }
+
+    /// How often each was asked.
+    fn asked(&self) -> (usize, usize) {
+        (self.one.requests().len(), self.other.requests().len())
+    }
+}
+
+#[tokio::test]
+async fn the_first_is_asked_for_as_long_as_it_answers_and_then_the_next_for_good() {
+    let mut pair = Pair::start().await;
+    for _ in 0..3 {
+        pair.probe.fetch().await.unwrap();
+    }
+    assert_eq!(pair.asked(), (3, 0));
+    assert_eq!(pair.probe.source.address(), pair.one.url());
+    let (log, _guard) = logging(tracing::Level::INFO);
+    pair.one.answer_with(503, &[], "no healthy upstream");
+    assert_eq!(pair.probe.fetch().await.unwrap().series, 1);
+    assert_eq!(pair.asked(), (4, 1));
+    assert_eq!(pair.probe.source.address(), pair.other.url());
+    pair.one.answer(ONE);
+    pair.probe.fetch().await.unwrap();
+    assert_eq!(pair.asked(), (4, 2), "nobody goes back");
+    let text = log.text();
+    let said = format!(
+        "no healthy upstream; {} is asked from now on",
+        pair.other.url()
+    );
+    assert_eq!(text.matches(&said).count(), 1, "{text}");
+    pair.other.answer_with(502, &[], "");
+    pair.probe.fetch().await.unwrap();
+    assert_eq!(pair.probe.source.address(), pair.one.url());
+}
+
+#[tokio::test]
+async fn silence_a_broken_answer_and_a_closed_port_are_reasons_to_ask_the_next() {
+    let mut pair = Pair::start().await;
+    pair.one.stall();
+    assert_eq!(pair.probe.fetch().await.unwrap().samples, 2);
+    assert_eq!(pair.asked(), (1, 1));
+    pair.one.heal();
+    // Half an answer of one must not stand before the other's.
+    pair.other.cut();
+    let fetched = pair.probe.fetch().await.unwrap();
+    assert_eq!((fetched.samples, fetched.bytes), (2, ONE.len()));
+    assert_eq!(pair.asked(), (2, 2));
+    let Pair { one, other, .. } = pair;
+    let mut probe = Probe::new(both(&one, &other));
+    other.heal();
+    drop(one);
+    probe.fetch().await.unwrap();
+    assert_eq!(probe.source.address(), other.url());
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_used_leads_to_the_next_with_the_next_query() {
+    let mut pair = Pair::start().await;
+    pair.one.answer("<html>log in</html>");
+    pair.probe.fails_somehow(ErrorKind::NotAnAnswer).await;
+    pair.probe.fetch().await.unwrap();
+    assert_eq!(pair.asked(), (1, 1));
+}
+
+#[tokio::test]
+async fn a_query_at_fault_is_no_reason_to_ask_the_next() {
+    let mut pair = Pair::start().await;
+    let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
+    for status in [400, 422] {
+        pair.one.answer_with(status, &[], refused);
+        pair.probe.fails_somehow(ErrorKind::Rejected).await;
+    }
+    assert_eq!(pair.asked(), (2, 0));
+    assert_eq!(pair.probe.source.address(), pair.one.url());
+}
+
+#[tokio::test]
+async fn where_nobody_answers_the_reason_of_the_first_is_given_and_all_are_asked_again() {
+    let mut pair = Pair::start().await;
+    pair.one.answer_with(401, &[], "who are you");
+    pair.other.answer_with(503, &[], "later");
+    let text = pair.probe.fails_somehow(ErrorKind::Denied).await;
+    assert!(text.starts_with(&pair.one.url()), "{text}");
+    assert_eq!(pair.asked(), (1, 1));
+    pair.probe.fails_somehow(ErrorKind::Denied).await;
+    assert_eq!(pair.asked(), (2, 2));
+    pair.other.answer(ONE);
+    pair.probe.fetch().await.unwrap();
+    assert_eq!(pair.probe.source.address(), pair.other.url());
+}
+
+/// Queries of rules and of GPU series ask the same one.
+#[tokio::test]
+async fn what_one_finds_out_counts_for_all_who_share_the_addresses() {
+    let (one, other) = (FakePrometheus::start().await, FakePrometheus::start().await);
+    let settings = both(&one, &other);
+    let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
+    let promql = Promql::new(settings, source.replicas()).unwrap();
+    let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1700000000,"1"]}}"#;
+    other.answer(scalar);
+    one.answer_with(500, &[], "");
+    let (log, _guard) = logging(tracing::Level::INFO);
+    let asked = (0..8).map(|_| promql.query("1", now()));
+    for answer in join_all(asked).await {
+        answer.unwrap();
+    }
+    assert_eq!(source.address(), other.url());
+    let replicas = source.replicas();
+    assert!(replicas.is_asked(1) && !replicas.is_asked(0));
+    assert_eq!(replicas.addresses().count(), 2);
+    let text = log.text();
+    assert_eq!(text.matches("is asked from now on").count(), 1, "{text}");
+    // A scalar is no list of series.
+    promql.series("up", now()).await.unwrap_err();
+    assert_eq!(source.address(), one.url());
+}

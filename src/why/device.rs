@@ -1,0 +1,150 @@
+//! A device of a group, for people.
+
+use std::collections::BTreeSet;
+
+use crate::core::aggregate::{DeviceReasons, Group, Outcome, Seen, Span};
+use crate::core::grid::instant_time;
+use crate::core::layout::{Layout, RowFacts, Standing};
+use crate::core::policy::{Measure, Over};
+use crate::core::series::{MODEL_LABELS, Owner};
+use crate::core::snapshot::Snapshot;
+use crate::core::time::Timestamp;
+
+use super::of_group::{Question, field};
+use super::promql::Selected;
+use super::{Device, Idle, Reading, State, seconds};
+
+/// The device as far as the asker may know of it.
+pub(super) fn describe(
+    question: &Question<'_>,
+    snapshot: &Snapshot,
+    of: (&Group<'_>, &Span),
+    device: &DeviceReasons<'_>,
+) -> Device {
+    let (measure, selected) = (question.measure, question.selected);
+    let layout = snapshot.layout();
+    let until = |facts: &&RowFacts| {
+        let heard = snapshot.frame().heard(facts.id);
+        heard.map_or(0, |heard| heard.newest.millis() + device.intervals_ms[2])
+    };
+    let newest = device.rows.iter().copied().max_by_key(until);
+    let row = newest.map(|facts| &facts.row);
+    let [scrape, exporter, fresh] = device.intervals_ms.map(seconds);
+    // Whoever held it before the window does not enter; of a silent one it is
+    // known who held it last.
+    let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
+    let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
+    let rows = device.rows.iter().filter(|facts| until(facts) > begin);
+    let pods = holders(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
+    Device {
+        uuid: row
+            .map(|row| row.device.uuid.to_string())
+            .unwrap_or_default(),
+        instance: row.and_then(|row| {
+            let id = row.device.instance.as_ref()?;
+            Some(match &row.device.profile {
+                Some(profile) => format!("{profile}, id {id}"),
+                None => format!("id {id}"),
+            })
+        }),
+        model: row.and_then(|row| {
+            let model = MODEL_LABELS.iter().find_map(|name| row.labels.get(name));
+            model.map(str::to_owned)
+        }),
+        node: row.and_then(|row| Some(row.nodes.first()?.name.to_string())),
+        shared_with: others(device, layout),
+        pods,
+        // Whatever is reported of a device says that it is held.
+        field: device
+            .signal
+            .filter(|_| *measure != Measure::HeldCount)
+            .and_then(field),
+        owner_labels: row.and_then(|row| Some(row.scheme?.describe().to_owned())),
+        scrape_seconds: scrape,
+        reading_seconds: exporter,
+        fresh_seconds: fresh,
+        heard_since: device.heard.map(|(first, _)| first.date()),
+        newest: device.heard.map(|(_, newest)| newest.date()),
+        silent_since: device
+            .heard
+            .filter(|_| device.silent)
+            .map(|heard| heard.1.date()),
+        frozen_since: device.frozen_since.map(Timestamp::date),
+        idle: snapshot.idle(device, of, measure).map(|idle| Idle {
+            since: idle.since.date(),
+            or_longer: idle.longer,
+        }),
+        readings: device
+            .outcomes
+            .iter()
+            .map(|outcome| reading(outcome, measure))
+            .collect(),
+    }
+}
+
+fn owners<'a>(device: &'a DeviceReasons<'_>) -> impl Iterator<Item = &'a Owner> {
+    let rows = device.rows.iter();
+    rows.filter_map(|facts| facts.row.owner.as_ref())
+}
+
+/// The pods among these that the asker may know by name.
+fn holders<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> Vec<String> {
+    let asked = selected.namespace();
+    let named = owners.filter(|owner| asked == Some(&owner.namespace));
+    let named: BTreeSet<String> = named
+        .map(|owner| format!("{}/{}", owner.namespace, owner.pod))
+        .collect();
+    named.into_iter().collect()
+}
+
+/// How many pods hold the device and are not the group's. Those that held it
+/// before do not share it.
+fn others(device: &DeviceReasons<'_>, layout: &Layout) -> usize {
+    let Some(rank) = device.rows.first().map(|facts| facts.device) else {
+        return 0;
+    };
+    let pod = |owner: &Owner| (owner.namespace.clone(), owner.pod.clone());
+    let own: BTreeSet<_> = owners(device).map(pod).collect();
+    let rows = layout.device_rows(rank).iter();
+    let held = rows.filter_map(|row| {
+        let facts = layout.fact(*row);
+        facts.filter(|facts| facts.standing == Standing::Held)
+    });
+    let all = held.filter_map(|facts| facts.row.owner.as_ref().map(pod));
+    let all: BTreeSet<_> = all.collect();
+    all.difference(&own).count()
+}
+
+fn reading(outcome: &Outcome, measure: &Measure) -> Reading {
+    let (state, seen) = match outcome {
+        Outcome::Counted(seen) => (State::Counted, Some(seen)),
+        Outcome::NotAsked(seen) => (not_asked(seen, measure), Some(seen)),
+        Outcome::ActivityUnknown(seen) => (State::ActivityUnknown, Some(seen)),
+        Outcome::OfPredecessor => (State::BeforeItsTime, None),
+        Outcome::Missed => (State::Missing, None),
+        Outcome::Lost => (State::Lost, None),
+        Outcome::NotExpected => (State::NoReading, None),
+    };
+    let shown = seen.filter(|_| *measure != Measure::HeldCount);
+    Reading {
+        number: shown.map(|seen| seen.value),
+        sampled: seen.map(|seen| seen.at.date()),
+        held: seen.map(|seen| seen.held),
+        state,
+    }
+}
+
+fn not_asked(seen: &Seen, measure: &Measure) -> State {
+    let over_held = match measure {
+        Measure::Devices { over, .. } => *over == Over::Held,
+        Measure::HeldCount
+        | Measure::ActiveCount
+        | Measure::IdleCount
+        | Measure::OriginalAverage => true,
+    };
+    match seen.active {
+        _ if over_held && !seen.held => State::NotHeld,
+        Some(true) => State::Active,
+        _ => State::Idle,
+    }
+}
