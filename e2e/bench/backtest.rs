@@ -90,7 +90,9 @@ pub(super) fn run() {
     assert_eq!(ticks.len(), DAYS * A_DAY);
     let sizes = ticks.iter().skip(A_DAY).map(|tick| tick.replicas);
     let most = sizes.max().expect("ticks");
-    assert!((1400..=2000).contains(&most), "{most}");
+    // 900 GPUs at most are asked for: 1,500 replicas at 60 percent, and as many fewer
+    // as the tolerance lets them be busier.
+    assert!((1364..=1500).contains(&most), "{most}");
     let size = format!("{DAYS} days, {PODS} pods, {} syncs", ticks.len());
     let seconds = |took: Duration| format!("{:.1} s", took.as_secs_f64());
     row(
