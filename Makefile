@@ -4,9 +4,11 @@
 CARGO ?= cargo
 DENY_VERSION := 0.20.2
 MDBOOK_VERSION := 0.5.4
+# docs/architecture.md, "Budgets".
+MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench bench-peer dist plugin release programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny
+.PHONY: all test test-slow lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny
 
 all: lint test
 
@@ -53,10 +55,9 @@ bench-peer: prerequisites controlplane peer
 # The binary as the image has it; some minutes on two cores.
 dist:
 	$(CARGO) build --locked --profile dist
-
-# The same, built quickly: what tests of the image and `demo` run.
-release:
-	$(CARGO) build --locked --release
+	@mib=$$(($$(stat -c %s target/dist/gpu-metrics-apiserver) / 1048576)); \
+	echo "make dist: $$mib MiB"; \
+	[ $$mib -lt $(MOST_MIB) ] || { echo "make dist: the binary may have less than $(MOST_MIB) MiB"; exit 1; }
 
 # The archive that krew installs on machines like this one; plugin/manifest.sh
 # makes the manifest of all of them.
@@ -64,7 +65,7 @@ plugin: dist
 	@arch=$$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/'); \
 	tar -czf "target/gpu-metrics-apiserver_linux_$$arch.tar.gz" LICENSE -C target/dist gpu-metrics-apiserver
 
-programs: release
+programs:
 	$(CARGO) test --locked --all-targets --no-run
 
 # The real parts of the tests.
