@@ -281,7 +281,7 @@ impl<'a> Oracle<'a> {
 pub(super) const FROZEN: f64 = 600.0;
 
 /// Whether what a target says at a time may have stood still for too long.
-fn is_unknown(target: &Target, at: i64) -> bool {
+pub(super) fn is_unknown(target: &Target, at: i64) -> bool {
     let since = |during: &std::ops::Range<f64>| during.start + FROZEN - 2.0 * target.fresh();
     let mut frozen = target.frozen.iter();
     frozen.any(|during| (ms(since(during))..ms(during.end)).contains(&at))

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::FOREVER;
+use super::build::Target;
 use super::content::{self, Extent, Point, ms};
-use super::oracle::{Group, Oracle, Question};
+use super::oracle::{Group, Oracle, Question, is_unknown};
 use crate::pipeline::tests::scene::ZERO;
 
 /// The least and the greatest of something.
@@ -53,6 +54,7 @@ impl Cursor {
 
 /// What a device says in the hands of one pod.
 struct Held<'a> {
+    target: &'a Target,
     points: &'a [Point],
     extent: &'a Extent,
     /// Whether the pod lives: then the device counts until it answers again.
@@ -121,7 +123,10 @@ impl Line<'_> {
                     // One that nobody waits for ends with a sample that is no reading.
                     let since = &held.points[*place..end];
                     let ended = || since.iter().any(|point| point.value.is_nan());
-                    (held.expected && !self.lost) || (self.stands(point.at, to) && !ended())
+                    // Nobody waits for a GPU that nobody holds, and what stands still
+                    // is no reading.
+                    let stands = || self.stands(point.at, to) && !is_unknown(held.target, point.at);
+                    (held.expected && !self.lost) || (stands() && !ended())
                 });
             if let Some((least, _)) = certain.and_then(|(place, _)| held.extent.between(place, end))
             {
@@ -281,6 +286,7 @@ impl Oracle<'_> {
                 .partition(|series| self.has(group, series.pod));
             let lives = |pod: usize| self.built.pods[pod].lives.contains(&now);
             let held = ours.iter().map(|series| Held {
+                target: &self.built.targets[series.target],
                 points: series.arrived(read),
                 extent: &series.extent,
                 expected: series.pod.is_some_and(lives),
