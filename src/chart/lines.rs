@@ -9,7 +9,7 @@ const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 240.0;
 
 /// Room for labels: left, right, top, bottom.
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 64.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;

@@ -51,7 +51,7 @@ pub(super) fn describe(
             let model = MODEL_LABELS.iter().find_map(|name| row.labels.get(name));
             model.map(str::to_owned)
         }),
-        node: row.and_then(|row| Some(row.nodes.first()?.name.to_string())),
+        node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
         shared_with: others(device, layout),
         pods,
         // Whatever is reported of a device says that it is held.

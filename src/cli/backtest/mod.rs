@@ -14,7 +14,8 @@ use serde::Serialize;
 
 use super::Failure;
 use super::check::files;
-use super::explain::{hpa, past};
+use super::explain::hpa::{self, a_second_or_more, duration};
+use super::explain::past;
 use super::serve::flags::PrometheusFlags;
 use super::serve::prometheus;
 use super::wrap::shown;
@@ -26,7 +27,7 @@ use crate::backtest::{
     Conservation, Figures, MOST_CENSORED, Measure, Past, Plan, Sweep, Tick, Trial,
 };
 use crate::config::Config;
-use crate::core::duration::{format_duration, parse_duration};
+use crate::core::duration::format_duration;
 use crate::core::time::{Timestamp, millis};
 use crate::findings::{self, Severity};
 
@@ -64,10 +65,10 @@ pub(super) struct BacktestArgs {
     #[arg(long, value_name = "TIME", value_parser = past::parse, conflicts_with = "last")]
     to: Option<Timestamp>,
     /// So much of the past, up to now
-    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = positive)]
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = a_second_or_more)]
     last: Duration,
     /// Distance of two readings: the interval of the scrapes [default: as seen]
-    #[arg(long, value_name = "DURATION", value_parser = positive)]
+    #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
     step: Option<Duration>,
     /// From the order of a replica to its first work [default: as seen]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -103,17 +104,6 @@ enum Output {
     Json,
     /// A page with charts, in one file
     Html,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
-fn positive(text: &str) -> Result<Duration, String> {
-    let length = duration(text)?;
-    (length >= Duration::from_secs(1))
-        .then_some(length)
-        .ok_or_else(|| "write a second or more".to_owned())
 }
 
 fn price(text: &str) -> Result<f64, String> {

@@ -33,7 +33,11 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// The rows of a sweep: those on the front, the best one marked.
+/// What a row of a sweep is named by: its mark and what was set.
+const SETTINGS: usize = 4;
+
+/// The rows of a sweep: those on the front, the best one marked; of settings with
+/// the same figures one, and how many others there are.
 pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
     let heading = [
         "",
@@ -46,28 +50,57 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
         "flaps",
         "GPU-hours after",
         "overload after",
+        "others alike",
     ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let mut rows: Vec<([String; SETTINGS], [String; 6], usize)> = Vec::new();
     let fronts = sweep.rows.iter().enumerate();
     let fronts = fronts.filter(|(place, row)| row.is_on_front || sweep.best == Some(*place));
     let fronts = fronts.map(|(place, row)| (sweep.best == Some(place), row));
     for (is_best, row) in std::iter::once((false, &sweep.as_it_is)).chain(fronts) {
         let (fit, score) = (row.fit, row.score);
         let or = |text: Option<String>| text.unwrap_or_else(|| "as it is".to_owned());
-        rows.push(vec![
+        let settings = [
             if is_best { "best" } else { "" }.to_owned(),
             or(row.target.map(|target| target.to_string())),
             or(row.window.clone()),
             or(row.stabilisation.map(|seconds| format!("{seconds}s"))),
+        ];
+        let figures = [
             number(fit.gpu_hours, 1),
             number(fit.overload_minutes, decimals(fit.overload_minutes)),
             (fit.scale_ups + fit.scale_downs).to_string(),
             fit.flaps.to_string(),
             number(score.gpu_hours, 1),
             number(score.overload_minutes, decimals(score.overload_minutes)),
-        ]);
+        ];
+        // The first row is the autoscaler as it is.
+        let alike = rows
+            .iter_mut()
+            .skip(1)
+            .find(|(_, known, _)| *known == figures);
+        match alike {
+            None => rows.push((settings, figures, 0)),
+            Some((shown, _, others)) => {
+                *others += 1;
+                if is_best {
+                    *shown = settings;
+                }
+            }
+        }
     }
-    rows
+    let line = |(settings, figures, others): ([String; SETTINGS], [String; 6], usize)| {
+        let others = if others > 0 {
+            others.to_string()
+        } else {
+            String::new()
+        };
+        let cells = settings.into_iter().chain(figures);
+        cells.chain([others]).collect::<Vec<String>>()
+    };
+    let heading = heading.map(str::to_owned).to_vec();
+    std::iter::once(heading)
+        .chain(rows.into_iter().map(line))
+        .collect()
 }
 
 /// What rows differ by must not be lost in rounding.

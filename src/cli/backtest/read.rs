@@ -26,6 +26,9 @@ const MOST_POINTS: usize = 11_000;
 /// Smaller pieces are not tried where the store refuses larger ones.
 const LEAST_POINTS: usize = 60;
 
+/// Readings that are laid out at a time: 256 MiB. More series make shorter pieces.
+const MOST_CELLS: usize = 1 << 26;
+
 /// Assumed where nothing shows how long replicas take.
 const READY_AFTER: Duration = Duration::from_secs(60);
 
@@ -252,6 +255,12 @@ impl Store<'_> {
             let range = done..count.min(done + length);
             let over = [time(range.start), time(range.end - 1)];
             match self.promql.range(promql, over, step).await {
+                Ok(batch)
+                    if batch.series_len().saturating_mul(range.len()) > MOST_CELLS
+                        && length > LEAST_POINTS =>
+                {
+                    length = (length / 4).max(LEAST_POINTS);
+                }
                 Ok(batch) => {
                     take(&batch, range.clone());
                     done = range.end;

@@ -44,7 +44,7 @@ fn codes_of(report: &Report) -> Vec<&str> {
 #[test]
 fn documents_of_all_kinds_are_looked_at_in_one_file_or_several() {
     let high = HPA.replace("50", "95");
-    let again = HPA.replace("name: infer, n", "name: again, n");
+    let again = HPA.replace("name: llm-server, n", "name: again, n");
     let list = format!("kind: List\nitems:\n- {}", HPA.trim().replace('\n', "\n  "));
     let map = format!(
         "kind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  other: text\n  config.yaml: |{}",
@@ -134,22 +134,25 @@ fn every_format_has_the_findings_and_what_was_skipped() {
         ]
     );
     assert_eq!(finding["severity"], "error");
-    assert_eq!(finding["object"], "HorizontalPodAutoscaler team/infer");
+    assert_eq!(
+        finding["object"],
+        "HorizontalPodAutoscaler team-a/llm-server"
+    );
     assert_eq!(finding["url"], codes::GM504.url);
     assert_eq!(finding["file"], "a,b.yaml");
     assert_eq!(json["skipped"].as_array().unwrap().len(), 2);
     for (output, begins) in [
         (
             Output::Text,
-            "× GM504  HorizontalPodAutoscaler team/infer in a,b.yaml\n",
+            "× GM504  HorizontalPodAutoscaler team-a/llm-server in a,b.yaml\n",
         ),
         (
             Output::Short,
-            "GM504 error HorizontalPodAutoscaler team/infer in a,b.yaml: ",
+            "GM504 error HorizontalPodAutoscaler team-a/llm-server in a,b.yaml: ",
         ),
         (
             Output::Github,
-            "::error file=a%2Cb.yaml,title=GM504 HorizontalPodAutoscaler team/infer::",
+            "::error file=a%2Cb.yaml,title=GM504 HorizontalPodAutoscaler team-a/llm-server::",
         ),
     ] {
         let page = print::page(&report, output, false);

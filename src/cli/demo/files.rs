@@ -86,7 +86,8 @@ impl Identity {
         .map_err(|error| failed(&error))
     }
 
-    fn kubeconfig(&self, address: SocketAddr) -> String {
+    /// `namespace`: that of commands which name none.
+    fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -104,6 +105,7 @@ impl Identity {
              - name: demo\n  \
                context:\n    \
                  cluster: demo\n    \
+                 namespace: {namespace}\n    \
                  user: {CLIENT}\n\
              current-context: demo\n"
         )
@@ -140,13 +142,17 @@ impl Directory {
 
     /// Writes everything, over what an earlier demonstration wrote, but over
     /// nothing else: it says who wrote it in a file of its own.
-    pub(super) fn write(&self, identity: &Identity, address: SocketAddr) -> Result<(), Failure> {
+    pub(super) fn write(
+        &self,
+        identity: &Identity,
+        (address, namespace): (SocketAddr, &str),
+    ) -> Result<(), Failure> {
         let mark = self.path.join(MARK);
         let files = [
             ("ca.crt", identity.authority.certificate_pem()),
             ("client.crt", identity.client.certificate_pem.clone()),
             ("client.key", identity.client.key_pem.clone()),
-            ("kubeconfig", identity.kubeconfig(address)),
+            ("kubeconfig", identity.kubeconfig(address, namespace)),
             ("config.yaml", CONFIG.to_owned()),
             ("hpa.yaml", HPA.to_owned()),
         ];

@@ -9,6 +9,9 @@ use crate::simulator::live::{self, Controls, RunningExporter};
 use crate::simulator::{Fleet, Scenario};
 use crate::source::{ExporterTarget, Exporters, KeyHasher, Source};
 
+/// A namespace that every simulated fleet has.
+pub(super) const NAMESPACE: &str = "team-a";
+
 /// GPUs on one simulated node.
 const GPUS_PER_NODE: u32 = 8;
 

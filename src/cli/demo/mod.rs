@@ -87,7 +87,11 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let page = Local::bind(0).await?;
     let directory = files::Directory::prepare(args.dir.as_deref())?;
     let identity = files::Identity::make(clock::now())?;
-    directory.write(&identity, address)?;
+    let namespace = match &config.prometheus {
+        Some(_) => "default",
+        None => fleet::NAMESPACE,
+    };
+    directory.write(&identity, (address, namespace))?;
     let mut feed = match &config.prometheus {
         Some(settings) => Feed::prometheus(settings.clone())?,
         None => fleet::simulate(args.gpus, args.seed).await?,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::html::{cell, headings, table, words};
 use super::query::link;
 use super::{Ask, Content, markdown};
 use crate::cli::Failure;
@@ -20,7 +19,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     Ok(Content {
         title: "Findings".to_owned(),
         status: format!(
-            "{errors} errors, {warnings} warnings, {infos} notes; {skipped} not looked at"
+            "errors: {errors}, warnings: {warnings}, notes: {infos}, not looked at: {skipped}"
         ),
         body: html! {
             dl.tiles {
@@ -34,36 +33,43 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// What was found, and what could not be looked at.
+/// What was found, and what could not be looked at. Sentences: a list reads well on
+/// narrow windows too, a table of them does not.
 pub(super) fn list(report: &Report) -> Markup {
-    let rows: Vec<Vec<Markup>> = report.findings.iter().map(row).collect();
-    let skipped = report.skipped.iter();
-    let skipped = skipped.map(|it| {
-        [&it.what, &it.reason, &it.remedy]
-            .map(|it| words(it))
-            .to_vec()
-    });
-    let skipped: Vec<Vec<Markup>> = skipped.collect();
     html! {
-        @if rows.is_empty() {
+        @if report.findings.is_empty() {
             p { "Nothing was found in what could be looked at." }
         } @else {
-            (table("What is wrong", &headings(&["SEVERITY", "CODE", "OBJECT", "WHAT IS WRONG", "WHAT TO DO"]), &rows))
+            ul.findings { @for it in &report.findings { (item(it)) } }
         }
-        @if !skipped.is_empty() {
-            (table("Not looked at: it may be well or not", &headings(&["WHAT", "WHY NOT", "WHAT TO DO"]), &skipped))
+        @if !report.skipped.is_empty() {
+            h2 { "Not looked at: it may be well or not" }
+            ul.findings {
+                @for it in &report.skipped {
+                    li {
+                        p { strong { (it.what) } }
+                        p { (it.reason) }
+                        p.remedy { (it.remedy) }
+                    }
+                }
+            }
         }
     }
 }
 
-fn row(it: &Finding) -> Vec<Markup> {
-    vec![
-        html! { td class=(it.severity.name()) { (mark(it.severity)) " " (it.severity.name()) } },
-        html! { th scope="row" { a href=(link("check", [("code", it.code)])) { (it.code) } } },
-        cell(&it.object),
-        words(&it.message),
-        words(&it.remedy),
-    ]
+fn item(it: &Finding) -> Markup {
+    let severity = it.severity.name();
+    html! {
+        li class=(severity) {
+            p {
+                span class=(severity) { (mark(it.severity)) " " (severity) } " "
+                a href=(link("check", [("code", it.code)])) { (it.code) } " "
+                strong { (it.object) }
+            }
+            p { (it.message) }
+            p.remedy { (it.remedy) }
+        }
+    }
 }
 
 /// What a code means, and how to mend it.

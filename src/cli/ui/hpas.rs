@@ -53,7 +53,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     Ok(Content {
         title: format!("HPAs of {whose}"),
         status: match rows.len() {
-            0 if !objects.notes.is_empty() => "no autoscaler could be seen".to_owned(),
+            0 if !objects.notes.is_empty() => "no autoscaler is shown".to_owned(),
             count => format!("{count} autoscalers, {unwell} of them unwell"),
         },
         body: html! {

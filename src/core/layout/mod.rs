@@ -341,6 +341,18 @@ impl Layout {
         nodes.map(AsRef::as_ref).collect()
     }
 
+    /// The node that a row's device sits on: a name of the series that the cluster
+    /// knows, else where its pod runs, else the best name of the series.
+    #[must_use]
+    pub fn node_of<'a>(&'a self, row: &'a Row) -> Option<&'a str> {
+        let owner = row.owner.as_ref();
+        let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
+        let known = claim::known_node(row, &self.inventory);
+        let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
+        let name = node.or_else(|| row.nodes.first().map(|named| &named.name));
+        name.map(AsRef::as_ref)
+    }
+
     /// The rows of a device.
     #[must_use]
     pub fn device_rows(&self, device: u32) -> &[RowId] {

@@ -151,6 +151,19 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
     );
 }
 
+#[test]
+fn a_device_stands_on_the_node_that_the_cluster_knows() {
+    let labels = "UUID=A Hostname=10.0.0.7 exported_namespace=n exported_pod=p";
+    for (node, told) in [(Some("node-1"), "node-1"), (None, "10.0.0.7")] {
+        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+        Arc::make_mut(&mut scene.inventory).pods[0].node = node.map(Into::into);
+        let answers = scene.mcu(labels, "50 50 50 50").provider();
+        let explanation = answers.explain("pods n/p", "gpu_memory_utilization");
+        let device = &explanation.unwrap().devices[0];
+        assert_eq!(device.node.as_deref(), Some(told));
+    }
+}
+
 /// The one pod runs on node-2; the series are of node-1, where it ran before or
 /// where their labels say so.
 #[test]

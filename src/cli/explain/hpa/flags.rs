@@ -24,7 +24,7 @@ pub(in crate::cli) struct FlagArgs {
     #[arg(long = READINESS, value_name = "DURATION", value_parser = duration)]
     initial_readiness: Option<Duration>,
     /// How often it computes
-    #[arg(long = SYNC, value_name = "DURATION", value_parser = duration)]
+    #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more)]
     sync_period: Option<Duration>,
 }
 
@@ -42,8 +42,15 @@ fn ratio(text: &str) -> Result<f64, String> {
     ratio.ok_or_else(|| "write a share such as 0.1".to_owned())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+pub(in crate::cli) fn a_second_or_more(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    (length >= Duration::from_secs(1))
+        .then_some(length)
+        .ok_or_else(|| "write a second or more".to_owned())
 }
 
 impl FlagArgs {

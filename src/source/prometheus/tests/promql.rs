@@ -212,3 +212,39 @@ async fn series_without_a_name_or_with_a_strange_one_are_kept_apart() {
     let names: Vec<&str> = shapes.iter().map(|shape| &*shape.name).collect();
     assert_eq!(names, ["", "", "a b", "up"]);
 }
+
+/// The series of a range that is answered so.
+async fn range(body: impl Into<Bytes>) -> Result<Batch, Error> {
+    let rules = Rules::new().await;
+    rules.fake.answer(body);
+    let [start, end] = [now() - Duration::from_secs(60), now()];
+    rules
+        .promql
+        .range("up", [start, end], Duration::from_secs(15))
+        .await
+}
+
+#[tokio::test]
+async fn the_samples_of_a_range_are_those_of_its_series() {
+    let rows = r#"[{"metric":{"a":"1"},"values":[[1,"1.5"],[31,"2"]]},
+                   {"metric":{"a":"2"},"values":[]}]"#;
+    let batch = range(data("matrix", rows)).await.unwrap();
+    let series: Vec<_> = batch.iter().collect();
+    assert_eq!(series.len(), 2);
+    let samples = series[0].samples.iter();
+    let samples: Vec<_> = samples.map(|it| (it.at.millis(), it.value)).collect();
+    assert_eq!(samples, [(1_000, 1.5), (31_000, 2.0)]);
+}
+
+#[tokio::test]
+async fn a_range_that_is_not_whole_is_an_error() {
+    let refused = r#"{"status":"error","errorType":"execution","error":"too many samples"}"#;
+    let partial = r#"{"status":"success","warnings":["a store did not answer"],
+                      "data":{"resultType":"matrix","result":[]}}"#;
+    let error = range(refused).await.unwrap_err();
+    assert!(matches!(error, Error::Query { .. }), "{error}");
+    let error = range(partial).await.unwrap_err();
+    assert!(matches!(error, Error::Partial { .. }), "{error}");
+    let error = range("<html>").await.unwrap_err();
+    assert!(matches!(error, Error::NotAnAnswer { .. }), "{error}");
+}
