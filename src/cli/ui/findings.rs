@@ -40,11 +40,11 @@ pub(super) fn list(report: &Report) -> Markup {
         @if report.findings.is_empty() {
             p { "Nothing was found in what could be looked at." }
         } @else {
-            ul.findings { @for it in &report.findings { (item(it)) } }
+            ul.cards { @for it in &report.findings { (item(it)) } }
         }
         @if !report.skipped.is_empty() {
             h2 { "Not looked at: it may be well or not" }
-            ul.findings {
+            ul.cards {
                 @for it in &report.skipped {
                     li {
                         p { strong { (it.what) } }

@@ -12,7 +12,7 @@ use crate::chart::sparkline;
 use crate::cli::Failure;
 use crate::cli::cluster::Cluster;
 use crate::cli::top::fetch::{self, Found};
-use crate::cli::top::rows::Row;
+use crate::cli::top::rows::{Row, whole};
 use crate::cli::top::{Column, TopArgs, What};
 use crate::dcgm::metrics::MEMORY_UTILIZATION;
 
@@ -47,7 +47,7 @@ async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
     let idle = found
         .rows
         .iter()
-        .filter(|row| row.idle.is_some_and(|idle| idle > 0.0))
+        .filter(|row| row.idle.is_some_and(|idle| whole(idle) != "0"))
         .count();
     Ok(Content {
         title: format!("GPUs by {}{place}", what.singular()),

@@ -153,24 +153,22 @@ fn devices(said: &Explanation) -> Markup {
     if said.devices.is_empty() {
         return html! {};
     }
-    let row = |device: &Device| {
-        let numbers: Vec<Option<f64>> = device.readings.iter().map(|it| it.number).collect();
-        let title = format!("readings of {}", device.uuid);
-        let last = device
-            .readings
-            .last()
-            .map_or_else(|| "–".to_owned(), reading);
-        vec![
-            html! { th scope="row" { (named(device)) } },
-            html! { td { (sparkline(&title, &numbers, ceiling(&said.metric))) } },
-            cell(&last),
-            html! { td.words { ul { @for sentence in about(device) { li { (sentence) } } } } },
-        ]
-    };
-    let rows: Vec<Vec<Markup>> = said.devices.iter().map(row).collect();
     html! {
         h2 { "Devices" }
-        (table("Devices of the group", &headings(&["DEVICE", "READINGS", "NEWEST", "HOW IT IS READ"]), &rows))
+        ul.cards { @for device in &said.devices { (card(device, ceiling(&said.metric))) } }
+    }
+}
+
+fn card(device: &Device, ceiling: f64) -> Markup {
+    let numbers: Vec<Option<f64>> = device.readings.iter().map(|it| it.number).collect();
+    let newest = device.readings.last();
+    let newest = newest.map_or_else(|| "–".to_owned(), reading);
+    html! {
+        li {
+            p { strong { (named(device)) } ": " (newest) " at the newest instant" }
+            (sparkline(&format!("readings of {}", device.uuid), &numbers, ceiling))
+            ul { @for sentence in about(device) { li { (sentence) } } }
+        }
     }
 }
 
