@@ -7,6 +7,7 @@
 //! or a network: one sync is a function of its [`Situation`].
 
 pub mod hpa;
+pub mod manifest;
 pub mod measure;
 pub mod metric;
 pub mod pods;

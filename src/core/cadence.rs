@@ -83,7 +83,12 @@ impl ScrapeTimes {
         if gaps.len() < 2 {
             return None;
         }
-        let median = median(gaps.iter().copied());
+        // Of two the lesser: what is known anew after an outage is its length and one
+        // gap more.
+        let median = match gaps {
+            [one, other] => *one.min(other),
+            _ => median(gaps.iter().copied()),
+        };
         let interval = two_scrapers(gaps).unwrap_or(median);
         let recurring = recurring(gaps).unwrap_or(interval).max(interval);
         Some(Cadence {
@@ -203,6 +208,13 @@ mod tests {
     fn a_clock_that_was_set_makes_no_two_scrapers() {
         let stepped = every(30.0, 30).map(|at| if at > 700.0 { at - 25.0 } else { at });
         assert_eq!(scrape_secs(stepped), 30.0);
+    }
+
+    #[test]
+    fn an_outage_is_no_interval() {
+        assert_eq!(scrape_secs([0.0, 15.0, 435.0]), 15.0);
+        assert_eq!(scrape_secs([0.0, 420.0, 435.0]), 15.0);
+        assert_eq!(scrape_secs([0.0, 15.0, 435.0, 450.0]), 15.0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::lookup::Lookup;
 use super::rules::RuleProvider;
 use super::{Described, Error, Objects, Provider, Query, Which};
 use crate::core::aggregate::Group;
+use crate::core::inventory::{Authority, Workload};
 use crate::core::metric::Value;
 use crate::core::policy::Measure;
 use crate::core::snapshot::{Snapshot, group_of};
@@ -53,8 +54,13 @@ impl GpuProvider {
             ("namespaces", None) => Selected::Namespace(name),
             (_, None) => Selected::Devices,
         };
-        if let (None, "pods", Some(namespace)) = (&group, resource, namespace) {
-            no_value = elsewhere(&current.snapshot, namespace, name).or(no_value);
+        if let (None, Some(namespace)) = (&group, namespace) {
+            let why = match resource {
+                "pods" => elsewhere(&current.snapshot, namespace, name),
+                _ => None,
+            };
+            let why = why.or_else(|| nobody(&current.snapshot, resource, (namespace, name)));
+            no_value = why.or(no_value);
         }
         let original = spec.measure == Measure::OriginalAverage;
         let told = Told {
@@ -151,6 +157,28 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
              its own, but for those of a pod that had the name before; check that dcgm-exporter on \
              {node} reports it, and which label names the node of its series",
             others.join(", ")
+        )
+    })
+}
+
+/// That the cluster knows nothing of the name.
+fn nobody(snapshot: &Snapshot, resource: &str, (namespace, name): (&str, &str)) -> Option<String> {
+    let inventory = snapshot.layout().inventory();
+    if inventory.authority != Authority::Cluster {
+        return None;
+    }
+    if resource == "pods" {
+        let pod = inventory.pod(namespace, name);
+        return pod
+            .is_none()
+            .then(|| format!("there is no pod {name} in namespace {namespace}"));
+    }
+    let is_it = |it: &Workload| {
+        (&*it.kind.resource, &*it.namespace, &*it.name) == (resource, namespace, name)
+    };
+    (!inventory.workloads.iter().any(is_it)).then(|| {
+        format!(
+            "no pod in namespace {namespace} belongs to {resource} {name}: look whether the name is right"
         )
     })
 }

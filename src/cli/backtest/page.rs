@@ -42,7 +42,7 @@ fn of(report: &Report) -> Markup {
             (metric(report))
             @if let Some(sweep) = &report.sweep {
                 h2 { "Other settings" }
-                p { (print::verdict(sweep)) }
+                p { (print::verdict(sweep, report.conservation.as_ref())) }
                 (rows(&print::sweep_table(sweep)))
                 @if let Some(command) = print::command(report) { pre { code { (command) } } }
             }

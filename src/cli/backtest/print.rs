@@ -1,7 +1,7 @@
 //! The figures side by side, for people.
 
 use super::Report;
-use crate::backtest::{Figures, Sweep};
+use crate::backtest::{Conservation, Figures, Sweep};
 use crate::cli::table::lines;
 use crate::cli::wrap::wrapped;
 
@@ -118,12 +118,17 @@ pub(super) fn command(report: &Report) -> Option<String> {
 }
 
 /// What a sweep found, in a sentence.
-pub(super) fn verdict(sweep: &Sweep) -> String {
+pub(super) fn verdict(sweep: &Sweep, conservation: Option<&Conservation>) -> String {
     match &sweep.none_because {
         None => {
-            "best: the cheapest that was overloaded no longer than it is now, on the first two \
-                  thirds of the time; after is the last third, which it did not know"
-                .to_owned()
+            let tested = match conservation {
+                Some(_) => "",
+                None => "; whether demand is conserved, on which it rests, was not tested",
+            };
+            format!(
+                "best: the cheapest that was overloaded no longer than it is now, on the first two \
+                 thirds of the time; after is the last third, which it did not know{tested}"
+            )
         }
         Some(why) => format!("no recommendation: {why}"),
     }
@@ -169,7 +174,10 @@ pub(super) fn text(reports: &[Report]) -> String {
             for line in lines(&sweep_table(sweep)) {
                 out.push_str(&format!("{line}\n"));
             }
-            out.push_str(&format!("\n{}", wrapped(&verdict(sweep), 0)));
+            out.push_str(&format!(
+                "\n{}",
+                wrapped(&verdict(sweep, report.conservation.as_ref()), 0)
+            ));
             out.extend(command(report).map(|command| format!("\n{command}\n")));
         }
         out.push('\n');

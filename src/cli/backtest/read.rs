@@ -398,7 +398,7 @@ impl Store<'_> {
         let length = past.end().since(past.start);
         if length + past.step * 2 < DAY && !self.args.allow_short {
             return Err(Failure::Failed(format!(
-                "there are readings of {} only, from {} to {}: less than a day tells nothing of the \
+                "in the time asked for are readings of {} only, from {} to {}: less than a day tells nothing of the \
                  next one; --allow-short tries it all the same",
                 format_duration(Duration::from_secs(length.as_secs())),
                 past.start.date(),

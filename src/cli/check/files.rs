@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
+use crate::autoscaler::manifest;
 use crate::cli::{Failure, serve};
 use crate::config::{Config, Flags};
 use crate::findings::hpa::Served;
@@ -187,7 +188,8 @@ fn document_of<'f>(
                     report.skipped.insert(Skipped {
                         what: format!("{} in {}", object(document), file.path),
                         reason,
-                        remedy: "write it in apiVersion autoscaling/v2".to_owned(),
+                        remedy: "mend it: kube-apiserver takes autoscaling/v2 without such faults"
+                            .to_owned(),
                     });
                     return false;
                 }
@@ -240,7 +242,7 @@ fn autoscaler(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
         Some("autoscaling/v2") => {}
         other => return Err(format!("is of apiVersion {}", other.unwrap_or("none"))),
     }
-    serde_json::from_value(document).map_err(|error| error.to_string())
+    manifest::read(&document)
 }
 
 impl KnownOf<'_> {

@@ -93,10 +93,13 @@ fn busiest(snapshot: &Snapshot) -> Option<Busiest> {
         .and_then(|(kind, table)| {
             let (start, objects) = table.within(Some(&namespace));
             let values = snapshot.values(kind, metric);
-            let mut served = (start..)
-                .zip(objects)
-                .filter(|(index, _)| values.get(*index).is_some_and(Option::is_some));
-            served.next().map(|(_, object)| object.name.to_string())
+            let served = (start..).zip(objects).filter_map(|(index, object)| {
+                let value = values.get(index).copied().flatten()?;
+                Some((value.value, object))
+            });
+            // One that stands still has little to tell.
+            let busiest = served.max_by(|one, other| one.0.total_cmp(&other.0));
+            busiest.map(|(_, object)| object.name.to_string())
         });
     Some(Busiest {
         namespace: namespace.to_string(),

@@ -164,6 +164,22 @@ fn a_device_stands_on_the_node_that_the_cluster_knows() {
     }
 }
 
+#[test]
+fn a_name_that_nobody_has_is_told() {
+    let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    let labels = "UUID=A exported_namespace=n exported_pod=p";
+    let answers = scene.mcu(labels, "50 50 50 50").provider();
+    for (object, said) in [
+        ("pods n/q", "there is no pod q in namespace n"),
+        ("pods m/p", "there is no pod p in namespace m"),
+        ("deployments.apps n/q", "belongs to deployments.apps q"),
+    ] {
+        let explanation = answers.explain(object, "gpu_memory_utilization").unwrap();
+        let reason = explanation.no_value.unwrap();
+        assert!(reason.contains(said), "{object}: {reason}");
+    }
+}
+
 /// The one pod runs on node-2; the series are of node-1, where it ran before or
 /// where their labels say so.
 #[test]

@@ -90,6 +90,18 @@ fn targets() -> Vec<World> {
             vec![fleet(10)],
             vec![silent(0..5, 500.0..1100.0), Weather::Markers],
         ),
+        World {
+            restart: 450.0,
+            ..drawn(
+                "all GPUs away for 400s",
+                74278,
+                vec![fleet(5)],
+                vec![Weather::DeviceLost {
+                    devices: 0..5,
+                    during: 511.0..911.0,
+                }],
+            )
+        },
         drawn(
             "GPU lost in a stall",
             13686,

@@ -1,0 +1,170 @@
+//! Manifests of autoscalers as people write them: read as strictly as kubectl and
+//! kube-apiserver do (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`), so that
+//! nothing is concluded from a field that nobody reads.
+
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
+use serde_json::Value;
+
+use super::Hpa;
+
+/// Reads a document of `autoscaling/v2`.
+///
+/// # Errors
+/// What kube-apiserver would refuse, with its place.
+pub fn read(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
+    let read = serde_json::from_value(document.clone());
+    let hpa: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
+    let known = serde_json::to_value(&hpa).map_err(|error| error.to_string())?;
+    if let Some(place) = unknown(document, &known, "") {
+        return Err(format!("{place}: there is no such field"));
+    }
+    let spec = hpa.spec.clone().unwrap_or_default();
+    let scaled = &spec.scale_target_ref;
+    for (field, text) in [("kind", &scaled.kind), ("name", &scaled.name)] {
+        if text.is_empty() {
+            return Err(format!("spec.scaleTargetRef.{field} is missing"));
+        }
+    }
+    if spec.max_replicas < 1 {
+        return Err("spec.maxReplicas is missing or below 1".to_owned());
+    }
+    if let Some(min) = spec.min_replicas.filter(|min| *min > spec.max_replicas) {
+        let max = spec.max_replicas;
+        return Err(format!(
+            "spec.minReplicas, {min}, is above spec.maxReplicas, {max}"
+        ));
+    }
+    Hpa::try_from(&hpa).map_err(|error| error.to_string())?;
+    let metrics = spec.metrics.iter().flatten();
+    for (index, target) in metrics.filter_map(target).enumerate() {
+        if !["Utilization", "Value", "AverageValue"].contains(&target.type_.as_str()) {
+            return Err(format!(
+                "spec.metrics[{index}]: target.type {:?} is not known; Utilization, Value or AverageValue",
+                target.type_
+            ));
+        }
+    }
+    Ok(hpa)
+}
+
+fn target(metric: &MetricSpec) -> Option<&MetricTarget> {
+    let all = [
+        metric.pods.as_ref().map(|it| &it.target),
+        metric.object.as_ref().map(|it| &it.target),
+        metric.external.as_ref().map(|it| &it.target),
+        metric.resource.as_ref().map(|it| &it.target),
+        metric.container_resource.as_ref().map(|it| &it.target),
+    ];
+    all.into_iter().flatten().next()
+}
+
+/// The place of the first field that is written and not known.
+fn unknown(written: &Value, known: &Value, place: &str) -> Option<String> {
+    match (written, known) {
+        (Value::Object(written), Value::Object(known)) => {
+            let given = written.iter().filter(|(_, value)| !value.is_null());
+            let mut within = given.filter_map(|(key, value)| {
+                let dot = if place.is_empty() { "" } else { "." };
+                let place = format!("{place}{dot}{key}");
+                match known.get(key) {
+                    Some(known) => unknown(value, known, &place),
+                    None => Some(place),
+                }
+            });
+            within.next()
+        }
+        (Value::Array(written), Value::Array(known)) => {
+            let pairs = written.iter().zip(known).enumerate();
+            let mut within = pairs.filter_map(|(index, (one, other))| {
+                unknown(one, other, &format!("{place}[{index}]"))
+            });
+            within.next()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn manifest() -> Value {
+        json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "a", "labels": {"any": "thing"}, "creationTimestamp": null},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+                "minReplicas": 1, "maxReplicas": 4,
+                "metrics": [{"type": "Pods", "pods": {
+                    "metric": {"name": "gpu_memory_utilization", "selector": {"matchLabels": {"window": "2m"}}},
+                    "target": {"type": "AverageValue", "averageValue": "50"},
+                }}],
+                "behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}},
+            },
+        })
+    }
+
+    #[test]
+    fn what_kube_apiserver_takes_is_read() {
+        read(&manifest()).unwrap();
+    }
+
+    #[test]
+    fn what_kube_apiserver_refuses_is_named_with_its_place() {
+        let target = "/spec/metrics/0/pods/target";
+        for (at, value, said) in [
+            (
+                "/spec/maxReplica",
+                json!(9),
+                "spec.maxReplica: there is no such field",
+            ),
+            (
+                "/spec/metric",
+                json!([]),
+                "spec.metric: there is no such field",
+            ),
+            (
+                &format!("{target}/averageValu"),
+                json!("50"),
+                "spec.metrics[0].pods.target.averageValu: there is no such field",
+            ),
+            (
+                "/spec/minReplicas",
+                json!(20),
+                "spec.minReplicas, 20, is above spec.maxReplicas, 4",
+            ),
+            (
+                "/spec/maxReplicas",
+                json!(0),
+                "spec.maxReplicas is missing or below 1",
+            ),
+            (
+                "/spec/scaleTargetRef",
+                json!({"kind": "Deployment"}),
+                "spec.scaleTargetRef.name is missing",
+            ),
+            (
+                "/spec/scaleTargetRef",
+                json!(null),
+                "spec.scaleTargetRef.kind is missing",
+            ),
+            (
+                &format!("{target}/type"),
+                json!("Averagevalue"),
+                "spec.metrics[0]: target.type \"Averagevalue\" is not known; Utilization, Value or AverageValue",
+            ),
+            (
+                &format!("{target}/averageValue"),
+                json!("-5"),
+                "spec.metrics[0].pods.target.averageValue: \"-5\" is no quantity above zero",
+            ),
+        ] {
+            let mut document = manifest();
+            let (parent, key) = at.rsplit_once('/').unwrap();
+            document.pointer_mut(parent).unwrap()[key] = value;
+            assert_eq!(read(&document).unwrap_err(), said, "{at}");
+        }
+    }
+}
