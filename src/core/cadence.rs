@@ -9,6 +9,9 @@ use super::batch::Sample;
 use super::gaps::{Gaps, UNIT_MS};
 use super::time::Timestamp;
 
+/// So many gaps show an interval, also where they are not alike.
+const CLEAR: usize = 4;
+
 /// How many gaps are remembered.
 pub const GAPS: usize = 20;
 
@@ -76,19 +79,17 @@ impl ScrapeTimes {
         self.0.push(at);
     }
 
-    /// What the gaps show; `None` before there are two.
+    /// What the gaps show; `None` before there are two that are alike, or four:
+    /// what is known anew after an outage is first of all its length.
     #[must_use]
     pub fn cadence(&self) -> Option<Cadence> {
         let gaps = self.0.as_slice();
-        if gaps.len() < 2 {
+        let (least, most) = (gaps.iter().min()?, gaps.iter().max()?);
+        let are_alike = gaps.len() >= 2 && 4 * u32::from(most - least) <= u32::from(*most);
+        if !are_alike && gaps.len() < CLEAR {
             return None;
         }
-        // Of two the lesser: what is known anew after an outage is its length and one
-        // gap more.
-        let median = match gaps {
-            [one, other] => *one.min(other),
-            _ => median(gaps.iter().copied()),
-        };
+        let median = median(gaps.iter().copied());
         let interval = two_scrapers(gaps).unwrap_or(median);
         let recurring = recurring(gaps).unwrap_or(interval).max(interval);
         Some(Cadence {
@@ -115,9 +116,6 @@ fn median(values: impl Iterator<Item = u16>) -> u16 {
 /// one sum though they themselves differ. A scrape that is lost leaves one gap for
 /// two and so breaks two or three sums.
 fn two_scrapers(gaps: &[u16]) -> Option<u16> {
-    if gaps.len() < 3 {
-        return None;
-    }
     let pairs = || gaps.windows(2).map(|pair| (pair[0], pair[1]));
     let sum_of = |(one, other): (u16, u16)| one.saturating_add(other);
     let sum = median(pairs().map(sum_of));
@@ -126,7 +124,8 @@ fn two_scrapers(gaps: &[u16]) -> Option<u16> {
     // that is short among even ones is a clock that was set.
     let least = median(steady().map(|(one, other)| one.min(other)));
     let uneven = u32::from(least) * 100 < u32::from(sum) * 45;
-    let most = steady().count() * 10 >= (gaps.len() - 1) * 6;
+    // One outage makes two such pairs.
+    let most = steady().count() >= 3 && steady().count() * 10 >= (gaps.len() - 1) * 6;
     (uneven && most).then_some(sum)
 }
 
@@ -212,9 +211,15 @@ mod tests {
 
     #[test]
     fn an_outage_is_no_interval() {
-        assert_eq!(scrape_secs([0.0, 15.0, 435.0]), 15.0);
-        assert_eq!(scrape_secs([0.0, 420.0, 435.0]), 15.0);
-        assert_eq!(scrape_secs([0.0, 15.0, 435.0, 450.0]), 15.0);
+        for known in [
+            &[0.0, 15.0, 435.0][..],
+            &[0.0, 420.0, 435.0],
+            &[0.0, 15.0, 435.0, 450.0],
+        ] {
+            assert_eq!(times(known.iter().copied()).cadence(), None);
+        }
+        assert_eq!(scrape_secs([0.0, 15.0, 435.0, 450.0, 465.0]), 15.0);
+        assert_eq!(scrape_secs([0.0, 2.0, 15.0, 17.0, 30.0]), 15.0);
     }
 
     #[test]
