@@ -7,9 +7,12 @@ use gpu_metrics_apiserver::findings::source::{self, Seen};
 use super::fleet::{Bench, SCRAPE};
 use super::{best_of, ms, row};
 
-pub(super) fn run() {
+/// Fleets of `most` GPUs at most.
+pub(super) fn run(most: u32) {
     for gpus in [1_000, 10_000, 100_000] {
-        one_size(gpus);
+        if gpus <= most {
+            one_size(gpus);
+        }
     }
 }
 

@@ -8,8 +8,12 @@ use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use super::fleet::{Bench, SCRAPE};
 use super::row;
 
-pub(super) fn run() {
+/// Fleets of `most` GPUs at most.
+pub(super) fn run(most: u32) {
     for (gpus, budget) in [(1_000, "≤ 64 MiB"), (100_000, "≤ 1 GiB")] {
+        if gpus > most {
+            continue;
+        }
         let this = std::env::current_exe().expect("this program");
         let output = Command::new(this)
             .arg(format!("--resident={gpus}"))
