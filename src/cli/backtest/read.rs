@@ -38,6 +38,10 @@ const STEP: Duration = Duration::from_secs(15);
 /// Over so long the scrapes are counted; a range may be closed at both ends.
 const COUNTED: Duration = Duration::from_millis(599_999);
 
+/// Steps that are given are counted over so many of them: pods may live shorter
+/// than [`COUNTED`].
+const STEPS_COUNTED: u32 = 40;
+
 /// At so many times, evenly through the past and at its end.
 const LOOKS: usize = 8;
 
@@ -149,7 +153,10 @@ impl Store<'_> {
         selectors: &[String],
         notes: &mut Vec<String>,
     ) -> Result<Duration, Failure> {
-        let range = format_duration(COUNTED);
+        // Of a step that is given it is enough that somebody had so many readings.
+        let given = self.args.step.map(|step| step * STEPS_COUNTED);
+        let counted = given.map_or(COUNTED, |length| length - Duration::from_millis(1));
+        let range = format_duration(counted);
         let counts = selectors.iter();
         let counts = counts.map(|selector| format!("count_over_time({selector}[{range}])"));
         let counts: Vec<String> = counts.collect();
@@ -167,11 +174,12 @@ impl Store<'_> {
             most = found.first().map_or(most, |it| most.max(it.value));
         }
         let seen = (most >= 2.0).then(|| {
-            let seconds = (COUNTED.as_secs_f64() / most).round().max(1.0);
+            let seconds = (counted.as_secs_f64() / most).round().max(1.0);
             Duration::from_secs(seconds as u64)
         });
         match (self.args.step, seen) {
-            (Some(step), Some(seen)) if step < seen => Err(Failure::Usage(format!(
+            // A scrape in five may be lost.
+            (Some(step), Some(seen)) if step * 5 / 4 < seen => Err(Failure::Usage(format!(
                 "--step {} is less than the distance of two readings, {}: moments between them \
                  would have none",
                 format_duration(step),
