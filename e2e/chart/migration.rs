@@ -200,11 +200,11 @@ fn an_adapters_release_becomes_ours_and_the_adapters_again() {
     }
 }
 
-/// Without the first command, and how to come out of it: from the failed
+/// Without the second command, and how to come out of it: from the failed
 /// revision on Helm no longer knows what was ours.
 fn too_early(scene: &Scene) {
     let lines = commands("Helm: back");
-    let [_, rollback] = &lines[..] else {
+    let [_, _, rollback] = &lines[..] else {
         panic!("other commands than this test knows");
     };
     let said = scene.try_line(rollback).unwrap_err();
@@ -221,12 +221,17 @@ fn too_early(scene: &Scene) {
 
 fn back(scene: &Scene, server: Program, full: &str) {
     let lines = commands("Helm: back");
-    let [delete, rollback] = &lines[..] else {
+    let [stop, delete, rollback] = &lines[..] else {
         panic!("other commands than this test knows");
     };
+    let deployment = &scene.names("deployment")[0];
+    scene.line(stop);
+    let stopped = scene.object("deployment", deployment);
+    assert_eq!(stopped["spec"]["replicas"], 0, "{stop}");
+    // What the Deployment's controller and kubelet would do.
+    drop(server);
     scene.line(delete);
     scene.line(rollback);
-    drop(server);
     assert_eq!(scene.names("deployment"), [full]);
     assert_eq!(scene.names("service"), [full]);
     for name in &APISERVICES[1..] {
