@@ -10,15 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
-use regex::Regex;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::comparison;
-use super::differences::DIFFERENCES;
 use super::objects::{self, holding};
-use super::pair::{Scene, Side, adapter};
-use super::questions;
+use super::pair::{LOOKING, Scene, Side, adapter};
+use super::{compared, patterns, questions};
 use crate::chart;
 use crate::cluster::lab::listening;
 use crate::controlplane::{ControlPlane, Extent};
@@ -76,8 +73,15 @@ impl Pod {
         }
     }
 
-    /// Starts a program as the pod's; where it listens on is its own.
-    async fn start(&self, scene: Scene<'_>, mut command: Command, port: Option<u16>) -> Side {
+    /// Starts a program as the pod's; where it listens on is its own, and `more`
+    /// counts before the pod's arguments.
+    async fn start(
+        &self,
+        scene: Scene<'_>,
+        mut command: Command,
+        more: &[&str],
+        port: Option<u16>,
+    ) -> Side {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.yaml");
         std::fs::write(&file, &self.config).unwrap();
@@ -98,6 +102,7 @@ impl Pod {
         for way in ["lister", "authentication", "authorization"] {
             command.arg(format!("--{way}-kubeconfig")).arg(&account);
         }
+        command.args(more);
         let program = Program::start(command);
         let port = port.unwrap_or_else(|| listening(&program));
         scene.ready(program, port, dir).await.unwrap()
@@ -106,9 +111,11 @@ impl Pod {
     /// Both, the reference first.
     async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
-        let theirs = self.start(scene, theirs, Some(free_port()));
+        let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
         let ours = Program::command::<&str>([]);
-        tokio::join!(theirs, self.start(scene, ours, None))
+        let (theirs, ours) = tokio::join!(theirs, self.start(scene, ours, &[], None));
+        theirs.has_looked(&self.config).await;
+        (theirs, ours)
     }
 }
 
@@ -179,19 +186,15 @@ fn rules_for(log: &str, resource: &str) -> usize {
 }
 
 /// What two servers say to the same questions, where it differs.
-async fn compared(
+async fn all_compared(
     theirs: &Side,
     ours: &Side,
     paths: impl IntoIterator<Item = String>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for path in paths {
-        let (left, right) = tokio::join!(
-            theirs.ask(&Method::GET, &path),
-            ours.ask(&Method::GET, &path)
-        );
-        let lines = comparison::differences(&left, &right).into_iter();
-        found.extend(lines.map(|line| format!("dropin: GET {path}: {line}")));
+        let lines = compared(theirs, ours, &Method::GET, &path).await;
+        found.extend(lines.into_iter().map(|line| format!("dropin: {line}")));
     }
     found
 }
@@ -303,7 +306,10 @@ async fn its_manifests_need_another_image_and_nothing_else() {
         format!("/namespaces/team/pods/{pod}"),
     ];
     let paths = paths.into_iter().map(|path| format!("{USAGE}{path}"));
-    assert_eq!(compared(&theirs, &ours, paths).await, Vec::<String>::new());
+    assert_eq!(
+        all_compared(&theirs, &ours, paths).await,
+        Vec::<String>::new()
+    );
     // In other words.
     let nobody = format!("{USAGE}/namespaces/team/pods/nobody");
     for side in [&theirs, &ours] {
@@ -367,11 +373,8 @@ async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
     let paths = paths.filter(|(_, path)| path.len() > CUSTOM.len() + 1);
     let paths: Vec<String> = paths.map(|(_, path)| path).collect();
     let count = paths.len();
-    let patterns = DIFFERENCES
-        .iter()
-        .map(|row| Regex::new(row.pattern).unwrap());
-    let patterns: Vec<Regex> = patterns.collect();
-    let mut unknown = compared(&theirs, &ours, paths).await;
+    let patterns = patterns();
+    let mut unknown = all_compared(&theirs, &ours, paths).await;
     unknown.retain(|line| !patterns.iter().any(|pattern| pattern.is_match(line)));
     println!("{count} questions about {} metrics", listed.len());
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));

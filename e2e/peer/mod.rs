@@ -94,10 +94,7 @@ async fn it_answers_as_prometheus_adapter_does_but_for_the_table() {
 
 /// Every difference has a row, and every row a difference.
 fn judge(answers: &[Lines]) {
-    let patterns = DIFFERENCES
-        .iter()
-        .map(|row| Regex::new(row.pattern).unwrap());
-    let patterns: Vec<Regex> = patterns.collect();
+    let patterns = patterns();
     let row = |line: &String| patterns.iter().position(|pattern| pattern.is_match(line));
     let mut counts = vec![0_usize; DIFFERENCES.len()];
     let mut unknown = Vec::new();
@@ -175,23 +172,34 @@ async fn asked(theirs: &Side, ours: &Side) -> Vec<Lines> {
     let questions = questions.map(|(method, path)| (path, method.to_string()));
     let questions: BTreeSet<(String, String)> = questions.collect();
     let compared = questions.iter().map(|(path, method)| async move {
-        let asked: Method = method.parse().unwrap();
-        let both = async || {
-            let (left, right) = tokio::join!(theirs.ask(&asked, path), ours.ask(&asked, path));
-            comparison::differences(&left, &right)
-        };
-        let mut found = both().await;
-        // A scrape may have come between the two.
-        if found.iter().any(|line| line.contains(".value: ")) {
-            found = both().await;
-        }
-        let found = found.into_iter();
-        found
-            .map(|line| format!("{method} {path}: {line}"))
-            .collect::<Lines>()
+        let method: Method = method.parse().unwrap();
+        compared(theirs, ours, &method, path).await
     });
     let answers = stream::iter(compared).buffered(AT_A_TIME).collect().await;
     let said = ours.log();
     assert!(!said.contains("panicked"), "{said}");
     answers
+}
+
+/// What two servers say to a question, where it differs.
+async fn compared(theirs: &Side, ours: &Side, method: &Method, path: &str) -> Lines {
+    let both = async || {
+        let (left, right) = tokio::join!(theirs.ask(method, path), ours.ask(method, path));
+        comparison::differences(&left, &right)
+    };
+    let mut found = both().await;
+    // A scrape may have come between the two.
+    if found.iter().any(|line| line.contains(".value: ")) {
+        found = both().await;
+    }
+    let found = found.into_iter();
+    found
+        .map(|line| format!("{method} {path}: {line}"))
+        .collect()
+}
+
+/// The differences that have a row.
+fn patterns() -> Vec<Regex> {
+    let rows = DIFFERENCES.iter();
+    rows.map(|row| Regex::new(row.pattern).unwrap()).collect()
 }

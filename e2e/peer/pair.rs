@@ -18,11 +18,22 @@ use crate::prometheus::{Engine, free_port};
 /// How long either may take until it is ready.
 const START: Duration = Duration::from_secs(60);
 
-/// How long discovery may stay empty before it counts as empty.
-const EMPTY: Duration = Duration::from_secs(3);
+/// The kinds of rules in a file, and the source of prometheus-adapter that says
+/// when it has looked for their series.
+const KINDS: [(&str, &str); 2] = [
+    ("rules:", " provider.go:"),
+    ("externalRules:", " basic_metric_lister.go:"),
+];
 
-/// How long both may show nothing new before that counts as all.
-const SETTLED: Duration = Duration::from_millis(600);
+/// What it says when it could not.
+const UNABLE: &str = "unable to update list of all metrics";
+
+/// Has it look every second, for series of ten minutes, and say so.
+pub(super) const LOOKING: [&str; 3] = [
+    "--metrics-relist-interval=1s",
+    "--metrics-max-age=10m",
+    "--vmodule=provider=10,basic_metric_lister=10",
+];
 
 /// The discovery documents of both groups' versions.
 pub(super) const DOCUMENTS: &[&str] = &[
@@ -92,7 +103,9 @@ impl Scene<'_> {
 
     /// Starts prometheus-adapter.
     pub(super) async fn theirs(&self, config: &str) -> Result<Side, Ended> {
-        self.theirs_with(config, &[]).await
+        let side = self.theirs_with(config, &LOOKING).await?;
+        side.has_looked(config).await;
+        Ok(side)
     }
 
     /// Starts it with other flags, which count before those that both have.
@@ -122,7 +135,8 @@ impl Scene<'_> {
         self.ready(program, port, dir).await
     }
 
-    /// Waits until a server is ready.
+    /// Waits until a server is ready and knows who asks: prometheus-adapter takes
+    /// its clients for anonymous at first.
     pub(super) async fn ready(
         &self,
         mut program: Program,
@@ -155,7 +169,7 @@ impl Scene<'_> {
             port,
             _dir: dir,
         };
-        side.settle().await;
+        side.await_answer("/apis", |_| true).await;
         Ok(side)
     }
 }
@@ -234,28 +248,22 @@ impl Side {
         resources.iter().map(entry).collect()
     }
 
-    /// Waits until discovery does not change: prometheus-adapter is ready
-    /// before it has looked for series.
-    async fn settle(&self) {
+    /// Waits until prometheus-adapter, which is ready before it has looked for
+    /// series, lists what it found for each kind of rules in its file: it looks a
+    /// second time when it has taken in the first.
+    pub(super) async fn has_looked(&self, config: &str) {
+        let is_there = |kind: &str| config.lines().any(|line| line == kind);
+        let kinds = KINDS.iter().filter(|(kind, _)| is_there(kind));
+        let sources: Vec<&str> = kinds.map(|(_, source)| *source).collect();
         let begun = Instant::now();
-        let (mut known, mut since) = (0, Instant::now());
         loop {
-            let mut count = 0;
-            for document in DOCUMENTS {
-                count += self.listed(document).await.len();
-            }
-            if count != known {
-                (known, since) = (count, Instant::now());
-            }
-            let enough = if known == 0 {
-                begun.elapsed() > EMPTY
-            } else {
-                since.elapsed() > SETTLED
-            };
-            if enough {
+            let log = self.log();
+            let looks = |source: &str| log.matches(source).count() + log.matches(UNABLE).count();
+            if sources.iter().all(|source| looks(source) >= 2) {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(begun.elapsed() < START, "{sources:?}: {log}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
