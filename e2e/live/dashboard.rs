@@ -99,19 +99,52 @@ fn filled(expression: &str, variables: &[Value]) -> String {
     filled
 }
 
-/// Waits until a query has numbers.
-async fn numbers(prometheus: &Engine, query: &str) -> Vec<(Value, f64)> {
+/// Waits until a query has numbers, and those that are wanted if any are: the
+/// exporters are scraped one after the other, and an instant may lie between.
+async fn numbers(
+    prometheus: &Engine,
+    query: &str,
+    wanted: Option<&[(&str, f64)]>,
+) -> Vec<(Value, f64)> {
     let begun = unix_seconds();
     loop {
         let now = unix_seconds();
         let found = prometheus.query(query, &format!("{now:.3}")).await;
-        if found.iter().any(|(_, value)| !value.is_nan()) {
+        let is_there = match wanted {
+            Some(wanted) => rows(&found)
+                .iter()
+                .map(|(who, value)| (who.as_str(), *value))
+                .eq(wanted.iter().copied()),
+            None => found.iter().any(|(_, value)| !value.is_nan()),
+        };
+        if is_there {
             return found;
         }
         let waited = now - begun;
-        assert!(waited < PATIENCE.as_secs_f64(), "{query}: {found:?}");
+        assert!(
+            waited < PATIENCE.as_secs_f64(),
+            "{query}: {found:?}, not {wanted:?}"
+        );
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     }
+}
+
+/// What a panel shows of the scene, where that is known exactly.
+fn wanted(title: &str) -> Option<&'static [(&'static str, f64)]> {
+    Some(match title {
+        "GPUs held" => &[("-/-", 7.0)],
+        "gpu_memory_utilization by namespace" => &[("team-a/-", 60.0), ("team-b/-", 25.0)],
+        "gpu_memory_utilization by workload" => &[
+            ("team-a/far", 80.0),
+            ("team-a/train", 50.0),
+            ("team-b/batch", 30.0),
+            ("team-b/serve", 20.0),
+        ],
+        "Held and idle for half an hour, by owner" => {
+            &[("team-a/idle", 1.0), ("team-b/batch", 1.0)]
+        }
+        _ => return None,
+    })
 }
 
 /// Namespace, workload if there is one, and value, sorted.
@@ -136,7 +169,7 @@ async fn every_panel_of_the_dashboard_has_data() {
         let query = variable["definition"].as_str().unwrap();
         let inner = query.strip_prefix("label_values(").unwrap();
         let (series, label) = inner.trim_end_matches(')').rsplit_once(", ").unwrap();
-        let found = numbers(&prometheus, &filled(series, variables)).await;
+        let found = numbers(&prometheus, &filled(series, variables), None).await;
         assert!(found[0].0[label].is_string(), "{query}: {found:?}");
     }
     let mut count = 0;
@@ -144,30 +177,7 @@ async fn every_panel_of_the_dashboard_has_data() {
         let title = panel["title"].as_str().unwrap();
         for target in panel["targets"].as_array().unwrap() {
             let query = filled(target["expr"].as_str().unwrap(), variables);
-            let found = numbers(&prometheus, &query).await;
-            let rows = rows(&found);
-            let is = |wanted: &[(&str, f64)]| {
-                let wanted = wanted
-                    .iter()
-                    .map(|(who, value)| ((*who).to_owned(), *value));
-                assert_eq!(rows, wanted.collect::<Vec<_>>(), "{title}");
-            };
-            match title {
-                "GPUs held" => is(&[("-/-", 7.0)]),
-                "gpu_memory_utilization by namespace" => {
-                    is(&[("team-a/-", 60.0), ("team-b/-", 25.0)]);
-                }
-                "gpu_memory_utilization by workload" => is(&[
-                    ("team-a/far", 80.0),
-                    ("team-a/train", 50.0),
-                    ("team-b/batch", 30.0),
-                    ("team-b/serve", 20.0),
-                ]),
-                "Held and idle for half an hour, by owner" => {
-                    is(&[("team-a/idle", 1.0), ("team-b/batch", 1.0)]);
-                }
-                _ => {}
-            }
+            numbers(&prometheus, &query, wanted(title)).await;
             count += 1;
         }
     }
