@@ -76,9 +76,10 @@ impl Program {
         }
     }
 
-    /// Runs a command that is expected to end by itself.
+    /// Runs a command that is expected to end by itself, within seconds on an idle
+    /// machine.
     pub(crate) fn run(command: Command) -> End {
-        Self::start(command).await_end(Duration::from_secs(20))
+        Self::start(command).await_end(Duration::from_secs(60))
     }
 
     /// The time since it was started.
@@ -110,7 +111,6 @@ impl Program {
         eventually(what, within, look)
     }
 
-    /// Waits until its log holds some words.
     /// Waits until `find` finds something in what was said to standard error.
     pub(crate) fn find_in_stderr<T>(
         &self,
@@ -123,6 +123,7 @@ impl Program {
         })
     }
 
+    /// Waits until its log holds some words.
     pub(crate) fn await_stderr(&self, words: &str) {
         eventually(words, Duration::from_secs(30), || {
             let found = self.stderr.so_far().contains(words);

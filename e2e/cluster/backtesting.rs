@@ -18,6 +18,11 @@ const SYNC: Duration = Duration::from_secs(4);
 const LOADS: [u32; 6] = [70, 160, 60, 130, 190, 30];
 const HELD_FOR: Duration = Duration::from_secs(56);
 
+/// How long a size must be wanted: longer than a window of readings. So what the
+/// controller reads a second later, as it does where other tests have the same
+/// cores, changes no size.
+const STABLE: Duration = Duration::from_secs(16);
+
 /// How often the replicas are looked at.
 const LOOK: Duration = Duration::from_millis(400);
 
@@ -90,7 +95,8 @@ async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*/gpu_memory_utilization"
     );
     lab.await_answer(&held, |said| said.matches(r#""value":"35""#).count() == 2);
-    lab.autoscale(6, &json!([on_pods("gpu_memory_utilization", "50")]));
+    let metrics = json!([on_pods("gpu_memory_utilization", "50")]);
+    lab.autoscale_after(6, &metrics, STABLE);
     std::thread::sleep(2 * SYNC);
     let begun = clock::now();
     let real = watch(&lab);
@@ -122,10 +128,8 @@ async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
         report["conservation"],
     );
     assert!(syncs >= 60 && real.len() >= LOADS.len(), "{syncs} {real:?}");
-    // 84 of 84 on a quiet machine. Where other tests take its two cores the real
-    // controller reads late, which nothing records: 75 of 84 was seen.
     assert!(
-        100 * agree >= 80 * syncs,
+        100 * agree >= 95 * syncs,
         "{real:?}\n{simulated:?}\n{report}"
     );
 }

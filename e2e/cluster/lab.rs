@@ -238,6 +238,11 @@ impl Lab {
 
     /// An autoscaler from 1 to `most` on these metrics, without delays.
     pub(super) fn autoscale(&self, most: u32, metrics: &Value) {
+        self.autoscale_after(most, metrics, Duration::ZERO);
+    }
+
+    /// The same, which does what was wanted for so long.
+    pub(super) fn autoscale_after(&self, most: u32, metrics: &Value, stable: Duration) {
         self.plane.apply(&json!({
             "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
             "metadata": {"name": APP, "namespace": TEAM},
@@ -246,9 +251,9 @@ impl Lab {
                 "minReplicas": 1, "maxReplicas": most,
                 "metrics": metrics,
                 "behavior": {
-                    "scaleDown": {"stabilizationWindowSeconds": 0},
+                    "scaleDown": {"stabilizationWindowSeconds": stable.as_secs()},
                     "scaleUp": {
-                        "stabilizationWindowSeconds": 0,
+                        "stabilizationWindowSeconds": stable.as_secs(),
                         // The limit of 15 s would count what an autoscaler of
                         // the same name did before.
                         "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],

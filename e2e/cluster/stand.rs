@@ -90,6 +90,16 @@ impl Stand {
         failing.filter_map(name).collect()
     }
 
+    /// Waits until these checks alone keep it from being ready.
+    pub(super) async fn await_unready(&self, names: &[&str]) {
+        let begun = Instant::now();
+        while self.unready().await != names {
+            let came = self.operators.get("/readyz?verbose").await;
+            self.patient(begun, &format!("{names:?} alone"), &came);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     fn patient(&self, begun: Instant, what: &str, came: &Came) {
         let log = || self.server.stderr();
         assert!(begun.elapsed() < PATIENCE, "{what}: {came:?}\n{}", log());

@@ -118,7 +118,7 @@ async fn one_that_never_knew_better_believes_nobody(plane: &ControlPlane) {
     let words = ["requestheader-client-ca-file", "write PEM certificates"];
     let said = late.await_failing("client-authorities", &words).await;
     println!("{said}");
-    assert_eq!(late.unready().await, ["client-authorities"]);
+    late.await_unready(&["client-authorities"]).await;
     assert_eq!(ask(&proxy(plane, late.port)).await.code(), Some(401));
 
     let account = plane.service_account_kubeconfig("default", "nobody");
