@@ -58,6 +58,8 @@ dist:
 	@mib=$$(($$(stat -c %s target/dist/gpu-metrics-apiserver) / 1048576)); \
 	echo "make dist: $$mib MiB"; \
 	[ $$mib -lt $(MOST_MIB) ] || { echo "make dist: the binary may have less than $(MOST_MIB) MiB"; exit 1; }
+	@nm target/dist/gpu-metrics-apiserver 2>&1 | grep -q "no symbols" || \
+	{ echo "make dist: the binary has a symbol table, or 'nm' is missing (binutils)"; exit 1; }
 
 # The archive that krew installs on machines like this one; plugin/manifest.sh
 # makes the manifest of all of them.
