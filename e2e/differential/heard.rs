@@ -8,18 +8,16 @@ use gpu_metrics_apiserver::core::targets::TargetView;
 
 use super::reference::{self, Heard};
 
-/// Where the target of each row stands: of several the one that is heard.
+/// Where the target of each row stands: of several the one that is heard, and of
+/// those the first by name, as in the server.
 pub(super) fn heard(snapshot: &Snapshot) -> BTreeMap<reference::RowKey, Heard> {
     let view = snapshot.frame().view();
     let text = |text: &Arc<str>| text.to_string();
     let mut heard = BTreeMap::new();
     for facts in snapshot.layout().facts().flatten() {
         let row = &facts.row;
-        let targets = || {
-            let ids = row.targets.iter();
-            ids.map(|id| (id, &view.targets[id.0 as usize]))
-        };
-        let Some((_, target)) = targets().min_by_key(|(id, target)| (target.silent, *id)) else {
+        let targets = || row.targets.iter().map(|id| &view.targets[id.0 as usize]);
+        let Some(target) = targets().min_by_key(|target| (target.silent, target.rank)) else {
             continue;
         };
         let device = &row.device;
@@ -37,12 +35,12 @@ pub(super) fn heard(snapshot: &Snapshot) -> BTreeMap<reference::RowKey, Heard> {
             )
         });
         let source = view.sources[usize::from(target.source)];
-        let others = targets().filter(|(_, other)| !other.silent);
+        let others = targets().filter(|other| !other.silent);
         let late = |of: &TargetView| {
             let source = view.sources[usize::from(of.source)];
             of.distance_ms + source.lag_ms
         };
-        let others = others.map(|(_, other)| late(other));
+        let others = others.map(late);
         let stands = Heard {
             source: target.source,
             horizon: source.horizon.millis(),

@@ -9,7 +9,7 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
-use crate::provider::{AsOf, Effort, Error, Fetched, Provider};
+use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
 use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
 
@@ -28,9 +28,6 @@ use super::{discovery, negotiate, response, version};
 /// What one answer may need fetched: a kind's objects, then Prometheus' answer,
 /// and once more where rules or objects changed meanwhile.
 const MOST_FETCHES: usize = 4;
-
-/// Prometheus did not answer. What it said is for the log.
-const NOT_FETCHED: &str = "unable to fetch metrics";
 
 /// The API server's answers. Cheap to clone.
 #[derive(Clone)]
@@ -157,9 +154,9 @@ impl Api {
                 made => return made,
             };
             let had = self.inner.provider.fetch(lack).await;
-            fetched = had.map_err(|_| Failure::Unavailable(NOT_FETCHED))?;
+            fetched = had.map_err(|_| Failure::Unavailable(NO_METRICS))?;
         }
-        Err(Failure::Unavailable(NOT_FETCHED))
+        Err(Failure::Unavailable(NO_METRICS))
     }
 
     /// The answer to a request for values or documents.

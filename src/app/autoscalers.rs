@@ -20,9 +20,10 @@ use crate::findings::codes::{
 };
 use crate::telemetry::metrics::Metrics;
 
-/// An autoscaler is changed by people: minutes do. The first look waits for the
-/// APIServices to be written.
+/// The first look waits for the APIServices to be written.
 const FIRST: Duration = Duration::from_secs(20);
+
+/// An autoscaler is changed by people: minutes do.
 const EVERY: Duration = Duration::from_secs(300);
 
 const HPAS: &str = "HorizontalPodAutoscalers";

@@ -1,8 +1,8 @@
 //! The wall clock and a little randomness, for those who may have them.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use crate::cluster::jitter;
 use crate::core::time::Timestamp;
 
 /// The time now.
@@ -12,10 +12,4 @@ pub fn now() -> Timestamp {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(0))
-}
-
-/// A number in 0..1 for jitter: the keys of the standard hasher are random.
-#[must_use]
-pub fn jitter() -> f64 {
-    RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }

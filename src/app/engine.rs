@@ -36,7 +36,7 @@ use crate::telemetry::metrics::{Metrics, Polls};
 const POLL_MAX: Duration = Duration::from_secs(5);
 
 /// The longest for a large fleet, which is polled once a scrape.
-const POLL_MAX_LARGE: Duration = Duration::from_secs(15);
+const POLL_MAX_LARGE: Duration = Duration::from_secs(60);
 
 /// Small fleets are polled more often, but not more often than this.
 const POLL_MIN: Duration = Duration::from_secs(1);

@@ -7,7 +7,6 @@ mod certificates;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,12 +147,6 @@ struct Background {
     telemetry: Telemetry,
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
-}
-
-impl fmt::Debug for Background {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").finish_non_exhaustive()
-    }
 }
 
 /// Serves until `stop`, then ends in order; `hurry` cuts that short.

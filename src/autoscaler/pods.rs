@@ -262,7 +262,9 @@ impl From<&api::Pod> for Pod {
     }
 }
 
-fn timestamp(time: &Time) -> Timestamp {
+/// A time of an object.
+#[must_use]
+pub fn timestamp(time: &Time) -> Timestamp {
     Timestamp::from_millis(time.0.as_millisecond())
 }
 

@@ -5,6 +5,7 @@
 //! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
 
 use bytes::Bytes;
+use http::Method;
 use k8s_openapi::ByteString;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
@@ -117,7 +118,7 @@ impl Registry for ApiServices {
     async fn write(&self, name: &str, change: &Change) -> Result<(), WriteError> {
         let path = format!("{}?{MANAGER}", path(name));
         let body = Bytes::from(patch(change).to_string());
-        match self.client.patch(&path, body, LIMIT).await {
+        match self.client.submit(Method::PATCH, &path, body, LIMIT).await {
             Ok(_) => Ok(()),
             Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
             Err(error) => Err(WriteError::Failed(failed(name, error))),

@@ -161,12 +161,6 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| self.garbled(error))
     }
 
-    /// The server's address, for messages.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
     /// A GET, read whole.
     pub(super) async fn get(
         &self,
@@ -183,25 +177,15 @@ impl Client {
         self.send(Method::GET, path, accept, Bytes::new()).await
     }
 
-    /// A POST of JSON, read whole.
-    pub(super) async fn post(
+    /// A POST of JSON or a merge patch (RFC 7386), its answer read whole.
+    pub(super) async fn submit(
         &self,
+        method: Method,
         path: &str,
         body: Bytes,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let answer = self.send(Method::POST, path, "application/json", body);
-        self.collect(&mut answer.await?, limit).await
-    }
-
-    /// A merge patch (RFC 7386), its answer read whole.
-    pub(super) async fn patch(
-        &self,
-        path: &str,
-        body: Bytes,
-        limit: usize,
-    ) -> Result<Bytes, CallError> {
-        let answer = self.send(Method::PATCH, path, "application/json", body);
+        let answer = self.send(method, path, "application/json", body);
         self.collect(&mut answer.await?, limit).await
     }
 

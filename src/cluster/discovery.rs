@@ -17,7 +17,7 @@ const DISCOVERY_BYTES: usize = 4 * 1024 * 1024;
 const MOST_VERSIONS: usize = 8;
 
 /// Discovery is forbidden.
-const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
+pub(super) const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
 
 /// The version of every object of the core group.
 const CORE_VERSION: &str = "v1";

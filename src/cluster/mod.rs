@@ -42,3 +42,5 @@ mod tests;
 mod token;
 mod watch;
 mod wire;
+
+pub use watch::jitter;

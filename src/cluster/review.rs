@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use k8s_openapi::api::authentication::v1::{
     TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
 };
@@ -106,7 +107,10 @@ async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, Ca
     let mut pause = PAUSE;
     let mut attempt = 1;
     loop {
-        match client.post(path, body.clone(), ANSWER_BYTES).await {
+        match client
+            .submit(Method::POST, path, body.clone(), ANSWER_BYTES)
+            .await
+        {
             Err(error) if error.is_passing() && attempt < ATTEMPTS => {
                 tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
                 pause = pause.mul_f64(1.5);

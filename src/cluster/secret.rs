@@ -4,6 +4,7 @@
 //! `create` to one name: the manifests bring it, empty.
 
 use bytes::Bytes;
+use http::Method;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
@@ -113,7 +114,7 @@ impl SecretStore for SharedSecret {
         });
         let path = format!("{}?{MANAGER}", self.path());
         let body = Bytes::from(patch.to_string());
-        match self.client.patch(&path, body, LIMIT).await {
+        match self.client.submit(Method::PATCH, &path, body, LIMIT).await {
             Ok(_) => Ok(()),
             Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
             Err(error) => Err(WriteError::Failed(self.trouble(error))),

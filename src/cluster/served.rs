@@ -7,15 +7,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::client::Client;
+use super::discovery::REMEDY;
 use super::error::CallError;
 use super::wire::is_name;
 use crate::rules::kinds::{Kind, Kinds};
 
 /// The largest discovery document.
 const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;
-
-/// Discovery is forbidden.
-const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";

@@ -364,7 +364,8 @@ pub(super) fn wait(failures: u32, most: Duration) -> Duration {
     doubled.min(most).mul_f64(0.5 + jitter() / 2.0)
 }
 
-/// A number in 0..1: the keys of the standard hasher are random.
-pub(super) fn jitter() -> f64 {
+/// A number in 0..1 for jitter: the keys of the standard hasher are random.
+#[must_use]
+pub fn jitter() -> f64 {
     RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }

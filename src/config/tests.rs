@@ -256,10 +256,7 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
     );
     assert_eq!(config.signals.len(), 10);
     let temp = &config.signals[8];
-    assert_eq!(
-        (temp.id, temp.unit),
-        (SignalId::FIRST_CONFIGURED, Unit::Plain)
-    );
+    assert_eq!((temp.id, temp.unit), (SignalId(8), Unit::Plain));
     assert_eq!(temp.wire_names, ["DCGM_FI_DEV_GPU_TEMP", "dcgm_gpu_temp"]);
     assert_eq!(config.signals[9].unit, Unit::Ratio);
     assert!(

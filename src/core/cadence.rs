@@ -67,6 +67,12 @@ impl ScrapeTimes {
         self.0.forward_to(later.newest());
     }
 
+    /// Whether there are no two gaps yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.0.as_slice().len() < 2
+    }
+
     /// Whether there is room for more gaps.
     #[must_use]
     pub fn knows_little(&self) -> bool {

@@ -24,8 +24,6 @@ impl SignalId {
     pub const FB_RESERVED: Self = Self(6);
     /// Power draw, watts (`DCGM_FI_DEV_POWER_USAGE`, id 155).
     pub const POWER_USAGE: Self = Self(7);
-    /// The first number a configured field gets.
-    pub const FIRST_CONFIGURED: Self = Self(8);
 
     /// The number as an index.
     #[must_use]

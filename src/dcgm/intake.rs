@@ -157,12 +157,17 @@ impl Intake {
         }
     }
 
-    /// Takes from a batch only when targets were scraped.
+    /// Takes from a batch only when targets were scraped. Series that ended before
+    /// anything was read, as those of pods that went, show it too.
     pub fn take_times(&mut self, batch: &Batch, store: &mut Store) {
         for series in batch.iter() {
             let key = of_signal(series.key, batch.signal);
             if let Some(Known::Stored(id)) = self.known.get(&key) {
                 store.learn_times(*id, series.samples);
+            } else if let Ok(labels) = Labels::from_json(series.labels)
+                && let Some(info) = self.identify(&labels, batch.signal)
+            {
+                store.learn_times_of(&info, series.samples);
             }
         }
     }

@@ -41,6 +41,9 @@ const SWEEP_MS: i64 = 60_000;
 /// now.
 const HISTORY_MAX_MS: i64 = 3_600_000;
 
+/// How often it is asked how new targets were scraped.
+const ASK_EVERY_MS: i64 = 60_000;
+
 /// A source that does not advance keeps nobody from serving longer than this.
 const READY_AFTER_MS: i64 = 60_000;
 
@@ -60,6 +63,15 @@ pub struct Settings {
     pub exporter: ExporterIdentity,
 }
 
+/// When it was last asked how targets were scraped before they were known.
+#[derive(Clone, Copy, Debug)]
+struct History {
+    /// How many targets had ever been registered by then.
+    targets: u64,
+    /// The multiple of [`ASK_EVERY_MS`].
+    time: i64,
+}
+
 /// Batches in, snapshots out.
 #[derive(Debug)]
 pub struct Pipeline {
@@ -72,8 +84,8 @@ pub struct Pipeline {
     pace: Pace,
     /// The multiple of the longest window at which the grid was decided.
     decided: Option<i64>,
-    /// Whether the times before the first round were asked for.
-    knows_history: bool,
+    /// `None`: not since the start, or since everything was forgotten.
+    history: Option<History>,
     /// When samples were first taken.
     began: Option<Timestamp>,
     /// The end of the last round whose samples moved the horizons.
@@ -121,7 +133,7 @@ impl Pipeline {
             reach: Reach::new(signals),
             pace: Pace::default(),
             decided: None,
-            knows_history: false,
+            history: None,
             began: None,
             advanced: Timestamp::MIN,
             layout: Arc::default(),
@@ -134,7 +146,7 @@ impl Pipeline {
 
     /// How far back from `now` the next query of a signal must reach: the whole
     /// retained window at first, then what is new and what may still come late.
-    /// A window that Prometheus refused to give is asked for in half.
+    /// What Prometheus refused to give is asked for in half.
     #[must_use]
     pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
         let fresh_ms = self.store.targets().longest_fresh_ms();
@@ -184,7 +196,7 @@ impl Pipeline {
         self.store.advance(now);
         if self.store.series_len() == 0 {
             // After an outage in which all was forgotten it is as after a start.
-            self.knows_history = false;
+            self.history = None;
         }
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.intake.take(batch, &mut self.store, now);
@@ -198,23 +210,31 @@ impl Pipeline {
     }
 
     /// Notes that Prometheus answered a query over [`Pipeline::range`] with a
-    /// refusal: too many samples, too slow.
-    pub fn refused(&mut self, signal: SignalId) {
-        self.reach.refused(signal);
+    /// refusal: too large, or else too slow.
+    pub fn refused(&mut self, signal: SignalId, is_too_large: bool) {
+        self.reach.refused(signal, is_too_large);
     }
 
     /// How far back a sample of series is to be asked for, so that the last
     /// gaps between scrapes are known of slow targets too, and whether readings
-    /// moved; once after the start, or after everything was forgotten.
-    pub fn history_wanted(&mut self) -> Option<Duration> {
-        let slowest = self
-            .store
-            .targets()
-            .iter()
-            .map(|(.., timing)| timing.scrape_ms);
-        let slowest_ms = slowest.max()?;
-        if std::mem::replace(&mut self.knows_history, true) {
-            return None;
+    /// moved. Once after the start and after everything was forgotten, then when
+    /// there are new targets: one that was away for longer than samples are kept
+    /// is as new here, while another replica may have read what it showed before.
+    pub fn history_wanted(&mut self, now: Timestamp) -> Option<Duration> {
+        let known = self.store.targets();
+        let slowest_ms = known.iter().map(|(.., timing)| timing.scrape_ms).max()?;
+        let asked = History {
+            targets: known.registered(),
+            time: now.millis().div_euclid(ASK_EVERY_MS),
+        };
+        match self.history.replace(asked) {
+            // The grid was decided without.
+            None => self.decided = None,
+            Some(last) if last.targets < asked.targets && last.time < asked.time => {}
+            Some(last) => {
+                self.history = Some(last);
+                return None;
+            }
         }
         let gaps_ms = slowest_ms * (GAPS as i64 + 1);
         let wanted_ms = gaps_ms.clamp(2 * FROZEN_MS, HISTORY_MAX_MS);
@@ -224,8 +244,6 @@ impl Pipeline {
     /// Takes the answer: times and movements only, no readings.
     pub fn take_history(&mut self, batch: &Batch) {
         self.intake.take_times(batch, &mut self.store);
-        // The grid was decided without.
-        self.decided = None;
     }
 
     /// Whether what is served is what any other replica would serve: lags are
@@ -261,8 +279,7 @@ impl Pipeline {
             self.advanced = self.latest;
             let targets = self.store.targets_mut();
             targets.advance(self.latest, self.pace.poll_ms + self.pace.round_ms);
-            let max_window_ms = millis(self.policy.max_window);
-            self.reach.end_round(targets, self.latest, max_window_ms);
+            self.reach.end_round(targets, self.latest, self.retain_ms);
         }
         self.store.advance(now);
         // At the same times in every replica: what is forgotten is missed otherwise.

@@ -13,6 +13,10 @@ const LOOK_AGAIN_MS: i64 = 600_000;
 /// samples may be late.
 const LOOK_BACK_EVERY_MS: i64 = 60_000;
 
+/// So many answers that took too long count as one that was too large: a store
+/// that stands still is to be read up when it goes on.
+const TOO_SLOW: u32 = 8;
+
 /// What is known of a signal's past.
 #[derive(Clone, Copy, Debug, Default)]
 struct Coverage {
@@ -22,7 +26,7 @@ struct Coverage {
     of_all: Option<Timestamp>,
     /// Whether it was ever answered.
     answered: bool,
-    /// How often in a row the whole window was refused.
+    /// How often in a row it was refused, in parts of [`TOO_SLOW`].
     refusals: u32,
 }
 
@@ -59,10 +63,13 @@ impl Reach {
         let coverage = coverage.copied().unwrap_or_default();
         let wanted = match coverage.until {
             Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
-            None => all_ms >> coverage.refusals.min(16),
+            None => all_ms,
         };
+        // After an outage as well: what is too much of that time must not keep away
+        // what is new.
+        let granted = wanted.min(all_ms) >> (coverage.refusals / TOO_SLOW).min(16);
         // A clock that went back must not shrink the range to nothing.
-        let wanted = wanted.clamp(fresh_ms.min(all_ms), all_ms);
+        let wanted = granted.clamp(fresh_ms.min(all_ms), all_ms);
         Duration::from_millis(u64::try_from(wanted).unwrap_or(0))
     }
 
@@ -96,11 +103,16 @@ impl Reach {
         }
     }
 
-    pub(super) fn refused(&mut self, signal: SignalId) {
-        if let Some(coverage) = self.coverage.get_mut(signal.index())
-            && coverage.until.is_none()
-        {
-            coverage.refusals = coverage.refusals.saturating_add(1);
+    /// A query was refused: for its size, or for the time it took.
+    pub(super) fn refused(&mut self, signal: SignalId, is_too_large: bool) {
+        if let Some(coverage) = self.coverage.get_mut(signal.index()) {
+            let is_whole = coverage.until.is_none();
+            let parts = if is_too_large || is_whole {
+                TOO_SLOW
+            } else {
+                1
+            };
+            coverage.refusals = coverage.refusals.saturating_add(parts);
         }
     }
 

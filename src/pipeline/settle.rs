@@ -102,12 +102,14 @@ impl Pipeline {
         let targets = self.store.targets();
         let max_window_ms = millis(self.policy.max_window).max(1);
         let then = now.millis().div_euclid(max_window_ms) * max_window_ms;
-        let since = then - targets.longest_fresh_ms() - USUAL_MAX_MS;
-        let heard = |since: i64, until: i64| {
-            let between = [since, until].map(Timestamp::from_millis);
-            self.store.devices_by_cadence(between[0], between[1])
+        let fresh_ms = targets.longest_fresh_ms();
+        let since = then - fresh_ms - USUAL_MAX_MS;
+        let heard = |since: i64, until: i64, known_by: i64| {
+            let [since, until, by] = [since, until, known_by].map(Timestamp::from_millis);
+            self.store.devices_by_cadence(since, until, by)
         };
-        let mut counts = heard(since, then);
+        // Of who came later replicas that were there then did not know enough.
+        let mut counts = heard(since, then, then - fresh_ms);
         if counts.is_empty() {
             // Nothing was heard then. What comes first after an outage must not
             // decide for all.
@@ -115,10 +117,10 @@ impl Pipeline {
                 return Some(self.store.step_ms());
             }
             // Replicas that were there went by whom they heard before it.
-            counts = heard(then - HISTORY_MAX_MS, then);
+            counts = heard(then - HISTORY_MAX_MS, then, then);
         }
         if counts.is_empty() {
-            counts = heard(since, now.millis());
+            counts = heard(since, now.millis(), now.millis());
         }
         let commonest = *counts.values().max()? as f64;
         let enough = |count: &usize| *count as f64 >= SHARE_OF_COMMONEST * commonest;

@@ -35,7 +35,7 @@ use crate::why::Explanation;
 use usage::{Usage, UsageQuery};
 
 /// The client is not told what Prometheus said.
-const NO_METRICS: &str = "unable to fetch metrics";
+pub(crate) const NO_METRICS: &str = "unable to fetch metrics";
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

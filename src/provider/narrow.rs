@@ -111,21 +111,8 @@ impl Narrowed {
     /// The labels whose value the selector pins: those of the answer.
     #[must_use]
     pub fn pinned(&self) -> Labels {
-        Labels::from_pairs(self.labels.iter().filter_map(
-            |requirement| match &requirement.operator {
-                Operator::Equals(value) => Some((requirement.key.as_str(), value.as_str())),
-                Operator::In(values) if values.len() == 1 => {
-                    Some((requirement.key.as_str(), values[0].as_str()))
-                }
-                Operator::In(_)
-                | Operator::NotEquals(_)
-                | Operator::NotIn(_)
-                | Operator::Exists
-                | Operator::DoesNotExist
-                | Operator::GreaterThan(_)
-                | Operator::LessThan(_) => None,
-            },
-        ))
+        let labels = self.labels.iter();
+        Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
     }
 }
 
@@ -193,7 +180,7 @@ fn set_once<T: PartialEq>(setting: &mut Option<T>, value: T, key: &str) -> Resul
     Ok(())
 }
 
-/// The one value of a reserved key.
+/// The one value that a requirement allows.
 fn single(requirement: &Requirement) -> Option<&str> {
     match &requirement.operator {
         Operator::Equals(value) => Some(value),

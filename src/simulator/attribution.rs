@@ -3,7 +3,7 @@
 
 use super::exporter::{Exporter, Profile};
 use super::fleet::Fleet;
-use super::orchestrator::{PodRecord, Tenancy};
+use super::orchestrator::Tenancy;
 use super::overrides::Overrides;
 use super::sampler::Field;
 use super::scenario::SharingMode;
@@ -176,7 +176,7 @@ impl Fleet {
         }));
         // Before 4.4.1-4.5.2 sharing mode left out GPUs without a pod.
         if out.is_empty() && profile != Profile::V4_1 {
-            out.push(self.last_owner(number, at));
+            out.push(Owner::NOBODY);
         }
     }
 
@@ -186,7 +186,7 @@ impl Fleet {
         let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));
         let count = holding().count() as u64;
         if count == 0 {
-            return self.last_owner(number, at);
+            return Owner::NOBODY;
         }
         let noise = self.devices[number].noise.at(40);
         let pick = noise.at_bucket(at.millis().div_euclid(10_000)).below(count);
@@ -198,19 +198,5 @@ impl Fleet {
                 ..self.holder(tenancy)
             })
         })
-    }
-
-    /// Nobody, or the finished pod that an old kubelet still lists.
-    fn last_owner(&self, number: usize, at: Timestamp) -> Owner<'_> {
-        if !self.scenario.workloads.finished_pods_keep_labels {
-            return Owner::NOBODY;
-        }
-        let listed = |pod: &PodRecord| {
-            pod.until.is_some_and(|until| until <= at)
-                && pod.listed_until.is_none_or(|until| at < until)
-        };
-        let mut tenancies = self.orchestrator.tenancies(number).iter().rev();
-        let last = tenancies.find(|t| listed(&self.orchestrator.pods[t.pod as usize]));
-        last.map_or(Owner::NOBODY, |tenancy| Owner::whole(self.holder(tenancy)))
     }
 }

@@ -227,12 +227,6 @@ impl Fleet {
         &self.exporters
     }
 
-    /// What Prometheus scrapes.
-    #[must_use]
-    pub fn targets(&self) -> &[Target] {
-        &self.targets
-    }
-
     fn add_node(&mut self, index: u32) {
         let models = &self.scenario.hardware.models;
         let model = models

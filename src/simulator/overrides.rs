@@ -65,11 +65,6 @@ impl Controls {
         self.alter(|overrides| overrides.busy.insert(device, mcu_percent));
     }
 
-    /// Forgets every deviation.
-    pub fn clear(&self) {
-        self.alter(|overrides| *overrides = Overrides::default());
-    }
-
     /// The inventory with the pods that devices were handed to.
     #[must_use]
     pub fn inventory(&self, fleet: &Fleet, at: Timestamp) -> Inventory {

@@ -7,7 +7,6 @@
 use super::fleet::{Device, Fleet};
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
-use crate::core::signal::SignalId;
 use crate::core::time::{Timestamp, millis};
 
 /// A field that the exporters print.
@@ -43,21 +42,6 @@ impl Field {
         Self::FbReserved,
         Self::PowerUsage,
     ];
-
-    /// The signal it reports.
-    #[must_use]
-    pub const fn signal(self) -> SignalId {
-        match self {
-            Self::MemCopyUtil => SignalId::MEM_COPY_UTIL,
-            Self::DramActive => SignalId::DRAM_ACTIVE,
-            Self::GpuUtil => SignalId::GPU_UTIL,
-            Self::GrEngineActive => SignalId::GR_ENGINE_ACTIVE,
-            Self::FbUsed => SignalId::FB_USED,
-            Self::FbFree => SignalId::FB_FREE,
-            Self::FbReserved => SignalId::FB_RESERVED,
-            Self::PowerUsage => SignalId::POWER_USAGE,
-        }
-    }
 
     /// Whether it is an fp64 field, printed with six decimals.
     pub(super) const fn is_float(self) -> bool {

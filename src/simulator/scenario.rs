@@ -78,10 +78,6 @@ pub struct Workloads {
     pub finished_every: u32,
     /// Every n-th slot belongs to a CronJob, one Job after another.
     pub cron_every: u32,
-    /// A kubelet before 1.34: a GPU that nobody holds keeps the labels of the
-    /// finished pod that held it last (docs/exporter.md, "How a GPU gets its
-    /// pod").
-    pub finished_pods_keep_labels: bool,
     /// One more pod that holds a GPU on each of the first two nodes (S20).
     pub across_nodes: bool,
 }
@@ -186,7 +182,6 @@ impl Scenario {
                 recreated_every: 0,
                 finished_every: 0,
                 cron_every: 0,
-                finished_pods_keep_labels: false,
                 across_nodes: false,
             },
             exporters: Exporters::faultless(Profile::V4_5_3),

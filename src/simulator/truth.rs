@@ -20,8 +20,6 @@ pub struct TrueMean {
     /// Time average of the mean over the pod's busy devices, 0 when none is
     /// busy: what `mean-of-instants` estimates. Percent.
     pub active: f64,
-    /// Time average of the mean over all of the pod's devices. Percent.
-    pub plain: f64,
     /// Deviation of `active`'s integrand over time, percent points.
     pub deviation: f64,
     /// Distinct readings per device within the window.
@@ -44,18 +42,6 @@ impl TrueMean {
 }
 
 impl Fleet {
-    /// The busy percent of a device at a time.
-    #[must_use]
-    pub fn truth(&self, device: usize, at: Timestamp) -> f64 {
-        self.busy(device, at.millis())
-    }
-
-    /// The exact mean of a device's busy percent over a window.
-    #[must_use]
-    pub fn true_device_mean(&self, device: usize, from: Timestamp, to: Timestamp) -> f64 {
-        self.mean_busy(device, from.millis(), to.millis())
-    }
-
     /// The true means of a pod over a window, cut at its start and end. `None`
     /// when no such pod holds a device in the window.
     #[must_use]
@@ -80,7 +66,7 @@ impl Fleet {
     }
 
     fn integrate(&self, devices: &BTreeSet<usize>, from: Timestamp, to: Timestamp) -> TrueMean {
-        let (mut sum, mut squares, mut plain, mut steps) = (0.0, 0.0, 0.0, 0u32);
+        let (mut sum, mut squares, mut steps) = (0.0, 0.0, 0u32);
         let mut at = from.millis();
         while at < to.millis() || steps == 0 {
             let (mut busy, mut active) = (0.0, 0u32);
@@ -92,7 +78,6 @@ impl Fleet {
             let mean = busy / f64::from(active.max(1));
             sum += mean;
             squares += mean * mean;
-            plain += busy / devices.len().max(1) as f64;
             steps += 1;
             at += RESOLUTION;
         }
@@ -102,7 +87,6 @@ impl Fleet {
         let readings = (to.millis() - from.millis()).max(0) / interval;
         TrueMean {
             active,
-            plain: plain / count,
             deviation: (squares / count - active * active).max(0.0).sqrt(),
             readings: u32::try_from(readings).unwrap_or(u32::MAX).max(1),
             devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),

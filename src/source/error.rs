@@ -140,8 +140,10 @@ pub enum Error {
 /// What a refusal says about its reason, in the words of the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A limit on samples, bytes or time: a shorter range may be answered.
-    Amount,
+    /// A limit on samples or bytes: a shorter range may be answered.
+    Size,
+    /// A limit on time: a shorter range may be answered, and another time this one.
+    Time,
     /// The path leads to no query API.
     Path,
     /// It has no query API: a Prometheus that only forwards samples.
@@ -154,9 +156,12 @@ pub enum Cause {
     Other,
 }
 
-/// Words of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits
-/// that depend on how much is asked for, in lower case.
-const WORDS_OF_AMOUNT: [&str; 11] = [
+/// Words of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
+/// time, in lower case.
+const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
+
+/// Those about limits of size.
+const WORDS_OF_SIZE: [&str; 9] = [
     "too many samples",
     "too many chunks",
     "too large",
@@ -165,8 +170,6 @@ const WORDS_OF_AMOUNT: [&str; 11] = [
     "maximum number of",
     "limit",
     "exceed",
-    "timed out",
-    "timeout",
     "out of memory",
 ];
 
@@ -182,11 +185,22 @@ impl Cause {
             401 if says("no org id") => Self::Tenant,
             404 => Self::Path,
             422 if says("unavailable with prometheus agent") => Self::Agent,
-            408 | 413 | 504 => Self::Amount,
-            422 | 500..=503 if WORDS_OF_AMOUNT.into_iter().any(says) => Self::Amount,
+            408 | 504 => Self::Time,
+            413 => Self::Size,
+            422 | 500..=503 if WORDS_OF_TIME.into_iter().any(says) => Self::Time,
+            422 | 500..=503 if WORDS_OF_SIZE.into_iter().any(says) => Self::Size,
             _ => Self::Other,
         }
     }
+}
+
+/// A limit of a store that depends on how much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Samples or bytes: the same query is refused again.
+    Size,
+    /// Time: the same query may be answered when the store has less to do.
+    Time,
 }
 
 /// What failures are counted by: a closed list, so that a metric's labels are.
@@ -289,17 +303,22 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// Whether a query over a shorter range may be answered: limits on samples,
-    /// bytes and time depend on it; rights, addresses and rates do not.
+    /// The limit of the store that a query over a shorter range may keep to; rights,
+    /// addresses and rates do not depend on the range.
     #[must_use]
-    pub fn may_fit_shorter_range(&self) -> bool {
+    pub fn limit(&self) -> Option<Limit> {
+        let limit_of = |cause| match cause {
+            Cause::Size => Some(Limit::Size),
+            Cause::Time => Some(Limit::Time),
+            _ => None,
+        };
         match self {
-            Self::Timeout { .. } | Self::TooLarge { .. } => true,
-            Self::Status { cause, .. } => *cause == Cause::Amount,
+            Self::Timeout { .. } => Some(Limit::Time),
+            Self::TooLarge { .. } => Some(Limit::Size),
+            Self::Status { cause, .. } => limit_of(*cause),
             // An engine that hides the status behind 200.
-            Self::Query {
-                error, error_type, ..
-            } => error_type == "timeout" || Cause::of(422, error) == Cause::Amount,
+            Self::Query { error_type, .. } if error_type == "timeout" => Some(Limit::Time),
+            Self::Query { error, .. } => limit_of(Cause::of(422, error)),
             Self::Unreachable { .. }
             | Self::TooMany { .. }
             | Self::Tls { .. }
@@ -308,7 +327,7 @@ impl Error {
             | Self::NotAnAnswer { .. }
             | Self::Partial { .. }
             | Self::NullData { .. }
-            | Self::ClockSkew { .. } => false,
+            | Self::ClockSkew { .. } => None,
         }
     }
 
@@ -343,7 +362,7 @@ impl Error {
 /// The remedy that a refusal suggests.
 const fn remedy(status: u16, cause: Cause) -> &'static str {
     match cause {
-        Cause::Amount => {
+        Cause::Size | Cause::Time => {
             return ": raise the store's limits, or narrow prometheus.matchers";
         }
         Cause::Path => return ": check the path prefix in prometheus.url",

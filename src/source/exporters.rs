@@ -50,8 +50,6 @@ pub struct Exporters {
     hasher: KeyHasher,
     scraped_at: Option<Timestamp>,
     scraped: Vec<Scraped>,
-    /// Targets that did not answer the last time.
-    silent: usize,
 }
 
 impl Exporters {
@@ -71,14 +69,7 @@ impl Exporters {
             hasher,
             scraped_at: None,
             scraped: Vec::new(),
-            silent: 0,
         })
-    }
-
-    /// How many targets did not answer the last time.
-    #[must_use]
-    pub fn silent(&self) -> usize {
-        self.silent
     }
 
     /// Answers queries from the scrape of their time: the first with a new one
@@ -137,7 +128,6 @@ impl Exporters {
 
     async fn scrape(&mut self, at: Timestamp) {
         self.scraped.clear();
-        self.silent = 0;
         let texts = futures_util::future::join_all(
             self.targets
                 .iter()
@@ -145,7 +135,6 @@ impl Exporters {
         );
         for (target, text) in self.targets.iter().zip(texts.await) {
             let Some(text) = text else {
-                self.silent += 1;
                 tracing::debug!(url = target.url, "exporter does not answer");
                 continue;
             };

@@ -61,22 +61,18 @@ struct Trouble {
     signals: BTreeSet<SignalId>,
 }
 
-/// Remembers which reasons are open and counts failures by kind.
+/// Remembers which reasons are open.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     open: Vec<Trouble>,
     /// When each signal was answered last.
     answered: BTreeMap<SignalId, Timestamp>,
-    counts: [u64; ErrorKind::ALL.len()],
 }
 
 impl Journal {
     /// A query of `signal` failed; the event to log, if the reason is new.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> Option<Event> {
         let kind = error.kind();
-        if let Some(count) = self.counts.get_mut(kind as usize) {
-            *count += 1;
-        }
         if let Some(trouble) = self.open.iter_mut().find(|t| t.kind == kind) {
             trouble.failures += 1;
             trouble.latest = now;
@@ -137,11 +133,6 @@ impl Journal {
             true => failing,
             false => BTreeSet::new(),
         }
-    }
-
-    /// Failed queries since start, by kind; every kind is listed.
-    pub fn counts(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
-        ErrorKind::ALL.into_iter().zip(self.counts)
     }
 }
 
@@ -234,32 +225,5 @@ mod tests {
             .collect();
         assert_eq!(events, [true, true, false, false]);
         assert_eq!(journal.succeeded(A, at(9)).len(), 2);
-    }
-
-    #[test]
-    fn failures_are_counted_by_kind() {
-        let mut journal = Journal::default();
-        journal.failed(A, &status(503), at(0));
-        journal.failed(B, &status(500), at(0));
-        journal.failed(B, &status(403), at(0));
-        journal.succeeded(A, at(1));
-        let count = |wanted| {
-            journal
-                .counts()
-                .find(|(kind, _)| *kind == wanted)
-                .unwrap()
-                .1
-        };
-        assert_eq!(count(ErrorKind::ServerError), 2);
-        assert_eq!(count(ErrorKind::Denied), 1);
-        assert_eq!(count(ErrorKind::Timeout), 0);
-        assert_eq!(journal.counts().count(), ErrorKind::ALL.len());
-    }
-
-    #[test]
-    fn the_table_of_counts_is_in_the_order_of_the_kinds() {
-        for (index, kind) in ErrorKind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, index);
-        }
     }
 }

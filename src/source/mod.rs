@@ -21,7 +21,7 @@ use crate::core::batch::Batch;
 use crate::core::time::Timestamp;
 
 pub use decode::KeyHasher;
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Limit};
 pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
 pub use query::{Devices, Query};
@@ -35,8 +35,6 @@ pub struct Fetched {
     pub samples: usize,
     /// Bytes of the answer, decompressed.
     pub bytes: usize,
-    /// Series of which native histograms were skipped.
-    pub skipped_histograms: usize,
     /// The source's clock minus ours in milliseconds, where it is known.
     pub clock_skew: Option<i64>,
 }

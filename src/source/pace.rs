@@ -45,12 +45,6 @@ impl Pace {
         self.due
     }
 
-    /// How many polls have failed in a row.
-    #[must_use]
-    pub const fn failures(&self) -> u32 {
-        self.failures
-    }
-
     /// Changes the interval, for polls after the next.
     pub const fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
@@ -140,9 +134,9 @@ mod tests {
             })
             .collect();
         assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
-        assert_eq!(pace.failures(), 7);
+        assert_eq!(pace.failures, 7);
         pace.succeeded(at(30_000));
-        assert_eq!((pace.failures(), pace.due()), (0, at(35_000)));
+        assert_eq!((pace.failures, pace.due()), (0, at(35_000)));
         pace.failed(at(40_000), 0.0);
         assert_eq!(pace.due(), at(40_500), "half of the wait is random");
     }

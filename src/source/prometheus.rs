@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::credentials::Secrets;
-use super::decode::{self, DecodeError, Decoded, KeyHasher, Nan};
+use super::decode::{self, DecodeError, KeyHasher, Nan};
 use super::error::Error;
 use super::query::{self, Query};
 use super::{Answered, Fetched};
@@ -148,8 +148,7 @@ impl Prometheus {
         let (answers, clock_skew) = received?;
         let text = text.freeze();
         batch.reset(signal, text.clone());
-        let skipped_histograms = self
-            .decode(query, now, (&text, &answers), batch)
+        self.decode(query, now, (&text, &answers), batch)
             .inspect_err(|error| {
                 self.endpoint.replicas.pass_on(error);
                 batch.reset(signal, text.clone());
@@ -158,7 +157,6 @@ impl Prometheus {
             series: batch.series_len(),
             samples: batch.samples_len(),
             bytes: text.len(),
-            skipped_histograms,
             clock_skew,
         })
     }
@@ -206,40 +204,33 @@ impl Prometheus {
         Ok((answers, clock_skew))
     }
 
-    /// Decodes the answers into the batch, whose text theirs is; the number of
-    /// histograms skipped.
+    /// Decodes the answers into the batch, whose text theirs is.
     fn decode(
         &mut self,
         question: &Query<'_>,
         now: Timestamp,
         (text, answers): (&Bytes, &[Answer]),
         batch: &mut Batch,
-    ) -> Result<usize, Error> {
-        let mut skipped_histograms = 0;
+    ) -> Result<(), Error> {
         for answer in answers {
             let before = batch.series_len();
             let body = answer.body.clone();
-            let Decoded {
-                warnings,
-                skipped_histograms: skipped,
-            } = decode::append(text, body.clone(), answer.nan, &self.hasher, batch).map_err(
-                |error| {
+            let warnings = decode::append(text, body.clone(), answer.nan, &self.hasher, batch)
+                .map_err(|error| {
                     let body = text.get(body).unwrap_or_default();
                     self.unusable(error, body, &answer.secrets)
-                },
-            )?;
+                })?;
             if !warnings.is_empty() {
                 return Err(Error::Partial {
                     address: self.address().to_owned(),
                     warnings: answer.secrets.excerpt(&warnings.join("; ")),
                 });
             }
-            skipped_histograms += skipped;
             let found = batch.series_len() > before;
             self.names
                 .answered(&answer.name, found, question.devices, now);
         }
-        Ok(skipped_histograms)
+        Ok(())
     }
 
     /// A body that is no usable answer.

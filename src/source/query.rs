@@ -105,7 +105,7 @@ pub fn range_selector(
     query
 }
 
-/// The endpoint `query` or `series` below an address: a path prefix is kept
+/// The endpoint `query`, `query_range` or `series` below an address: a path prefix is kept
 /// (Mimir's `/prometheus`), and so are parameters (OpenShift's `?namespace=`).
 #[must_use]
 pub fn endpoint(base: &Url, name: &str) -> Url {

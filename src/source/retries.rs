@@ -29,7 +29,7 @@ impl Retries {
             .failed(now, random);
     }
 
-    /// A round ended early, because nobody answered.
+    /// Nobody answered, whatever is asked for.
     pub fn aborted(&mut self) {
         self.aborted = true;
     }

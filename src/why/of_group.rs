@@ -268,6 +268,7 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
         DeviceValue::PowerUsage => "power (watts)".to_owned(),
         DeviceValue::Signal(id) => field(*id).unwrap_or_else(|| "a configured field".to_owned()),
     };
+    let is_mean = matches!(reducer, Reducer::Mean);
     let reducer = match reducer {
         Reducer::Mean => "mean".to_owned(),
         Reducer::Sum => "sum".to_owned(),
@@ -280,21 +281,11 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
         Over::Held => "the GPUs held by pods",
         Over::All => "all GPUs that answer",
     };
-    let formula = match (measure_is_mean(measure), formula) {
+    let formula = match (is_mean, formula) {
         (true, Formula::SampleWeighted) => "; each reading in the window weighs the same",
         (true, Formula::ActiveInstants) => "; instants at which none is active are left out",
         (true, Formula::Plain) => "; each device's mean over the window first, zeros included",
         _ => "; first over the devices at each instant, then over the instants of the window",
     };
     format!("{reducer} of {value} over {over}{formula}")
-}
-
-fn measure_is_mean(measure: &Measure) -> bool {
-    matches!(
-        measure,
-        Measure::Devices {
-            reducer: Reducer::Mean,
-            ..
-        }
-    )
 }

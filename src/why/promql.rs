@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use crate::core::aggregate::Reasons;
-use crate::core::layout::Standing;
 use crate::core::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
 use crate::core::promql::{quote, quote_regex};
 use crate::core::series::Scheme;
@@ -98,15 +97,10 @@ pub(super) fn same(
 /// one way of naming pods.
 fn is_plain(reasons: &Reasons<'_>) -> bool {
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let held = || rows().filter(|facts| was_held(facts.standing));
+    let held = || rows().filter(|facts| facts.standing.was_held());
     let scheme = held().next().and_then(|facts| facts.row.scheme);
     let odd = rows().any(|facts| facts.is_mig || facts.has_instances || facts.row.per_process);
     !odd && held().all(|facts| facts.row.scheme == scheme)
-}
-
-/// Whether a pod holds the device, or did.
-const fn was_held(standing: Standing) -> bool {
-    matches!(standing, Standing::Held | Standing::Gone)
 }
 
 fn over_window(question: &Question<'_>, number: &str, range_ms: i64, step_ms: i64) -> String {
@@ -203,7 +197,7 @@ const fn is_of_held(measure: &Measure) -> bool {
 /// `{exported_namespace="ml",exported_pod=~"a|b"}`.
 fn matchers(selected: Selected<'_>, of_held: bool, reasons: &Reasons<'_>) -> Option<String> {
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let mut held = rows().filter(|facts| was_held(facts.standing));
+    let mut held = rows().filter(|facts| facts.standing.was_held());
     let scheme = held.find_map(|facts| facts.row.scheme);
     let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
     let of_namespace = |namespace: &str| format!("{namespace_label}={}", quote(namespace));
@@ -223,7 +217,7 @@ fn matchers(selected: Selected<'_>, of_held: bool, reasons: &Reasons<'_>) -> Opt
             vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
         }
         Selected::Devices => {
-            let rows = rows().filter(|facts| !of_held || was_held(facts.standing));
+            let rows = rows().filter(|facts| !of_held || facts.standing.was_held());
             let devices = any_of(rows.map(|facts| facts.row.device.uuid.to_string()))?;
             vec![format!("UUID=~{devices}")]
         }

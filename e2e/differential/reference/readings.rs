@@ -221,7 +221,17 @@ impl Reference {
             quantity,
             Quantity::Kernels | Quantity::Used | Quantity::UsedPercent
         );
-        if is_split && rows.len() > 1 && self.rows[best.row].share {
+        // Older exporters repeat the device's reading in lines of processes, and have
+        // no line of its own beside them.
+        let is_own = |(id, row): (usize, &Row)| {
+            let whole = row.device == *device && row.standing == Standing::Nobody;
+            whole
+                && self
+                    .said(id, quantity, instant)
+                    .is_some_and(|own| own.at == newest)
+        };
+        let is_share = self.rows[best.row].share && self.rows.iter().enumerate().any(is_own);
+        if is_split && rows.len() > 1 && is_share {
             let is_whole = |answer: &&Answer| self.rows[answer.row].standing == Standing::Nobody;
             let whole = as_new().find(is_whole);
             let sum = |of: fn(&Answer) -> f64| whole.map_or_else(|| as_new().map(of).sum(), of);

@@ -8,7 +8,7 @@ use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
 use crate::pipeline::Shown;
 use crate::source::health::Event;
-use crate::source::{Answered, Devices, Error, ErrorKind, Query};
+use crate::source::{Answered, Devices, Error, ErrorKind, Limit, Query};
 
 /// In a large fleet framebuffer fields, which hardly change, are asked for at
 /// every so-manieth poll.
@@ -52,7 +52,6 @@ impl Engine {
                 }
             }
             if round == Round::Aborted {
-                self.retries.aborted();
                 return round;
             }
             if !self.settle(Shown::All, at) {
@@ -139,11 +138,14 @@ impl Engine {
                 Round::Complete
             }
             Err(error) => {
-                if error.may_fit_shorter_range() {
-                    self.pipeline.refused(spec.id);
+                if let Some(limit) = error.limit() {
+                    self.pipeline.refused(spec.id, limit == Limit::Size);
                 }
-                // Where nobody answers, all signals are asked for again together.
-                if !is_of_source(&error) {
+                // Where nobody answers, all signals are asked for again together; one
+                // that takes too long waits alone.
+                if is_of_source(&error) {
+                    self.retries.aborted();
+                } else {
                     let (now, interval) = (self.started.elapsed(), self.interval());
                     self.retries.failed(spec.id, interval, now, clock::jitter());
                 }
@@ -171,10 +173,10 @@ impl Engine {
         }
     }
 
-    /// Once after the start: how often slow targets were scraped before the
-    /// window began.
+    /// How often new targets were scraped before they were known, and slow ones
+    /// before the window began.
     async fn learn_history(&mut self, at: Timestamp) {
-        let Some(range) = self.pipeline.history_wanted() else {
+        let Some(range) = self.pipeline.history_wanted(at) else {
             return;
         };
         // The power moves with every reading.

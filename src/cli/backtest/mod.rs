@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::Failure;
 use super::check::files;
-use super::explain::hpa::{self, a_second_or_more, duration};
+use super::explain::hpa::{self, a_second_or_more};
 use super::explain::past;
 use super::serve::flags::PrometheusFlags;
 use super::serve::prometheus;
@@ -27,7 +27,7 @@ use crate::backtest::{
     Conservation, Figures, MOST_CENSORED, Measure, Past, Plan, Sweep, Tick, Trial,
 };
 use crate::config::Config;
-use crate::core::duration::format_duration;
+use crate::core::duration::{format_duration, parse_duration};
 use crate::core::time::{Timestamp, millis};
 use crate::findings::{self, Severity};
 
@@ -71,7 +71,7 @@ pub(super) struct BacktestArgs {
     #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
     step: Option<Duration>,
     /// From the order of a replica to its first work [default: as seen]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ready_after: Option<Duration>,
     /// Try less than a day too
     #[arg(long)]

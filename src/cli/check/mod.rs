@@ -47,7 +47,7 @@ pub(super) struct CheckArgs {
     #[arg(long, requires = "files")]
     offline: bool,
     /// Look again for so long until nothing is found
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, conflicts_with = "files")]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, conflicts_with = "files")]
     wait: Duration,
     /// How to print
     #[arg(long, short, value_enum, default_value = "text")]
@@ -89,10 +89,6 @@ impl Level {
             Self::Info => Severity::Info,
         }
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
 }
 
 pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {

@@ -22,7 +22,7 @@ use crate::cli::Failure;
 use crate::cli::cluster::Cluster;
 use crate::cli::wrap::{shown, wrapped};
 use crate::core::time::Timestamp;
-pub(in crate::cli) use flags::{FlagArgs, a_second_or_more, duration};
+pub(in crate::cli) use flags::{FlagArgs, a_second_or_more};
 use read::Reading;
 
 /// What is printed as JSON.

@@ -113,7 +113,7 @@ pub(super) struct Listening {
     #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
     pub(super) max_requests_inflight: usize,
     /// How long to go on serving after being told to stop
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(super) shutdown_delay_duration: Duration,
     /// A second, unencrypted address (127.0.0.1:8080) for /metrics, /livez and
     /// /readyz, without authorization
@@ -153,13 +153,13 @@ pub(super) struct Cluster {
     #[arg(long, value_delimiter = ',')]
     pub(super) authorization_always_allow_paths: Option<Vec<String>>,
     /// How long a TokenReview's answer is kept
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(super) authentication_token_webhook_cache_ttl: Duration,
     /// How long a permission is kept
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(super) authorization_webhook_cache_authorized_ttl: Duration,
     /// How long a refusal is kept
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
 
@@ -212,11 +212,11 @@ pub(super) struct RuleFlags {
     #[arg(long, default_value = "10m", value_parser = positive_duration)]
     pub(super) metrics_relist_interval: Duration,
     /// How far back a series may lie to count [default: the relist interval]
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     pub(super) metrics_max_age: Option<Duration>,
     /// How old Prometheus' answer to a rule's query may be; 0 asks for each
     /// request
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(super) rule_max_age: Duration,
 }
 
@@ -294,17 +294,9 @@ fn sni_pair(text: &str) -> Result<SniPair, String> {
     })
 }
 
-/// A duration as Prometheus and Go write it: `10s`, `1m30s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
-/// The same, above zero.
+/// A duration above zero.
 fn positive_duration(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
+    match parse_duration(text).map_err(|error| error.to_string())? {
         Duration::ZERO => Err("write a duration above 0, such as 1m".to_owned()),
         duration => Ok(duration),
     }

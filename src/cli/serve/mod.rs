@@ -12,13 +12,12 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 
 pub(crate) use flags::ServeArgs;
 use flags::{LogFormat, Logging, MinVersion, RuleFlags};
 
-use super::{Failure, certs, ui};
+use super::{Failure, certs, demo, ui};
 use crate::app::relist;
 use crate::app::server::{self, ServerSettings};
 use crate::app::shutdown::Times;
@@ -34,9 +33,8 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
     for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
-    let mut signals = Signals::new()?;
+    let [stop, hurry] = signals()?;
     let settings = settings(&args).await?;
-    let (stop, hurry) = signals.split();
     server::run(settings, stop, hurry)
         .await
         .map_err(|error| Failure::Failed(error.to_string()))
@@ -147,42 +145,19 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
 }
 
 /// The first signal to stop, and the second, which is meant.
-struct Signals {
-    received: tokio::sync::watch::Receiver<u32>,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let handler = |kind| {
-            signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
-        };
-        let mut interrupt = handler(SignalKind::interrupt())?;
-        let mut terminate = handler(SignalKind::terminate())?;
-        let (sender, received) = tokio::sync::watch::channel(0);
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                sender.send_modify(|count| *count += 1);
-            }
-        });
-        Ok(Self { received })
-    }
-
-    fn split(
-        &mut self,
-    ) -> (
-        impl Future<Output = ()> + use<>,
-        impl Future<Output = ()> + use<>,
-    ) {
-        let nth = |least: u32| {
-            let mut received = self.received.clone();
-            async move {
-                let _ = received.wait_for(|count| *count >= least).await;
-            }
-        };
-        (nth(1), nth(2))
-    }
+fn signals() -> Result<[impl Future<Output = ()>; 2], Failure> {
+    let mut signals = demo::Signals::new()?;
+    let (sender, received) = tokio::sync::watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            signals.wait().await;
+            sender.send_modify(|count| *count += 1);
+        }
+    });
+    Ok([1, 2].map(|least| {
+        let mut received = received.clone();
+        async move {
+            let _ = received.wait_for(|count| *count >= least).await;
+        }
+    }))
 }

@@ -4,7 +4,7 @@ use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
 use super::super::policy::{Activity, Condition, DeviceValue};
 use super::super::signal::SignalId;
-use super::moment::{Moment, was_held};
+use super::moment::Moment;
 
 impl Moment<'_> {
     /// Whether a device is active by what is set, if that is known: of several
@@ -17,7 +17,7 @@ impl Moment<'_> {
         facts: &RowFacts,
     ) -> Option<bool> {
         let holds = |condition: &Condition| match condition {
-            Condition::Allocated => Some(was_held(facts.standing)),
+            Condition::Allocated => Some(facts.standing.was_held()),
             Condition::Above(value, threshold) => self.is_above(facts, *value, *threshold),
         };
         match &self.of.policy.activity {

@@ -234,8 +234,8 @@ impl<'a> Evaluator<'a> {
         (weight > 0.0).then(|| sum / weight)
     }
 
-    /// A group's rows, device by device; for power registry by registry, because
-    /// every MIG instance repeats the power of its registry
+    /// A group's rows, device by device; for power board by board, because
+    /// every MIG instance repeats the power of its board
     /// (NVIDIA/DCGM, `dcgmlib/src/dcgm_fields.cpp`).
     fn by_device<'g>(
         &self,
@@ -251,7 +251,7 @@ impl<'a> Evaluator<'a> {
             }
         );
         members.chunk_by(move |a, b| match of_board {
-            true => layout.rank(*a).registry == layout.rank(*b).registry,
+            true => layout.rank(*a).board == layout.rank(*b).board,
             false => layout.rank(*a).device == layout.rank(*b).device,
         })
     }

@@ -88,10 +88,23 @@ impl<'a> Moment<'a> {
             value,
             DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
         );
-        if is_split && rows.len() > 1 && best.facts.row.per_process {
+        if is_split && rows.len() > 1 && self.is_share(best.facts, value, best.reading) {
             best.reading.value = self.sum_of_processes(rows, value, best.reading);
         }
         (!self.is_shadowed(best.facts, value)).then_some(best)
+    }
+
+    /// Whether a reading is one process' share: the exporter says the device's own
+    /// beside it, where older ones repeat it under the same labels.
+    fn is_share(&self, facts: &RowFacts, value: DeviceValue, reading: Reading) -> bool {
+        let lines = self.of.layout.device_rows(facts.device).iter();
+        let mut lines = lines.filter_map(|row| self.of.layout.fact(*row));
+        facts.row.per_process
+            && lines.any(|line| {
+                let is_whole = line.standing == Standing::Nobody;
+                let own = is_whole.then(|| self.reading(line, value)).flatten();
+                own.is_some_and(|own| own.at == reading.at)
+            })
     }
 
     /// The shares of all processes among the rows, as new as `reading`; the
@@ -152,7 +165,7 @@ impl<'a> Moment<'a> {
             return false;
         }
         let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
-        rows.filter(|facts| was_held(facts.standing)).any(|facts| {
+        rows.filter(|facts| facts.standing.was_held()).any(|facts| {
             self.reading(facts, value)
                 .is_some_and(|reading| reading.at == at)
         })
@@ -358,12 +371,7 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
             true => is_active(moments, rows, value, reading, facts),
             false => Some(false),
         },
-        held: was_held(facts.standing) || now.is_held(rows, value, reading.at),
+        held: facts.standing.was_held() || now.is_held(rows, value, reading.at),
         of_predecessor: reading.at < facts.started,
     }
-}
-
-/// Whether a pod held the device when it was read, be it gone by now.
-pub(super) fn was_held(standing: Standing) -> bool {
-    matches!(standing, Standing::Held | Standing::Gone)
 }

@@ -8,7 +8,7 @@ use super::super::targets::{TargetId, TargetView};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowTarget {
     /// Of the targets that feed the row the quickest that is heard, else the one
-    /// heard last.
+    /// heard last; of several the same in every replica.
     pub id: TargetId,
     /// How long after its sample a reading of the row is served, the time of polls
     /// left aside: as long as another of its targets may still answer.
@@ -34,13 +34,14 @@ impl RowTarget {
             let views = targets.iter();
             views.filter_map(|id| Some((*id, frame.target(*id)?)))
         };
-        let best = known().min_by_key(|(id, target)| {
+        let best = known().min_by_key(|(_, target)| {
             let late = if target.silent {
                 target.newest.millis()
             } else {
                 0
             };
-            (target.silent, -late, target.timing.cadence_ms(), *id)
+            let cadence_ms = target.timing.cadence_ms();
+            (target.silent, -late, cadence_ms, target.rank)
         });
         let Some((id, target)) = best else {
             return Self::NONE;

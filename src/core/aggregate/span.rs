@@ -104,7 +104,10 @@ impl Evaluator<'_> {
     /// The instants of a group; `None` when nothing was read of its targets.
     #[must_use]
     pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
-        let heard = self.targets_of(group.rows);
+        let heard = match self.targets_of(group.rows, |row| self.is_recent(row)) {
+            heard if heard.newest_horizon.is_some() => heard,
+            _ => self.targets_of(group.rows, |_| true),
+        };
         let horizon = heard.heard_horizon.or(heard.newest_horizon)?;
         if horizon == Timestamp::MIN {
             return None;
@@ -130,11 +133,23 @@ impl Evaluator<'_> {
         })
     }
 
-    fn targets_of(&self, rows: &[RowId]) -> Heard {
+    /// Whether a window may still show a row. Who started since knows no others, and
+    /// who did not forgets them later.
+    fn is_recent(&self, row: RowId) -> bool {
+        let id = self.targets.get(row.0 as usize).map(|target| target.id);
+        let target = id.and_then(|id| self.frame.target(id));
+        let heard = self.frame.heard(row);
+        target.zip(heard).is_some_and(|(target, heard)| {
+            let within_ms = millis(self.policy.max_window) + target.fresh_ms;
+            self.frame.now().millis() - heard.newest.millis() <= within_ms
+        })
+    }
+
+    fn targets_of(&self, rows: &[RowId], is_meant: impl Fn(RowId) -> bool) -> Heard {
         let mut heard = Heard::default();
         let mut before = None;
         let sources = &self.frame.view().sources;
-        for row in rows {
+        for row in rows.iter().filter(|row| is_meant(**row)) {
             let id = self.targets.get(row.0 as usize).map(|target| target.id);
             if id != before
                 && let Some(target) = id.and_then(|id| self.frame.target(id))

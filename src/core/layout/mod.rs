@@ -13,7 +13,7 @@ mod names;
 mod places;
 mod unseen;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
@@ -40,6 +40,14 @@ pub enum Standing {
     Conflict,
     /// The series is of another cluster, whose pods may have the names of ours.
     Foreign,
+}
+
+impl Standing {
+    /// Whether a pod held the device when it was read, be it gone by now.
+    #[must_use]
+    pub const fn was_held(self) -> bool {
+        matches!(self, Self::Held | Self::Gone)
+    }
 }
 
 /// What is known of a row apart from its readings.
@@ -74,14 +82,14 @@ pub struct RowFacts {
 pub struct Rank {
     /// The rank of its device.
     pub device: u32,
-    /// The rank of its registry: a GPU and its MIG instances are one.
-    pub registry: u32,
+    /// The rank of its board: a GPU and its MIG instances are on one.
+    pub board: u32,
 }
 
 impl Rank {
     const NONE: Self = Self {
         device: u32::MAX,
-        registry: u32::MAX,
+        board: u32::MAX,
     };
 }
 
@@ -243,7 +251,7 @@ impl Layout {
         }
         self.ranks[index] = Rank {
             device: facts.device,
-            registry: self.boards,
+            board: self.boards,
         };
         self.facts[index] = Some(facts);
     }
@@ -375,15 +383,5 @@ impl Layout {
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
-    }
-
-    /// How many rows have each standing.
-    #[must_use]
-    pub fn standings(&self) -> BTreeMap<Standing, usize> {
-        let mut counts = BTreeMap::new();
-        for facts in self.facts.iter().flatten() {
-            *counts.entry(facts.standing).or_default() += 1;
-        }
-        counts
     }
 }

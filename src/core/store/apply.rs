@@ -6,7 +6,9 @@ use super::super::batch::Sample;
 use super::super::grid::{Reading, RowId};
 use super::super::original::{Contribution, STEP_MS as ORIGINAL_STEP_MS};
 use super::super::renewal::is_change;
+use super::super::series::SeriesInfo;
 use super::super::signal::{SignalId, Unit};
+use super::super::targets::TargetId;
 use super::super::time::Timestamp;
 use super::super::validity;
 use super::{Applied, Series, SeriesId, Store};
@@ -41,20 +43,38 @@ impl Store {
     /// Takes only the times of a series' samples, oldest first: they show how
     /// often its target is scraped, and when its readings moved.
     pub fn learn_times(&mut self, id: SeriesId, samples: &[Sample]) {
-        if let Some(Some(series)) = self.series.get(id.0 as usize)
-            && samples.is_sorted_by_key(|sample| sample.at)
+        if let Some(Some(series)) = self.series.get(id.0 as usize) {
+            let (target, signal, unit) = (series.target, series.signal, series.unit);
+            self.learn_times_of_target(target, (signal, unit), samples);
+        }
+    }
+
+    /// The same of a series that is not kept, if its target is known.
+    pub fn learn_times_of(&mut self, info: &SeriesInfo, samples: &[Sample]) {
+        if let Some(target) = self.target_of(info) {
+            self.learn_times_of_target(target, (info.signal, info.unit), samples);
+        }
+    }
+
+    fn learn_times_of_target(
+        &mut self,
+        target: TargetId,
+        (signal, unit): (SignalId, Unit),
+        samples: &[Sample],
+    ) {
+        if !samples.is_sorted_by_key(|sample| sample.at) {
+            return;
+        }
+        self.targets.take(target, samples);
+        if unit != Unit::Mebibytes
+            && let Some(renewals) = self.targets.renewals(target)
         {
-            self.targets.take(series.target, samples);
-            if series.unit != Unit::Mebibytes
-                && let Some(renewals) = self.targets.renewals(series.target)
-            {
-                renewals.take(samples);
-            }
-            if let Some(movement) = self.targets.movement(series.target) {
-                for pair in samples.windows(2) {
-                    if pair[0].value.to_bits() != pair[1].value.to_bits() {
-                        movement.moved(series.signal, pair[1].at);
-                    }
+            renewals.take(samples);
+        }
+        if let Some(movement) = self.targets.movement(target) {
+            for pair in samples.windows(2) {
+                if pair[0].value.to_bits() != pair[1].value.to_bits() {
+                    movement.moved(signal, pair[1].at);
                 }
             }
         }
@@ -121,9 +141,15 @@ impl Store {
         };
         if is_reading && series.unit == Unit::Percent {
             self.targets.report(series.target, series.signal, sample.at);
-            if sample.value > 0.0 {
-                self.targets.busy(series.target, sample.at);
-            }
+        }
+        let is_busy = match series.unit {
+            Unit::Percent => sample.value > 0.0,
+            // As much as shows in a percent.
+            Unit::Ratio => sample.value >= 0.01,
+            Unit::Mebibytes | Unit::Watts | Unit::Plain => false,
+        };
+        if is_reading && is_busy {
+            self.targets.busy(series.target, sample.at);
         }
         let first = series.newest.at == Timestamp::MIN;
         let before = std::mem::replace(&mut series.newest, sample).value;

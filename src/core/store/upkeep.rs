@@ -23,13 +23,16 @@ impl Store {
     /// GPUs.
     #[must_use]
     pub fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
+        let target = self.target_of(info);
+        target.is_some_and(|target| self.targets.reports(target, signal, self.oldest))
+    }
+
+    /// The target of a series, if others of its are known.
+    pub(super) fn target_of(&self, info: &SeriesInfo) -> Option<TargetId> {
         let live = |job: &Job| job.series > 0 && job.name == info.job;
-        let job = self.jobs.iter().position(live);
-        let job = job.and_then(|job| JobId::try_from(job).ok());
-        job.is_some_and(|job| {
-            self.targets
-                .reports(job, &info.source, &info.instance, signal, self.oldest)
-        })
+        let job = self.jobs.iter().position(live)?;
+        let job = JobId::try_from(job).ok()?;
+        self.targets.find(job, &info.source, &info.instance)
     }
 
     /// How many targets are heard and report no utilisation of whole GPUs.
@@ -187,16 +190,15 @@ impl Store {
         &mut self.targets
     }
 
-    /// The target of a series.
-    #[must_use]
-    pub fn target_of(&self, id: SeriesId) -> Option<TargetId> {
-        Some(self.series.get(id.0 as usize)?.as_ref()?.target)
-    }
-
     /// How many devices each cadence max(S, I) has, milliseconds, of those heard
-    /// between these times, each once.
+    /// between these times and first `known_by` then, each once.
     #[must_use]
-    pub fn devices_by_cadence(&self, since: Timestamp, until: Timestamp) -> BTreeMap<i64, usize> {
+    pub fn devices_by_cadence(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+        known_by: Timestamp,
+    ) -> BTreeMap<i64, usize> {
         let mut cadence_of = Vec::new();
         for (id, _, timing) in self.targets.iter() {
             let index = id.0 as usize;
@@ -209,26 +211,28 @@ impl Store {
             let mut signals = self.signals.iter();
             signals.any(|columns| columns.has_sample(row, last, self.step_ms, within_ms))
         };
-        let mut devices: HashMap<&Device, i64> = HashMap::new();
+        // The smallest cadence of each, and when it was first heard.
+        let mut devices: HashMap<&Device, (i64, Timestamp)> = HashMap::new();
         for ((id, row), heard) in (0..).zip(&self.rows).zip(&self.heard) {
+            let Some(row) = row.as_ref() else {
+                continue;
+            };
             let counts_then = heard.first <= until
                 && heard.newest >= since
                 && (heard.newest <= until || has_sample(RowId(id)));
-            let Some(row) = row.as_ref().filter(|_| counts_then) else {
-                continue;
-            };
-            let cadences = row
-                .targets
-                .iter()
-                .filter_map(|id| cadence_of[id.0 as usize]);
-            if let Some(cadence) = cadences.min() {
-                let known = devices.entry(&row.device).or_insert(cadence);
-                *known = cadence.min(*known);
-            }
+            let of_targets = row.targets.iter();
+            let cadences = of_targets.filter_map(|id| cadence_of[id.0 as usize]);
+            let cadence = cadences.min().filter(|_| counts_then).unwrap_or(i64::MAX);
+            let known = devices
+                .entry(&row.device)
+                .or_insert((i64::MAX, heard.first));
+            *known = (known.0.min(cadence), known.1.min(heard.first));
         }
         let mut counts = BTreeMap::new();
-        for cadence in devices.into_values() {
-            *counts.entry(cadence).or_default() += 1;
+        for (cadence, first) in devices.into_values() {
+            if cadence < i64::MAX && first <= known_by {
+                *counts.entry(cadence).or_default() += 1;
+            }
         }
         counts
     }

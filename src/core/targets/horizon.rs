@@ -34,34 +34,47 @@ impl Targets {
         // the store's lag.
         let last = self.answered.replace(now);
         let usual = last.is_none_or(|last| now.millis() - last.millis() <= 2 * poll_ms);
-        let mut heard: Vec<Vec<Reached>> = vec![Vec::new(); self.sources.len()];
-        for index in 0..self.targets.len() {
-            let Some(target) = self.targets[index].as_ref() else {
-                continue;
-            };
-            let (timing, newest) = (self.timing(target), target.times.newest());
-            if newest == Timestamp::MIN {
-                continue;
-            }
-            let news = newest > target.measured;
-            let read = if news { now } else { target.read };
-            let overdue_ms = now.millis() - read.millis() - timing.scrape_ms - poll_ms;
-            heard[usize::from(target.source)].push(Reached {
-                newest,
-                distance_ms: target.distance.ms(),
-                fresh_ms: self.overrides.fresh_ms(timing),
-                scrape_ms: timing.scrape_ms,
-                news,
-                overdue: overdue_ms > 0,
-            });
-            if let Some(target) = self.targets[index].as_mut() {
-                target.read = read;
-            }
-        }
+        let heard = self.reached(now, poll_ms);
         let before: Vec<Timestamp> = self.sources.iter().map(|source| source.horizon).collect();
         for (source, heard) in self.sources.iter_mut().zip(&heard) {
             source.advance(heard, now, poll_ms, usual);
         }
+        self.measure(&before, usual);
+    }
+
+    /// Where the targets of each source stand.
+    fn reached(&mut self, now: Timestamp, poll_ms: i64) -> Vec<Vec<Reached>> {
+        let mut heard: Vec<Vec<Reached>> = vec![Vec::new(); self.sources.len()];
+        for target in self.targets.iter_mut().flatten() {
+            let newest = target.times.newest();
+            if newest == Timestamp::MIN {
+                continue;
+            }
+            let timing = self.overrides.apply(target.detected);
+            let fresh_ms = self.overrides.fresh_ms(timing);
+            let since_ms = |read: Timestamp| now.millis() - read.millis() - poll_ms;
+            let news = newest > target.measured;
+            if news {
+                target.moves = since_ms(target.read) <= fresh_ms;
+                target.read = now;
+            }
+            let unread_ms = since_ms(target.read);
+            heard[usize::from(target.source)].push(Reached {
+                newest,
+                distance_ms: target.distance.ms(),
+                fresh_ms,
+                scrape_ms: timing.scrape_ms,
+                news,
+                comes: target.moves && unread_ms <= fresh_ms - timing.scrape_ms,
+                overdue: unread_ms > timing.scrape_ms,
+            });
+        }
+        heard
+    }
+
+    /// Measures how far behind the horizons the targets are that were read, which
+    /// stood at `before` until then.
+    fn measure(&mut self, before: &[Timestamp], usual: bool) {
         for target in self.targets.iter_mut().flatten() {
             let at = target.times.newest();
             if at <= target.measured {
@@ -70,13 +83,15 @@ impl Targets {
             let first = target.measured == Timestamp::MIN;
             target.measured = at;
             let place = usize::from(target.source);
-            let horizon = self.sources[place].horizon.millis();
+            let horizon = self.sources[place].horizon;
+            // One that stands still comes nearer with every scrape.
+            let stands = std::mem::replace(&mut target.against, horizon) == horizon;
             // What a stall held back comes at once: who stopped meanwhile is not
             // told from who is usually behind.
             let fresh_ms = self.overrides.apply(target.detected).fresh_ms();
-            let leapt = horizon.saturating_sub(before[place].millis()) >= fresh_ms;
-            if !first && usual && !leapt {
-                target.distance.note(horizon - at.millis());
+            let leapt = horizon.millis().saturating_sub(before[place].millis()) >= fresh_ms;
+            if !first && usual && !leapt && !stands {
+                target.distance.note(horizon.millis() - at.millis());
             }
         }
     }
@@ -86,13 +101,6 @@ impl Targets {
     pub fn have_advanced(&self, times: u8) -> bool {
         let live = self.sources.iter().filter(|source| source.targets > 0);
         live.into_iter().all(|source| source.lag.seen >= times)
-    }
-
-    /// The largest usual lag of a source, milliseconds.
-    #[must_use]
-    pub fn longest_lag_ms(&self) -> i64 {
-        let lags = self.sources.iter().map(|source| source.lag.ms());
-        lags.max().unwrap_or_default()
     }
 
     /// The horizon that is furthest behind, of sources that are heard.
@@ -146,6 +154,8 @@ struct Reached {
     scrape_ms: i64,
     /// Whether it was read in this round.
     news: bool,
+    /// Whether it was read twice in a row, and lately.
+    comes: bool,
     /// Whether its next scrape should have been read by now.
     overdue: bool,
 }
@@ -158,10 +168,11 @@ impl Source {
         let late_ms = self.lag.ms() + poll_ms;
         // Who left must hold back nobody until values end: F less one scrape. One
         // that is always behind is heard all the same, or else replicas that have
-        // measured other lags would not count the same targets.
+        // measured other lags would not count the same targets, and a clock that
+        // is ahead would be alone whenever the others come near to it.
         let is_heard = |target: &&Reached| {
             let within_ms = target.fresh_ms - target.scrape_ms + target.distance_ms + late_ms;
-            now.millis() - target.newest.millis() <= within_ms
+            target.comes || now.millis() - target.newest.millis() <= within_ms
         };
         let mut reached: Vec<&Reached> = heard.iter().filter(is_heard).collect();
         // When all come later than is usual, who stands where they stood before

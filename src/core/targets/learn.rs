@@ -23,7 +23,7 @@ pub(super) struct Common {
 }
 
 impl Targets {
-    /// Reads the intervals of every target anew.
+    /// Reads the intervals of every target anew; new ones have what is commonest.
     pub fn learn(&mut self) {
         let mut counts: Vec<BTreeMap<_, u32>> = vec![BTreeMap::new(); self.common.len()];
         for target in self.targets.iter_mut().flatten() {
@@ -47,6 +47,14 @@ impl Targets {
         }
         for (common, counts) in self.common.iter_mut().zip(&counts) {
             common.count(counts);
+        }
+        for target in self.targets.iter_mut().flatten() {
+            let job = usize::from(self.sources[usize::from(target.source)].job);
+            let is_new = target.times.is_new();
+            if let Some(common) = self.common[job].timing.filter(|_| is_new) {
+                self.changed |= target.detected != common;
+                target.detected = common;
+            }
         }
     }
 

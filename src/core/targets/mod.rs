@@ -18,6 +18,7 @@ mod tests;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use super::batch::Sample;
@@ -47,6 +48,7 @@ pub type JobId = u16;
 struct Target {
     source: u16,
     instance: Arc<str>,
+    rank: u64,
     times: ScrapeTimes,
     renewals: Renewals,
     /// What these show; before that what is common in its job.
@@ -54,8 +56,12 @@ struct Target {
     distance: Usual,
     /// Its newest scrape when its distance was last measured.
     measured: Timestamp,
+    /// The horizon it was measured against.
+    against: Timestamp,
     /// When that scrape was read.
     read: Timestamp,
+    /// Whether it had been read within F before that.
+    moves: bool,
     /// Its newest utilisation of memory and of whole GPUs, in percent: devices
     /// without it are shown by their profiling fields.
     percents: [Timestamp; 2],
@@ -90,6 +96,8 @@ pub struct Targets {
     changed: bool,
     /// When the last round ended that was answered.
     answered: Option<Timestamp>,
+    /// How many targets were ever made.
+    registered: u64,
 }
 
 impl Targets {
@@ -116,12 +124,15 @@ impl Targets {
         let target = Target {
             source,
             instance: Arc::clone(instance),
+            rank: rank(external, instance),
             times: ScrapeTimes::default(),
             renewals: Renewals::default(),
             detected: self.common[usize::from(job)].timing.unwrap_or(ASSUMED),
             distance: Usual::default(),
             measured: Timestamp::MIN,
+            against: Timestamp::MIN,
             read: Timestamp::MIN,
+            moves: false,
             percents: [Timestamp::MIN; 2],
             movement: Movement::default(),
             series: 1,
@@ -134,8 +145,15 @@ impl Targets {
             TargetId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
         };
         self.sources[usize::from(source)].targets += 1;
+        self.registered += 1;
         self.ids.insert(key, id);
         id
+    }
+
+    /// How many targets were ever made: one that was forgotten counts again.
+    #[must_use]
+    pub const fn registered(&self) -> u64 {
+        self.registered
     }
 
     /// A series of the target is gone.
@@ -201,6 +219,7 @@ impl Targets {
             target.renewals = Renewals::default();
             target.distance = Usual::default();
             target.measured = Timestamp::MIN;
+            target.read = Timestamp::MIN;
             target.percents = [Timestamp::MIN; 2];
             target.movement = Movement::default();
         }
@@ -257,24 +276,18 @@ impl Targets {
         }
     }
 
+    /// A target that is known.
+    #[must_use]
+    pub fn find(&self, job: JobId, external: &Arc<str>, instance: &Arc<str>) -> Option<TargetId> {
+        let source = self.source_ids.get(&(job, Arc::clone(external)))?;
+        self.ids.get(&(*source, Arc::clone(instance))).copied()
+    }
+
     /// Whether a target has reported a utilisation of whole GPUs since then.
     #[must_use]
-    pub fn reports(
-        &self,
-        job: JobId,
-        external: &Arc<str>,
-        instance: &Arc<str>,
-        signal: SignalId,
-        since: Timestamp,
-    ) -> bool {
-        let source = self.source_ids.get(&(job, Arc::clone(external)));
-        let target = source.and_then(|source| {
-            let id = self.ids.get(&(*source, Arc::clone(instance)))?;
-            self.target(*id)
-        });
-        target
-            .zip(place_of(signal))
-            .is_some_and(|(target, place)| target.percents[place] >= since)
+    pub fn reports(&self, id: TargetId, signal: SignalId, since: Timestamp) -> bool {
+        let target = self.target(id).zip(place_of(signal));
+        target.is_some_and(|(target, place)| target.percents[place] >= since)
     }
 
     /// Where the movements of a target's readings are noted.
@@ -360,6 +373,13 @@ impl Targets {
         timings.truncate(MOST_CADENCES);
         timings
     }
+}
+
+/// A number of a target that is the same in every replica.
+fn rank(external: &str, instance: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (external, instance).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The place of a utilisation of whole GPUs among [`Target::percents`].

@@ -133,6 +133,44 @@ fn one_that_comes_as_late_as_ever_is_heard_though_its_leader_has_gone() {
 }
 
 #[test]
+fn a_horizon_that_stands_brings_nobody_nearer() {
+    let mut fleet = Fleet::new(2);
+    for now in (120..=240).step_by(15) {
+        fleet.read(&[now, now - 110], now);
+    }
+    // Its leader has gone; it needs seven scrapes to come up with it.
+    for now in (255..=345).step_by(15) {
+        fleet.read(&[240, now - 110], now);
+        assert_eq!(fleet.horizon(), 240);
+        assert_eq!(fleet.view(now).targets[1].distance_ms, 110_000);
+        assert!(!fleet.view(now).targets[1].silent, "{now}");
+    }
+    fleet.read(&[240, 250], 360);
+    assert_eq!(fleet.horizon(), 250);
+}
+
+#[test]
+fn a_clock_that_is_ahead_in_a_late_store_does_not_lead_whenever_the_others_come_near() {
+    let mut fleet = Fleet::new(3);
+    for now in (60..=600).step_by(15) {
+        fleet.read(&[now - 10, now - 52, now - 52], now);
+        // It was alone at first, and the horizon never goes back.
+        assert_eq!(fleet.horizon(), 50.max(now - 52));
+    }
+}
+
+#[test]
+fn what_comes_late_after_an_outage_leads_nobody() {
+    let mut fleet = Fleet::new(3);
+    for now in (0..=60).step_by(15) {
+        fleet.read(&[now, now, now], now);
+    }
+    // Of before the outage, read after it.
+    fleet.read(&[61, 60, 60], 160);
+    assert_eq!(fleet.horizon(), 60);
+}
+
+#[test]
 fn what_a_stall_held_back_is_no_usual_distance() {
     let mut fleet = Fleet::new(3);
     for now in (15..=60).step_by(15) {
@@ -205,6 +243,20 @@ fn a_new_target_has_the_commonest_cadence_of_its_job() {
     assert!(!targets.is_known(id));
     let other = targets.register(1, &"".into(), &"new".into());
     assert_eq!(targets.timing_of(other), ASSUMED);
+    // Known before anything was common.
+    let early = Sample {
+        at: at(0),
+        value: 1.0,
+    };
+    targets.take(other, &[early]);
+    let slow = targets.register(1, &"".into(), &"slow".into());
+    let sample = |scrapes: i64| Sample {
+        at: at(scrapes * 60),
+        value: 1.0,
+    };
+    targets.take(slow, &(0..5).map(sample).collect::<Vec<_>>());
+    targets.learn();
+    assert_eq!(targets.timing_of(other).scrape_ms, 60_000);
 }
 
 #[test]
@@ -259,8 +311,10 @@ fn sources_are_told_apart_however_many_there_are_and_their_places_used_again() {
         .map(|number| targets.register(0, &external(number), &instance))
         .collect();
     targets.report(ids[7], signal, at(0));
-    let reports =
-        |targets: &Targets, number| targets.reports(0, &external(number), &instance, signal, at(0));
+    let reports = |targets: &Targets, number| {
+        let id = targets.find(0, &external(number), &instance);
+        id.is_some_and(|id| targets.reports(id, signal, at(0)))
+    };
     assert!(reports(&targets, 7) && !reports(&targets, 8));
     assert_eq!(targets.register(0, &external(7), &instance), ids[7]);
     targets.release(ids[7]);

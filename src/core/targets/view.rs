@@ -9,6 +9,8 @@ use super::{JobId, Target, Targets};
 pub struct TargetView {
     /// Its source, an index into [`View::sources`].
     pub source: u16,
+    /// Its place among targets, by what they are called: the same in every replica.
+    pub rank: u64,
     /// Its intervals.
     pub timing: Timing,
     /// F, milliseconds.
@@ -92,6 +94,7 @@ impl Targets {
         let newest = target.times.newest();
         let view = TargetView {
             source: target.source,
+            rank: target.rank,
             timing,
             fresh_ms,
             distance_ms,
@@ -167,6 +170,7 @@ impl TargetView {
 
     const FORGOTTEN: Self = Self {
         source: 0,
+        rank: 0,
         timing: ASSUMED,
         fresh_ms: 0,
         distance_ms: 0,

@@ -340,7 +340,7 @@ fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
     assert_eq!(value.window_secs, 20);
 }
 
-/// Power is the registry's, repeated on every instance (docs/exporter.md, "MIG").
+/// Power is the board's, repeated on every instance (docs/exporter.md, "MIG").
 #[test]
 fn a_board_draws_its_power_once_however_many_instances_it_has() {
     let mut scene = Scene::new(policy(50));

@@ -192,16 +192,38 @@ fn jobs_that_ended_are_forgotten() {
 fn a_window_that_is_refused_is_asked_for_in_half() {
     let mut scene = detected();
     let whole = scene.pipeline.range(MCU, ZERO);
-    scene.pipeline.refused(MCU);
+    scene.pipeline.refused(MCU, false);
     assert_eq!(scene.pipeline.range(MCU, ZERO), whole / 2);
     for _ in 0..100 {
-        scene.pipeline.refused(MCU);
+        scene.pipeline.refused(MCU, false);
     }
     assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
     // What is only new is never less than what may come late.
     scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
-    scene.pipeline.refused(MCU);
+    scene.pipeline.refused(MCU, false);
     assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
+}
+
+#[test]
+fn what_an_outage_left_is_asked_for_in_half_where_it_is_refused() {
+    let mut scene = detected();
+    scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
+    let after = at(300.0);
+    let missed = scene.pipeline.range(MCU, after);
+    assert!(missed >= Duration::from_secs(300), "{missed:?}");
+    // Too slow now and then, and too slow for long.
+    for _ in 0..7 {
+        scene.pipeline.refused(MCU, false);
+        assert_eq!(scene.pipeline.range(MCU, after), missed);
+    }
+    scene.pipeline.refused(MCU, false);
+    assert_eq!(scene.pipeline.range(MCU, after), missed / 2);
+    scene.pipeline.refused(MCU, true);
+    assert_eq!(scene.pipeline.range(MCU, after), missed / 4);
+    for _ in 0..100 {
+        scene.pipeline.refused(MCU, true);
+    }
+    assert_eq!(scene.pipeline.range(MCU, after), Duration::from_secs(45));
 }
 
 #[test]

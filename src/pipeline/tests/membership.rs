@@ -111,6 +111,35 @@ fn shares_of_processes_are_added_up_for_groups_and_kept_apart_for_pods() {
     close(answers.of("pods n/b", "gpu_memory_used_percent"), 30.0);
 }
 
+/// Exporters 4.4.0 to 4.5.2 with pods' UIDs (docs/exporter.md): the same labels,
+/// but no line of the device itself.
+#[test]
+fn what_older_exporters_repeat_in_lines_of_processes_is_not_added_up() {
+    let line = |pod: &str| {
+        format!("UUID=A gpu=0 job=d instance=i namespace=n pod={pod} pod_uid=u-{pod} vgpu=0")
+    };
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/a", None), ("n/b", None)]);
+    for (signal, repeated) in [
+        (SignalId::GPU_UTIL, "60 60 60"),
+        (SignalId::FB_USED, "4000 4000 4000"),
+        (SignalId::FB_FREE, "6000 6000 6000"),
+    ] {
+        scene = scene
+            .signal(signal, &line("a"), repeated)
+            .signal(signal, &line("b"), repeated);
+    }
+    let answers = scene.provider();
+    close(answers.of("deployments.apps n/d", "gpu_utilization"), 60.0);
+    close(
+        answers.of("deployments.apps n/d", "gpu_memory_used"),
+        4000.0,
+    );
+    close(
+        answers.external("n", "cluster_gpu_memory_used_percent"),
+        40.0,
+    );
+}
+
 #[test]
 fn a_row_of_another_cluster_is_not_booked_on_a_pod_of_the_same_name() {
     let series = |cluster: &str, uuid: &str, host: &str| {

@@ -203,17 +203,18 @@ fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
 
 #[test]
 fn an_exporter_whose_readings_stand_still_is_frozen_and_not_also_silent() {
-    let labels = labels(0);
-    let mut scene = Scene::new(policy(60))
-        .cluster(&[("n/p0", None)])
-        .mcu(&labels, &"80 ".repeat(45))
-        .signal(
-            SignalId::POWER_USAGE,
-            &labels,
-            &format!("300 301 {}", "300 ".repeat(43)),
-        );
-    let snapshot = scene.snapshot();
-    let targets = &snapshot.frame().view().targets;
-    assert!(targets.iter().all(|target| target.frozen_since.is_some()));
-    assert!(snapshot.silent().is_empty());
+    let card = (SignalId::MEM_COPY_UTIL, labels(0), "80 ");
+    let instance = format!("{} GPU_I_ID=1 GPU_I_PROFILE=1g.10gb", labels(0));
+    let instance = (SignalId::DRAM_ACTIVE, instance, "0.8 ");
+    for (signal, labels, busy) in [card, instance] {
+        let power = format!("300 301 {}", "300 ".repeat(43));
+        let mut scene = Scene::new(policy(60))
+            .cluster(&[("n/p0", None)])
+            .signal(signal, &labels, &busy.repeat(45))
+            .signal(SignalId::POWER_USAGE, &labels, &power);
+        let snapshot = scene.snapshot();
+        let targets = &snapshot.frame().view().targets;
+        assert!(targets.iter().all(|target| target.frozen_since.is_some()));
+        assert!(snapshot.silent().is_empty());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::evaluate::error as invalid;
 use super::functions::Function;
 use super::lexer::{Token, What};
 use super::syntax::{Command, Node, Operand, Pipeline};
@@ -52,13 +53,6 @@ pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), TemplateErro
         return Err(invalid(at, "end or else without if, range, with or define"));
     }
     Ok((nodes, parser.named))
-}
-
-fn invalid(at: usize, message: impl Into<String>) -> TemplateError {
-    TemplateError {
-        at,
-        message: message.into(),
-    }
 }
 
 impl Parser<'_> {

@@ -21,8 +21,6 @@ pub(super) struct Sink<'a> {
     nan: Nan,
     hasher: &'a KeyHasher,
     batch: &'a mut Batch,
-    /// Series with a native histogram.
-    pub(super) histograms: usize,
     /// Whether a series had neither `values` nor `histograms`, as in a vector.
     pub(super) without_values: bool,
 }
@@ -35,7 +33,6 @@ impl<'a> Sink<'a> {
             nan,
             hasher,
             batch,
-            histograms: 0,
             without_values: false,
         }
     }
@@ -313,7 +310,6 @@ impl<'de> Visitor<'de> for SeriesSeed<'_, '_> {
                 .deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
                 .map_err(A::Error::custom)?;
         }
-        self.0.histograms += usize::from(histograms);
         self.0.without_values |= !values && !histograms;
         Ok(())
     }

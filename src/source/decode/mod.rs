@@ -62,18 +62,6 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
-/// What an answer said beside its samples.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decoded {
-    /// Series that carried a native histogram; that part of them was skipped.
-    pub skipped_histograms: usize,
-    /// The engine's warnings. Any one of them may mean that series are missing
-    /// (Thanos' partial responses, `results truncated due to limit`), so an
-    /// answer with warnings must not be used. Prometheus' `infos` are not
-    /// among them.
-    pub warnings: Vec<String>,
-}
-
 /// Why bytes are no usable answer. The batch is empty in each case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -114,7 +102,9 @@ pub enum Nan {
 }
 
 /// Decodes one answer into `batch`, which is emptied first and keeps `body` as
-/// its text.
+/// its text; the engine's warnings. Any one of them may mean that series are missing
+/// (Thanos' partial responses, `results truncated due to limit`), so an answer with
+/// warnings must not be used. Prometheus' `infos` are not among them.
 ///
 /// # Errors
 /// See [`DecodeError`]; the batch then holds no series.
@@ -123,7 +113,7 @@ pub fn decode(
     body: &Bytes,
     hasher: &KeyHasher,
     batch: &mut Batch,
-) -> Result<Decoded, DecodeError> {
+) -> Result<Vec<String>, DecodeError> {
     batch.reset(signal, body.clone());
     let decoded = append(body, 0..body.len(), Nan::Value, hasher, batch);
     if decoded.is_err() {
@@ -132,7 +122,8 @@ pub fn decode(
     decoded
 }
 
-/// Adds the answer that stands at `body` in `text`, which must be the batch's.
+/// Adds the answer that stands at `body` in `text`, which must be the batch's; the
+/// engine's warnings.
 ///
 /// # Errors
 /// See [`DecodeError`]; the batch may hold a part of the answer then.
@@ -142,7 +133,7 @@ pub fn append(
     nan: Nan,
     hasher: &KeyHasher,
     batch: &mut Batch,
-) -> Result<Decoded, DecodeError> {
+) -> Result<Vec<String>, DecodeError> {
     // One pass over the whole body is cheaper than the parser's check of each
     // string, and also covers what the parser skips.
     let answer = std::str::from_utf8(text.get(body).unwrap_or_default()).map_err(|error| {
@@ -161,15 +152,12 @@ pub fn append(
             DecodeError::NotJson(error.to_string())
         }
     })?;
-    let (skipped_histograms, without_values) = (sink.histograms, sink.without_values);
+    let without_values = sink.without_values;
     check(&envelope)?;
     if without_values {
         return Err(DecodeError::Shape("a series without values".to_owned()));
     }
-    Ok(Decoded {
-        skipped_histograms,
-        warnings: envelope.all_warnings(),
-    })
+    Ok(envelope.all_warnings())
 }
 
 /// The `errorType` and `error` of a body that came with an HTTP error status,

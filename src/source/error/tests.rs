@@ -42,81 +42,74 @@ fn a_shorter_range_is_no_remedy_for_rights_rates_and_addresses() {
         (
             422,
             "execution: query processing would load too many samples into memory in query execution",
-            true,
+            Some(Limit::Size),
         ),
         (
             503,
             "timeout: query timed out in expression evaluation",
-            true,
+            Some(Limit::Time),
         ),
         (
             422,
             "422: cannot fetch data for \"x\": cannot select more than -search.maxSamplesPerQuery=3 samples; possible solutions: …",
-            true,
+            Some(Limit::Size),
         ),
         (
             422,
             "execution: expanding series: context deadline exceeded",
-            true,
+            Some(Limit::Time),
         ),
         (
             422,
             "execution: the query exceeded the maximum number of chunks (limit: 2000000 chunks)",
-            true,
+            Some(Limit::Size),
         ),
         (
             413,
             "too_large_entry: response larger than the max message size (216832234 vs 104857600)",
-            true,
+            Some(Limit::Size),
         ),
-        (413, "", true),
-        (504, "upstream", true),
-        (429, "too many requests: rate limit exceeded", false),
-        (404, "page not found", false),
-        (401, "no org id", false),
-        (403, "limit", false),
-        (400, "bad_data: parse error", false),
-        (422, "execution: unavailable with Prometheus Agent", false),
-        (500, "internal: unexpected EOF", false),
-        (502, "", false),
-        (503, "", false),
+        (413, "", Some(Limit::Size)),
+        (504, "upstream", Some(Limit::Time)),
+        (429, "too many requests: rate limit exceeded", None),
+        (404, "page not found", None),
+        (401, "no org id", None),
+        (403, "limit", None),
+        (400, "bad_data: parse error", None),
+        (422, "execution: unavailable with Prometheus Agent", None),
+        (500, "internal: unexpected EOF", None),
+        (502, "", None),
+        (503, "", None),
     ] {
         let error = refused(status, text);
-        assert_eq!(error.may_fit_shorter_range(), wanted, "{error}");
+        assert_eq!(error.limit(), wanted, "{error}");
     }
     let address = || "http://p".to_owned();
-    let limit = Duration::from_secs(10);
-    assert!(
-        Error::Timeout {
-            address: address(),
-            limit
-        }
-        .may_fit_shorter_range()
-    );
-    assert!(
-        Error::TooLarge {
-            address: address(),
-            limit: 1,
-            remedy: ""
-        }
-        .may_fit_shorter_range()
-    );
-    let reason = "refused".to_owned();
-    assert!(
-        !Error::Unreachable {
-            address: address(),
-            reason
-        }
-        .may_fit_shorter_range()
-    );
+    let late = Error::Timeout {
+        address: address(),
+        limit: Duration::from_secs(10),
+    };
+    assert_eq!(late.limit(), Some(Limit::Time));
+    let large = Error::TooLarge {
+        address: address(),
+        limit: 1,
+        remedy: "",
+    };
+    assert_eq!(large.limit(), Some(Limit::Size));
+    let absent = Error::Unreachable {
+        address: address(),
+        reason: "refused".to_owned(),
+    };
+    assert_eq!(absent.limit(), None);
     let query = |error_type: &str, error: &str| Error::Query {
         address: address(),
         error_type: error_type.into(),
         error: error.into(),
     };
-    assert!(query("timeout", "").may_fit_shorter_range());
-    assert!(query("execution", "too many samples").may_fit_shorter_range());
-    assert!(!query("bad_data", "parse error").may_fit_shorter_range());
+    assert_eq!(query("timeout", "").limit(), Some(Limit::Time));
+    let many = query("execution", "too many samples");
+    assert_eq!(many.limit(), Some(Limit::Size));
+    assert_eq!(query("bad_data", "parse error").limit(), None);
 }
 
 #[test]

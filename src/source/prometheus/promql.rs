@@ -131,7 +131,7 @@ impl Promql {
         let text = text.freeze();
         let mut batch = Batch::new(SignalId(0), Bytes::new());
         let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
-        let decoded = decoded.map_err(|error| match error {
+        let warnings = decoded.map_err(|error| match error {
             DecodeError::Status { error_type, error } => Error::Query {
                 address: self.address(),
                 error_type: secrets.excerpt(&error_type),
@@ -139,13 +139,13 @@ impl Promql {
             },
             error => self.not_an_answer(&error.to_string(), (&text, &secrets)),
         })?;
-        match decoded.warnings.as_slice() {
-            [] => Ok(batch),
-            warnings => Err(Error::Partial {
+        if !warnings.is_empty() {
+            return Err(Error::Partial {
                 address: self.address(),
                 warnings: secrets.excerpt(&warnings.join("; ")),
-            }),
+            });
         }
+        Ok(batch)
     }
 
     /// The shapes of the series that a selector finds from `start` on, in the

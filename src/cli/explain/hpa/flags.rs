@@ -15,13 +15,13 @@ pub(in crate::cli) struct FlagArgs {
     #[arg(long = TOLERANCE, value_name = "NUMBER", value_parser = ratio)]
     tolerance: Option<f64>,
     /// How long a recommendation holds replicas up
-    #[arg(long = STABILISATION, value_name = "DURATION", value_parser = duration)]
+    #[arg(long = STABILISATION, value_name = "DURATION", value_parser = parse_duration)]
     downscale_stabilisation: Option<Duration>,
     /// How long after its start a pod's use of processors counts only when it is ready
-    #[arg(long = INITIALIZATION, value_name = "DURATION", value_parser = duration)]
+    #[arg(long = INITIALIZATION, value_name = "DURATION", value_parser = parse_duration)]
     cpu_initialization: Option<Duration>,
     /// How long after its start a pod that was never ready is taken as starting
-    #[arg(long = READINESS, value_name = "DURATION", value_parser = duration)]
+    #[arg(long = READINESS, value_name = "DURATION", value_parser = parse_duration)]
     initial_readiness: Option<Duration>,
     /// How often it computes
     #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more)]
@@ -42,12 +42,8 @@ fn ratio(text: &str) -> Result<f64, String> {
     ratio.ok_or_else(|| "write a share such as 0.1".to_owned())
 }
 
-pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
 pub(in crate::cli) fn a_second_or_more(text: &str) -> Result<Duration, String> {
-    let length = duration(text)?;
+    let length = parse_duration(text).map_err(|error| error.to_string())?;
     (length >= Duration::from_secs(1))
         .then_some(length)
         .ok_or_else(|| "write a second or more".to_owned())

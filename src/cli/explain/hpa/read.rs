@@ -6,12 +6,12 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
 };
 use k8s_openapi::api::core::v1::Pod as ApiPod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
 use super::FlagArgs;
 use super::values::{Asking, Unread};
 use crate::api::recalled::ComputedAgain;
+use crate::autoscaler::pods::timestamp;
 use crate::autoscaler::{Answer, Flags, Hpa, Pod, Scale, Selection};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
@@ -164,10 +164,6 @@ async fn autoscaler(
         }
         Err(_) => said,
     }))
-}
-
-fn timestamp(time: &Time) -> Timestamp {
-    Timestamp::from_millis(time.0.as_millisecond())
 }
 
 /// The replicas that were computed. A zero stands in every status at first: it is

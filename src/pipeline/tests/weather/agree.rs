@@ -73,10 +73,12 @@ impl Oracle<'_> {
         while next(begin) > begin {
             begin = next(begin);
         }
-        // Of an outage in which the grid was decided, samples that came after it
-        // decide otherwise for who starts then, until it is decided again.
+        // Of an outage in which the grid was decided, or shortly before, samples
+        // that came after it decide otherwise for who starts then, until it is
+        // decided again.
+        let late = self.longest_fresh + lag;
         let decided = |during: &Range<f64>| {
-            let last = (during.end / DECIDED_EVERY).floor() * DECIDED_EVERY;
+            let last = ((during.end + late) / DECIDED_EVERY).floor() * DECIDED_EVERY;
             (last >= during.start).then_some(last + DECIDED_EVERY)
         };
         if self

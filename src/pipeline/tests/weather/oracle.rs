@@ -49,7 +49,7 @@ pub(super) struct Oracle<'a> {
     least_lags: RefCell<Vec<(&'static str, f64, f64)>>,
     /// What depends on the world alone, seconds.
     latest_clock: f64,
-    longest_fresh: f64,
+    pub(super) longest_fresh: f64,
     pub(super) slowest: f64,
 }
 

@@ -93,7 +93,7 @@ impl Replica {
             }
         }
         if self.read == Some(now)
-            && let Some(range) = self.pipeline.history_wanted()
+            && let Some(range) = self.pipeline.history_wanted(time)
         {
             let range = i64::try_from(range.as_millis()).unwrap();
             let power = self.signals.contains(&SignalId::POWER_USAGE);

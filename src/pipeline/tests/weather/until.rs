@@ -11,7 +11,10 @@ impl Oracle<'_> {
         let mut last: Vec<Last> = Vec::new();
         // Where one signal alone is refused, who came back since has answered
         // without his devices: then they are lost.
-        let half_read = self.world.refuses(0, now) && !self.world.refuses(1, now);
+        // What was read so is served until the next poll.
+        let half_read = [now, now - self.world.poll()]
+            .iter()
+            .any(|at| self.world.refuses(0, *at) && !self.world.refuses(1, *at));
         let (mut newest, mut longest, mut lag) = (i64::MIN / 4, 0_i64, 0_i64);
         for (number, device) in self.built.devices.iter().enumerate() {
             let mut of_device: Option<Last> = None;
@@ -33,15 +36,23 @@ impl Oracle<'_> {
                 let fresh = ms(target.fresh()).max(recurring(target, points));
                 longest = longest.max(fresh);
                 newest = newest.max(at);
-                lag = lag.max(self.lag_of_source(target, ms(read)));
+                // The other signal goes on telling how late the store is.
+                let told = if self.world.refuses(1, now) {
+                    read
+                } else {
+                    now
+                };
+                lag = lag.max(self.lag_of_source(target, ms(told)));
                 live |= series
                     .pod
                     .is_some_and(|pod| self.built.pods[pod].lives.contains(&now));
                 let until = at + fresh + ms(self.usual_distance());
+                let most = self.most_lately(points);
                 if of_device.as_ref().is_none_or(|known| known.until < until) {
                     of_device = Some(Last {
                         until,
                         value: point.value,
+                        most,
                         expected: false,
                     });
                 }
@@ -55,6 +66,17 @@ impl Oracle<'_> {
         let lag = MOST_USUAL.min(lag as f64 / 1000.0 + self.world.poll() + 2.0 * self.slowest);
         let until = newest.min(defined_until(&mut last, share)) as f64 / 1000.0;
         until + served + self.usual_distance() + lag + self.world.poll()
+    }
+
+    /// The largest that a window may hold beside the newest.
+    fn most_lately(&self, points: &[Point]) -> f64 {
+        let within = ms(self.longest_window() + self.longest_hold());
+        let newest = points.last().map_or(0, |point| point.at);
+        let window = points
+            .iter()
+            .rev()
+            .take_while(|point| newest - point.at <= within);
+        window.map(|point| point.value).fold(0.0, f64::max)
     }
 
     /// The longest that a source's samples lately took to be seen, milliseconds:
@@ -78,6 +100,8 @@ struct Last {
     /// Until when it answers with that.
     until: i64,
     value: f64,
+    /// The most that it said within the window.
+    most: f64,
     /// Whether it is missed from then on.
     expected: bool,
 }
@@ -87,7 +111,8 @@ struct Last {
 fn defined_until(last: &mut [Last], share: f64) -> i64 {
     last.sort_by_key(|device| device.until);
     let mut count = last.len() as f64;
-    let mut total: f64 = last.iter().map(|device| device.value).sum();
+    // Less is missed of it at instants where the others said more.
+    let mut total: f64 = last.iter().map(|device| device.most).sum();
     let (mut missing, mut missed) = (0.0, 0.0);
     for device in last.iter() {
         if device.expected {
@@ -95,7 +120,7 @@ fn defined_until(last: &mut [Last], share: f64) -> i64 {
             missed += device.value;
         } else {
             count -= 1.0;
-            total -= device.value;
+            total -= device.most;
         }
         if missing > share * count || (share < 0.5 && missed > share * total) {
             return device.until;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::super::FOREVER;
 use super::super::world::{Fleet, Weather, World};
 use super::{ALWAYS, every, fleet, silent};
 
@@ -10,6 +11,7 @@ pub(super) fn worlds() -> Vec<World> {
     let mut all = sources();
     all.extend(targets());
     all.extend(restarts());
+    all.extend(clocks());
     all
 }
 
@@ -162,6 +164,88 @@ fn restarts() -> Vec<World> {
                     },
                 ],
             ),
+        ),
+        restart(
+            723.0,
+            drawn(
+                "restart after pods ended and 5m down, I 2S",
+                90830,
+                vec![renewed(30.0, &fleet(1))],
+                vec![
+                    Weather::Ends {
+                        pods: 0..1,
+                        at: 246.0,
+                        every: 1.0,
+                        labels_late: 0.0,
+                    },
+                    down(358.0..658.0),
+                ],
+            ),
+        ),
+        restart(
+            840.0,
+            drawn(
+                "restart after one was away for 400s, I 6S",
+                81642,
+                vec![fleet(7), renewed(30.0, &every(5.0, 1))],
+                vec![silent(7..8, 258.0..658.0)],
+            ),
+        ),
+        restart(
+            371.0,
+            drawn(
+                "restart in 5m down, two jobs alike",
+                78580,
+                vec![Fleet {
+                    gpus: 4,
+                    ..every(60.0, 2)
+                }],
+                vec![
+                    Weather::Lost { share: 0.05 },
+                    Weather::SecondJob {
+                        job: "dcgm-slow",
+                        scrape: 60.0,
+                    },
+                    down(312.0..612.0),
+                ],
+            ),
+        ),
+    ]
+}
+
+/// The same, read so seldom.
+fn renewed(renew: f64, fleet: &Fleet) -> Fleet {
+    Fleet {
+        renew,
+        ..fleet.clone()
+    }
+}
+
+/// Few targets, one of which has another clock.
+fn clocks() -> Vec<World> {
+    let clock = |secs| Weather::Clock {
+        targets: 0..1,
+        during: ALWAYS,
+        secs,
+    };
+    vec![
+        drawn(
+            "1of3 clk+34 lag52",
+            91111,
+            vec![every(5.0, 3)],
+            vec![late(ALWAYS, 52.0), clock(34.0)],
+        ),
+        drawn(
+            "1of2 clk-49, the other lost",
+            78716,
+            vec![every(5.0, 2)],
+            vec![
+                clock(-49.0),
+                Weather::DeviceLost {
+                    devices: 1..2,
+                    during: 624.0..FOREVER,
+                },
+            ],
         ),
     ]
 }
