@@ -174,7 +174,7 @@ impl ControlPlane {
 
     /// Waits until kube-apiserver publishes the last of the front proxy's
     /// authorities.
-    fn await_published(&self) -> Result<(), String> {
+    pub(crate) fn await_published(&self) -> Result<(), String> {
         const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
         let authorities = std::fs::read_to_string(self.front_proxy_ca())
             .map_err(|error| format!("the front proxy's authority: {error}"))?;

@@ -12,6 +12,9 @@ use tempfile::TempDir;
 use crate::kubectl::{Kubectl, REMEDY};
 use crate::program::{End, Program, eventually};
 
+/// A process may take so long to start beside other tests.
+const START: Duration = Duration::from_secs(60);
+
 /// First values are promised within this time.
 const FIRST_VALUES: Duration = Duration::from_secs(15);
 
@@ -25,7 +28,7 @@ fn demo() -> Command {
 
 /// Waits for the address it prints; its port.
 fn port(demo: &Program) -> u16 {
-    demo.await_stdout("the address", FIRST_VALUES, |said| {
+    demo.await_stdout("the address", START, |said| {
         let (_, rest) = said.split_once("https://127.0.0.1:")?;
         let (port, _) = rest.split_once('\n')?;
         port.parse().ok()
@@ -34,6 +37,7 @@ fn port(demo: &Program) -> u16 {
 
 /// Waits for the commands it prints with the first values.
 fn commands(demo: &Program) -> Vec<String> {
+    let _ = port(demo);
     demo.await_stdout("the first values", FIRST_VALUES, |said| {
         let (_, printed) = said.split_once("try, in another terminal:")?;
         let (printed, _) = printed.split_once("Ctrl-C ends it.")?;
@@ -298,7 +302,7 @@ fn nobody_reading_along_does_not_disturb_it() {
     // It has found its first values, and has told nobody.
     let path =
         "/apis/external.metrics.k8s.io/v1beta1/namespaces/any/cluster_gpu_memory_utilization";
-    eventually("the first values", FIRST_VALUES, || {
+    eventually("the first values", START, || {
         let answer = kubectl.values(path);
         answer.map_err(|answer| format!("{answer:?}"))
     });

@@ -27,6 +27,12 @@ pub(crate) enum Answer {
     Other(String),
 }
 
+/// Whether kubectl says that its connection came to nothing, as it may on a busy
+/// machine: a handshake has three seconds.
+pub(crate) fn is_lost(said: &str) -> bool {
+    said.starts_with("Unable to connect to the server")
+}
+
 /// A value of an object or a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Served {
@@ -46,7 +52,7 @@ impl Kubectl {
         let output = Command::new("kubectl")
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
-            .args(["--request-timeout=10s", "get", "--raw", path])
+            .args(["--request-timeout=30s", "get", "--raw", path])
             .output()
             .unwrap_or_else(|error| panic!("kubectl {REMEDY} ({error})"));
         if output.status.success() {

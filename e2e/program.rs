@@ -125,7 +125,7 @@ impl Program {
 
     /// Waits until its log holds some words.
     pub(crate) fn await_stderr(&self, words: &str) {
-        eventually(words, Duration::from_secs(30), || {
+        eventually(words, Duration::from_secs(120), || {
             let found = self.stderr.so_far().contains(words);
             found.then_some(()).ok_or_else(|| self.account())
         });

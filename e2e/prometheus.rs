@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -177,10 +178,22 @@ impl Drop for Engine {
     }
 }
 
-/// A port nobody listens on now.
+/// Ports that Linux gives to nobody who asks for any.
+const PORTS: std::ops::Range<u32> = 12_000..30_000;
+
+/// A port nobody listens on now, and that nobody else is given: it may be bound
+/// later, and again.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    // Other processes of tests begin elsewhere.
+    let begin = std::process::id().wrapping_mul(101);
+    loop {
+        let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(PORTS.start + next % (PORTS.end - PORTS.start)).unwrap();
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Writes OpenMetrics text into a file and makes blocks of it. `extra` lines

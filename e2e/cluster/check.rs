@@ -183,7 +183,11 @@ async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
         said.matches(r#""value":"40""#).count() == 2
     });
     let silent = ("GM408".to_owned(), "dcgm-exporter".to_owned());
-    assert!(!found(&check(&admin).1).contains(&silent));
+    eventually("exporters that answer", PATIENCE, || {
+        let said = check(&admin).1;
+        let is_told = found(&said).contains(&silent);
+        (!is_told).then_some(()).ok_or_else(|| said.to_string())
+    });
     lab.gpus.silence(0);
     eventually("a silent exporter", PATIENCE, || {
         let said = check(&admin).1;

@@ -10,6 +10,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -68,7 +69,12 @@ async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
             (open < 20).then_some(()).ok_or(open.to_string())
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let after = server.resident_kib();
+        let after = eventually("memory that comes back", PATIENCE, || {
+            let after = server.resident_kib();
+            (after <= before + KEPT_KIB)
+                .then_some(after)
+                .ok_or(format!("{before}, then {after}"))
+        });
         println!(
             "crowd {turn}: {} requests through kube-apiserver, the slowest in {slowest:.2?} \
              (its own: {slowest_own:.2?}); VmRSS {before} KiB before, {crowded} with the crowd, \
@@ -79,7 +85,6 @@ async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
         left.push(after);
     }
     let (first, last) = (left[0], left[left.len() - 1]);
-    assert!(last <= before + KEPT_KIB, "{before}: {left:?}");
     // What one crowd leaves the next one uses.
     assert!(last <= first + GROWN_KIB, "{before}: {left:?}");
 }
@@ -122,25 +127,29 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
         send_slowly(port, kind, &tls, &mut slow).await;
     }
     let mut busy = JoinSet::new();
+    // So many handshakes at a time: their clients have the same cores.
+    let first = Arc::new(Semaphore::new(25));
     for _ in 0..BUSY {
         let (path, identity) = (path.to_owned(), identity_of(lab.plane.kubeconfig()));
+        let first = Arc::clone(&first);
         busy.spawn(async move {
             // A connection of its own.
             let way = Way::straight(port, Some(identity));
-            for _ in 0..5 {
+            let turn = first.acquire().await.unwrap();
+            assert_answered(&way.get(&path).await);
+            drop(turn);
+            for _ in 0..4 {
                 assert_answered(&way.get(&path).await);
             }
         });
     }
     let (mut ours, mut its_own) = (Vec::new(), Vec::new());
     while !busy.is_empty() || ours.len() < 50 {
-        let begun = Instant::now();
-        let came = who.get(path).await;
-        ours.push(begun.elapsed());
-        assert_answered(&came);
-        let begun = Instant::now();
-        who.get(ITS_OWN).await;
-        its_own.push(begun.elapsed());
+        // At the same time, on the same cores.
+        let (came, own) = tokio::join!(timed(who, path), timed(who, ITS_OWN));
+        assert_answered(&came.0);
+        ours.push(came.1);
+        its_own.push(own.1);
         while let Some(ended) = busy.try_join_next() {
             ended.unwrap();
         }
@@ -151,6 +160,13 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
         _slow: slow,
     };
     (crowd, ours, its_own)
+}
+
+/// What came, and how long that took.
+async fn timed(who: &Way, path: &str) -> (Came, Duration) {
+    let begun = Instant::now();
+    let came = who.get(path).await;
+    (came, begun.elapsed())
 }
 
 /// Values, or the word that there are none now: where a crowd and everybody

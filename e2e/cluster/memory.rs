@@ -28,6 +28,9 @@ const AT_A_TIME: usize = 32;
 /// Pods of a Deployment.
 const REPLICAS: usize = 20;
 
+/// How often the exporters are scraped, and read.
+const SCRAPED: Duration = Duration::from_secs(5);
+
 /// `PODS=20000 cargo test --test e2e memory -- --nocapture` tells about other
 /// sizes.
 fn wanted_pods() -> usize {
@@ -41,14 +44,14 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
     let mut scenario = Scenario::clean(125, 8, 7).starting_at(epoch);
-    scenario.exporters.interval = Duration::from_secs(5);
-    scenario.scrape.interval = Duration::from_secs(5);
+    scenario.exporters.interval = SCRAPED;
+    scenario.scrape.interval = SCRAPED;
     let fleet = Arc::new(Fleet::new(scenario));
     let clock = gpu_metrics_apiserver::app::clock::now;
     let exporters = live::serve(Arc::clone(&fleet), Arc::new(Controls::default()), clock)
         .await
         .unwrap();
-    let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters)).await;
+    let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters, SCRAPED)).await;
     let pods = wanted_pods();
     let held = populate(&plane, &fleet, epoch, pods).await;
 

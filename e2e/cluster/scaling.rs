@@ -91,13 +91,18 @@ impl<'a> Autoscaler<'a> {
     /// Waits until it has given the service these sizes, and has come to rest
     /// on the last of them.
     pub(super) fn await_sizes(&self, wanted: &[u64]) {
-        eventually(&format!("sizes {wanted:?}"), PATIENCE, || {
+        self.await_sizes_that(&format!("{wanted:?}"), |sizes| sizes == wanted);
+        self.lab.await_replicas(wanted[wanted.len() - 1]);
+    }
+
+    /// Waits until the sizes that it has given the service are as wanted.
+    pub(super) fn await_sizes_that(&self, what: &str, wanted: impl Fn(&[u64]) -> bool) {
+        eventually(&format!("sizes {what}"), PATIENCE, || {
             let sizes = self.sizes();
-            (sizes == wanted)
+            wanted(&sizes)
                 .then_some(())
                 .ok_or_else(|| format!("{sizes:?}: {}", self.object()["status"]))
         });
-        self.lab.await_replicas(wanted[wanted.len() - 1]);
     }
 
     /// Removes it. The service stays as it is.

@@ -115,7 +115,17 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
         ten_of_which_two_are_busy(&lab, 80);
         println!("{metric}");
         let scaler = Autoscaler::start(&lab, MOST, &metric);
-        scaler.await_sizes(&[first, second]);
+        scaler.await_sizes_that(&format!("{first}, …, {second}"), |sizes| {
+            let [begin, between @ .., end] = sizes else {
+                return false;
+            };
+            // It goes by the pods that are ready when it looks.
+            let is_of_ready = |size: &u64| {
+                (10..=first).any(|ready| formula::value(80_000, ready, TARGET) == *size)
+            };
+            *begin == first && *end == second && between.iter().all(is_of_ready)
+        });
+        lab.await_replicas(second);
         scaler.end();
     }
     omitted_idle_pods(&mut lab);

@@ -105,6 +105,8 @@ async fn s074_what_cannot_be_read_of_the_config_map_changes_nothing() {
     let map = ["delete", "configmap", "extension-apiserver-authentication"];
     plane.kubectl(&[&map[..], &["--namespace=kube-system"]].concat());
     assert_eq!(ask(&known).await.code(), Some(200), "after it was deleted");
+    // kube-apiserver makes it again.
+    plane.await_published().unwrap();
     plane.publish_front_proxy(&good);
     assert_eq!(ask(&known).await.code(), Some(200));
 }

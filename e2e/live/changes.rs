@@ -89,18 +89,17 @@ async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
     let fresh = format!("{TEAM_B}/pods/fresh-0/gpu_memory_utilization");
     let former = format!("{TEAM_B}/pods/serve-0/gpu_memory_utilization");
     scene.await_values_by_way_of(&fresh, &[("fresh-0", "90")], rightly);
-    let message = scene.await_end(&former, rightly);
-    assert!(
-        message.contains("no value of gpu_memory_utilization for pods serve-0: the window holds"),
-        "{message}"
-    );
+    // For as long as the window has a reading of it, another reason is told.
+    scene.await_end(&former, rightly);
+    scene.await_message(&former, "have been reported for another pod");
     scene.await_values_by_way_of(PODS_B, &[("batch-0", "30"), ("fresh-0", "90")], rightly);
-    // Each reading once on the way, too: between the two right values.
+    // Each reading once on the way, too: between the two right values, or those of
+    // the node alone where the other is scraped late.
     let between = |low, high| move |served: &Served| (low..=high).contains(&milli(served));
     scene.await_values_by_way_of(
         CLUSTER,
         &[("cluster_gpu_memory_utilization", "60")],
-        between(46_000, 60_000),
+        between(40_000, 64_000),
     );
     let namespace = format!("{TEAM_B}/metrics/gpu_memory_utilization");
     scene.await_values_by_way_of(&namespace, &[("team-b", "60")], between(25_000, 60_000));
@@ -117,8 +116,8 @@ async fn a_silent_exporter_takes_its_pods_values_and_no_others() {
         only("far-0", "80"),
     );
     let former = format!("{TEAM_B}/pods/batch-0/gpu_memory_utilization");
-    let message = scene.await_end(&former, only("batch-0", "30"));
-    assert!(message.contains("GPUs have been silent since"), "{message}");
+    scene.await_end(&former, only("batch-0", "30"));
+    scene.await_message(&former, "GPUs have been silent since");
     scene.await_values(PODS_B, &[("serve-0", "20")]);
     scene.controls.resume(1);
     scene.await_values_by_way_of(PODS_A, &VALUES_A, |served| VALUES_A.contains(&pair(served)));

@@ -7,8 +7,9 @@ use crate::kubectl::{Answer, Kubectl, Served};
 use crate::program::eventually;
 
 /// A window of this length shows that history was read: no server that runs
-/// for two seconds has seen it itself.
-const LONG: &str = "?metricLabelSelector=window%3D15s";
+/// for some seconds has seen it itself.
+const LONG: &str = "?metricLabelSelector=window%3D30s";
+const LONG_SECS: u64 = 30;
 
 fn long(path: &str) -> String {
     format!("{path}{LONG}")
@@ -31,7 +32,7 @@ async fn a_restarted_server_serves_at_once_what_it_served_before() {
         let served = scene
             .ask(&long(PODS_A))
             .map_err(|answer| format!("{answer:?}"))?;
-        let full = served.iter().all(|served| served.window == 15);
+        let full = served.iter().all(|served| served.window == LONG_SECS);
         if full {
             Ok(served)
         } else {
@@ -41,7 +42,7 @@ async fn a_restarted_server_serves_at_once_what_it_served_before() {
     let (server, kubectl) = {
         scene.server.signal("TERM");
         let again = scene.serve_again("again", WINDOW);
-        let end = std::mem::replace(&mut scene.server, again.0).await_end(Duration::from_secs(5));
+        let end = std::mem::replace(&mut scene.server, again.0).await_end(PATIENCE);
         assert_eq!(end.code, Some(0), "{end:?}");
         end.assert_orderly();
         (&scene.server, again.1)
@@ -49,12 +50,15 @@ async fn a_restarted_server_serves_at_once_what_it_served_before() {
     let after = first_answer(&kubectl, &long(PODS_A));
     let took = server.age();
     println!("values {took:?} after the start of the process");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < Duration::from_secs(LONG_SECS - 5), "{took:?}");
     assert_eq!(
         before.iter().map(pair).collect::<Vec<_>>(),
         after.iter().map(pair).collect::<Vec<_>>()
     );
-    assert!(after.iter().all(|served| served.window == 15), "{after:?}");
+    assert!(
+        after.iter().all(|served| served.window == LONG_SECS),
+        "{after:?}"
+    );
     eventually("the others' values", PATIENCE, || {
         let others = ask(&kubectl, PODS_B).map_err(|answer| format!("{answer:?}"))?;
         let found: Vec<(&str, &str)> = others.iter().map(pair).collect();

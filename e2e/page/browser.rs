@@ -58,6 +58,7 @@ impl Browser {
             "--window-size=1280,900", "--force-device-scale-factor=1", "--hide-scrollbars",
         ]});
         let wanted = json!({"capabilities": {"alwaysMatch": {
+            "timeouts": {"script": PATIENCE.as_millis()},
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});

@@ -108,12 +108,14 @@ impl Pod {
         scene.ready(program, port, dir).await.unwrap()
     }
 
-    /// Both, the reference first.
+    /// Both, the reference first. Ours asks Prometheus for each request, as the
+    /// other does: they are compared while values change.
     async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
         let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
         let ours = Program::command::<&str>([]);
-        let (theirs, ours) = tokio::join!(theirs, self.start(scene, ours, &[], None));
+        let (theirs, ours) =
+            tokio::join!(theirs, self.start(scene, ours, &["--rule-max-age=0"], None));
         theirs.has_looked(&self.config).await;
         (theirs, ours)
     }
@@ -293,7 +295,13 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
     lead(&plane, ours.port(), &["v1beta1.metrics.k8s.io"]);
     // Behind the aggregator, as `kubectl top` asks.
-    let nodes = plane.kubectl(&["get", "--raw", &format!("{USAGE}/nodes")]);
+    // kube-apiserver hands on a little after it has said that it does.
+    let nodes = eventually("usage of nodes", PATIENCE, || {
+        plane.kubectl_as(
+            plane.kubeconfig(),
+            &["get", "--raw", &format!("{USAGE}/nodes")],
+        )
+    });
     assert!(nodes.contains(r#""cpu":"2""#), "{nodes}");
 
     let pod = &pods[0];

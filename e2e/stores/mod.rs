@@ -127,6 +127,20 @@ async fn await_up(store: &Store, wanted: f64) {
     panic!("{} does not see {wanted} targets up", store.name);
 }
 
+/// Waits until the store has scraped every device after that time.
+async fn await_scraped(store: &Store, after: f64) {
+    let begun = std::time::Instant::now();
+    loop {
+        let now = crate::kubectl::unix_seconds().to_string();
+        let oldest = "min(timestamp(DCGM_FI_DEV_MEM_COPY_UTIL))";
+        if store.number(oldest, &now).await > Some(after) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{} scrapes no more", store.name);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// While a store stands still, values stay or end, and none is new. When it
 /// catches up, what it did not show meanwhile counts as if it always had.
 #[tokio::test(flavor = "multi_thread")]
@@ -137,6 +151,9 @@ async fn a_store_that_stood_still_is_read_up() {
     let reader = Reader::start(&proxy.url(), "{window: 1m}");
     reader.await_values(&METRICS, |_| true);
     proxy.stop();
+    // What comes now was scraped after that.
+    let stopped = crate::kubectl::unix_seconds();
+    await_scraped(&store, stopped).await;
     nodes.controls.force_value(0, 80.0);
     let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
     for (metric, _) in METRICS {
@@ -152,17 +169,14 @@ async fn a_store_that_stood_still_is_read_up() {
     }
     proxy.resume();
     for (metric, _) in METRICS {
-        let mut last = String::new();
         let begun = std::time::Instant::now();
-        while begun.elapsed() < PATIENCE {
+        let served = loop {
             let served = eventually(metric, PATIENCE, || reader.value(metric));
             match agrees(&store, &served, HOLD).await {
-                Ok(()) => break,
-                Err(other) => last = other,
+                Ok(()) => break served,
+                Err(other) => assert!(begun.elapsed() < PATIENCE, "{other}"),
             }
-        }
-        assert!(begun.elapsed() < PATIENCE, "{last}");
-        let served = reader.value(metric).unwrap();
+        };
         assert!(
             !rightly(&served),
             "the window holds what came late: {served:?}"
