@@ -380,7 +380,8 @@ impl Engine {
         let figures = measure::in_force(snapshot, now, series);
         self.polls.published(took, &figures);
         let Some(report) = report else { return };
-        let is_seen = report.skipped.is_empty();
+        // Who just started does not know yet how late a store is.
+        let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
         let looked = if is_seen { &source::CODES[..] } else { &[] };
         findings::count(&self.metrics, &source::CODES, looked, &report.findings);
         // Else there is another check for it, and other lines of the log.

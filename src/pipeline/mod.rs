@@ -84,6 +84,8 @@ pub struct Pipeline {
     pace: Pace,
     /// The multiple of the longest window at which the grid was decided.
     decided: Option<i64>,
+    /// The last sentence on the grid.
+    told: Option<String>,
     /// `None`: not since the start, or since everything was forgotten.
     history: Option<History>,
     /// When samples were first taken.
@@ -133,6 +135,7 @@ impl Pipeline {
             reach: Reach::new(signals),
             pace: Pace::default(),
             decided: None,
+            told: None,
             history: None,
             began: None,
             advanced: Timestamp::MIN,

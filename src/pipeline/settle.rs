@@ -49,11 +49,9 @@ impl Pipeline {
         let due = shown == Shown::All && self.decided.is_some_and(|decided| decided != epoch);
         self.store.targets_mut().learn();
         let mut settled = Settled::default();
-        if self.store.targets_mut().have_changed() {
-            let jobs = 0..self.store.jobs().len();
-            settled
-                .notices
-                .extend(jobs.filter_map(|job| self.describe(job)));
+        let changed = self.store.targets_mut().have_changed();
+        if changed {
+            settled.notices.extend(self.describe_jobs());
             self.retain();
         }
         if due || self.decided.is_none() {
@@ -63,15 +61,21 @@ impl Pipeline {
             // All signals must be seen before it stands for a whole window.
             let first = self.decided.is_none() && shown == Shown::All;
             self.decided = (shown == Shown::All).then_some(epoch);
-            if first && step_ms == self.store.step_ms() {
-                settled.notices.push(self.describe_grid());
+            if first && !changed {
+                settled.notices.extend(self.describe_jobs());
             }
             if step_ms != self.store.step_ms() {
                 self.store.regrid(step_ms);
                 self.retain();
                 self.reach.start_over();
                 settled.refill = true;
-                settled.notices.push(self.describe_grid());
+            }
+            if first || settled.refill {
+                let grid = self.describe_grid();
+                if self.told.as_ref() != Some(&grid) {
+                    settled.notices.push(grid.clone());
+                    self.told = Some(grid);
+                }
             }
         }
         settled
@@ -126,6 +130,12 @@ impl Pipeline {
         let enough = |count: &usize| *count as f64 >= SHARE_OF_COMMONEST * commonest;
         let cadence = counts.iter().find(|(_, count)| enough(count));
         cadence.map(|(cadence_ms, _)| (*cadence_ms).max(STEP_MIN_MS))
+    }
+
+    /// A sentence for each job.
+    fn describe_jobs(&self) -> impl Iterator<Item = String> {
+        let jobs = 0..self.store.jobs().len();
+        jobs.filter_map(|job| self.describe(job))
     }
 
     /// How a job's targets are scraped and its series read.

@@ -365,6 +365,10 @@ fn why(absence: Absence) -> Option<String> {
             "{devices} of {of} GPUs have been silent since {}: check dcgm-exporter on their nodes",
             since.whole_second().date()
         ),
+        Absence::Frozen { devices, of, since } => format!(
+            "the readings of {devices} of {of} GPUs have stood still since {}: restart dcgm-exporter on their nodes",
+            since.whole_second().date()
+        ),
         Absence::Unseen { devices, of } => format!(
             "of {devices} of {of} GPUs that its pods request there are no samples: check dcgm-exporter on their \
              nodes"

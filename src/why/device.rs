@@ -67,7 +67,7 @@ pub(super) fn describe(
         newest: device.heard.map(|(_, newest)| newest.date()),
         silent_since: device
             .heard
-            .filter(|_| device.silent)
+            .filter(|_| device.silent && device.frozen_since.is_none())
             .map(|heard| heard.1.date()),
         frozen_since: device.frozen_since.map(Timestamp::date),
         idle: snapshot.idle(device, of, measure).map(|idle| Idle {

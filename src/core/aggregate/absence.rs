@@ -26,6 +26,15 @@ pub enum Absence {
         /// The newest sample of the silent ones.
         since: Timestamp,
     },
+    /// Exporters answer with readings that stand still.
+    Frozen {
+        /// Devices that are frozen.
+        devices: usize,
+        /// Devices of the group.
+        of: usize,
+        /// When the last of them still moved.
+        since: Timestamp,
+    },
     /// GPUs that its pods request were never seen.
     Unseen {
         /// How many.
@@ -85,10 +94,16 @@ impl Evaluator<'_> {
         }
         if count > 0 {
             let since = silent().filter_map(|row| self.last_alive(*row)).max();
-            return Absence::Silent {
-                devices: count,
-                of: devices + unseen,
-                since: since.unwrap_or(Timestamp::MIN),
+            let since = since.unwrap_or(Timestamp::MIN);
+            let (devices, of) = (count, devices + unseen);
+            let is_frozen = |row: &RowId| {
+                let facts = self.layout.fact(*row);
+                facts.is_some_and(|facts| self.is_frozen(facts))
+            };
+            return if silent().all(is_frozen) {
+                Absence::Frozen { devices, of, since }
+            } else {
+                Absence::Silent { devices, of, since }
             };
         }
         if unseen > 0 {

@@ -9,7 +9,8 @@ use crate::core::targets::{JobId, TargetId, TargetView};
 use crate::core::time::Timestamp;
 
 /// A Prometheus that scrapes by itself is a poll late; one that is written to by
-/// others, some seconds more.
+/// others, some seconds more. Beside that the horizon of a few targets is up to a
+/// scrape behind: it is where the second newest of them stands.
 const LATE_MS: i64 = 20_000;
 
 /// Scrapes of one job are spread over its interval; clocks that are kept by NTP
@@ -23,10 +24,11 @@ pub(super) fn lag(seen: Seen<'_>) -> Vec<Finding> {
     for (_, target) in seen.heard() {
         let source = frame.view().sources.get(usize::from(target.source));
         let lag_ms = source.map_or(0, |source| source.lag_ms - frame.pace().poll_ms);
-        let known = late.entry(seen.job_of(target)).or_default();
-        *known = lag_ms.max(*known);
+        if lag_ms >= LATE_MS.max(target.timing.scrape_ms) {
+            let known = late.entry(seen.job_of(target)).or_default();
+            *known = lag_ms.max(*known);
+        }
     }
-    late.retain(|_, lag_ms| *lag_ms >= LATE_MS);
     let found = late.into_iter().map(|(job, lag_ms)| {
         let message = format!(
             "samples can be read {} after they were taken: values are that old, and autoscalers act that late",

@@ -216,5 +216,8 @@ fn an_exporter_whose_readings_stand_still_is_frozen_and_not_also_silent() {
         let targets = &snapshot.frame().view().targets;
         assert!(targets.iter().all(|target| target.frozen_since.is_some()));
         assert!(snapshot.silent().is_empty());
+        let reason = reason(&Answers::new(snapshot), "pods n/p0", SUM);
+        let told = "the readings of 1 of 1 GPUs have stood still since";
+        assert!(reason.contains(told), "{reason}");
     }
 }
