@@ -124,6 +124,9 @@ impl KeptPod {
     }
 }
 
+/// No node has more devices: sums over all pods stay numbers.
+const MOST_DEVICES: u32 = 4096;
+
 /// What containers ask for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
@@ -253,7 +256,7 @@ impl Kept for KeptPod {
             controller: OwnerRef::take(&mut metadata, pool),
             terminating: metadata.deletion_timestamp.is_some(),
             labels: pool.labels(&metadata.labels.unwrap_or_default()),
-            gpus: asked.devices,
+            gpus: asked.devices.min(MOST_DEVICES),
             uncounted: asked.share || claims,
             node: node.map(|node| pool.text(&node)),
             phase: phase(status.phase.as_deref()),

@@ -206,6 +206,15 @@ impl Columns {
         }
     }
 
+    /// Forgets what a row had.
+    pub fn forget(&mut self, row: RowId) {
+        for column in &mut self.columns {
+            if column.cell(row).is_some() {
+                Arc::make_mut(column).write(row, f64::NAN, EMPTY);
+            }
+        }
+    }
+
     fn len(&self) -> i64 {
         i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
     }

@@ -1,7 +1,7 @@
 //! From batches to the store: labels are read once a series, then only samples
 //! pass.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -12,11 +12,16 @@ use crate::core::labels::Labels;
 use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::store::{Applied, SeriesId, Store};
+use crate::core::targets::TargetId;
 use crate::core::time::Timestamp;
 
 /// No fleet has more: five hundred thousand GPUs with eight signals. A source
 /// that invents series must not take the memory of the node.
 const MOST_SERIES: usize = 4_000_000;
+
+/// Nor says anybody more of one device and owner: a hundred lines are those of two
+/// jobs and two replicas. Each is compared with the others.
+const MOST_SIBLINGS: usize = 512;
 
 /// What is known of a series key.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +89,7 @@ pub struct Intake {
     texts: HashSet<Arc<str>>,
     poll: u64,
     /// Targets that reported no utilisation of whole GPUs when last looked at.
-    without_percents: usize,
+    without_percents: BTreeSet<(TargetId, usize)>,
 }
 
 impl Intake {
@@ -104,7 +109,7 @@ impl Intake {
             known: HashMap::default(),
             texts: HashSet::new(),
             poll: 0,
-            without_percents: 0,
+            without_percents: BTreeSet::new(),
         }
     }
 
@@ -119,8 +124,9 @@ impl Intake {
     pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
         let mut report = Report::default();
         self.poll += 1;
-        let learn =
-            |series: BatchSeries<'_>| self.series_of(&series, batch.signal, store, &mut report);
+        let learn = |series: BatchSeries<'_>| {
+            self.series_of(&series, (batch.signal, now), store, &mut report)
+        };
         let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
         // How often new targets are scraped decides how their samples count.
         if report.new_series > 0 {
@@ -138,7 +144,7 @@ impl Intake {
     fn series_of(
         &mut self,
         series: &BatchSeries<'_>,
-        signal: SignalId,
+        (signal, now): (SignalId, Timestamp),
         store: &mut Store,
         report: &mut Report,
     ) -> Option<SeriesId> {
@@ -151,7 +157,7 @@ impl Intake {
             }
             None => {
                 let id = self.learn(key, series.labels, signal, store, report)?;
-                store.learn_times(id, series.samples);
+                store.learn_times(id, series.samples, now);
                 Some(id)
             }
         }
@@ -159,15 +165,15 @@ impl Intake {
 
     /// Takes from a batch only when targets were scraped. Series that ended before
     /// anything was read, as those of pods that went, show it too.
-    pub fn take_times(&mut self, batch: &Batch, store: &mut Store) {
+    pub fn take_times(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) {
         for series in batch.iter() {
             let key = of_signal(series.key, batch.signal);
             if let Some(Known::Stored(id)) = self.known.get(&key) {
-                store.learn_times(*id, series.samples);
+                store.learn_times(*id, series.samples, now);
             } else if let Ok(labels) = Labels::from_json(series.labels)
                 && let Some(info) = self.identify(&labels, batch.signal)
             {
-                store.learn_times_of(&info, series.samples);
+                store.learn_times_of(&info, series.samples, now);
             }
         }
     }
@@ -190,7 +196,7 @@ impl Intake {
             self.known.insert(key, Known::Ignored { seen: self.poll });
             return None;
         };
-        let full = store.series_len() >= MOST_SERIES;
+        let full = store.series_len() >= MOST_SERIES || store.siblings(&info) >= MOST_SIBLINGS;
         report.refused += u64::from(full);
         if full || self.is_superfluous(&info, store) {
             self.known.insert(key, Known::Ignored { seen: self.poll });
@@ -268,7 +274,8 @@ impl Intake {
     pub fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
         // Devices that lost their percents need what was superfluous.
         let without = store.without_percents();
-        let more = std::mem::replace(&mut self.without_percents, without) < without;
+        let more = !without.is_subset(&self.without_percents);
+        self.without_percents = without;
         // Polls of all signals count, so this is a good hundred rounds.
         let limit = self.poll.saturating_sub(1000);
         self.known.retain(|_, known| match known {

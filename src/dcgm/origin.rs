@@ -60,7 +60,7 @@ pub fn cluster(labels: &Labels) -> Option<String> {
 fn pairs(labels: &Labels, names: &[&str]) -> String {
     let known = names
         .iter()
-        .filter_map(|name| Some(format!("{name}={}", value(labels, name)?)));
+        .filter_map(|name| Some(format!("{name}={}", value(labels, name)?.replace(',', ";"))));
     known.collect::<Vec<_>>().join(",")
 }
 

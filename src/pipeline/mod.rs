@@ -245,8 +245,8 @@ impl Pipeline {
     }
 
     /// Takes the answer: times and movements only, no readings.
-    pub fn take_history(&mut self, batch: &Batch) {
-        self.intake.take_times(batch, &mut self.store);
+    pub fn take_history(&mut self, batch: &Batch, now: Timestamp) {
+        self.intake.take_times(batch, &mut self.store, now);
     }
 
     /// Whether what is served is what any other replica would serve: lags are
@@ -278,7 +278,8 @@ impl Pipeline {
 
     /// Computes what is to be served from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
-        if self.latest > self.advanced {
+        // Also where the clock was set back.
+        if self.latest != self.advanced {
             self.advanced = self.latest;
             let targets = self.store.targets_mut();
             targets.advance(self.latest, self.pace.poll_ms + self.pace.round_ms);

@@ -196,7 +196,7 @@ impl Engine {
             // Without it the cadences are learned as scrapes come.
             match answer.outcome {
                 Ok(_) => {
-                    self.pipeline.take_history(batch);
+                    self.pipeline.take_history(batch, at);
                     self.settle(Shown::All, at);
                 }
                 Err(error) => {

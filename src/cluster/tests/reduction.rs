@@ -45,6 +45,7 @@ fn devices_are_counted_and_shares_are_not() {
         assert_eq!(of(json!({name: 0})), 0, "{name}");
         assert_eq!(of(json!({name: "0Gi"})), 0, "{name}");
     }
+    assert_eq!(of(json!({"nvidia.com/gpu": "4000000000"})), 4096);
     assert_eq!(of(json!({"cpu": "8", "amd.com/gpu": "1"})), 0);
     let limits = json!({"aliyun.com/gpu-mem": "8", "nvidia.com/gpu.shared": 2});
     let spec = json!({"containers": [{"resources": {"limits": limits}}]});

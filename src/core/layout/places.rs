@@ -5,14 +5,19 @@
 
 use std::collections::HashMap;
 
+use super::super::series::NodeName;
 use super::super::targets::TargetId;
 use super::{Layout, RowFacts};
 
 /// Exporters' label for the index of a GPU on its node.
 const INDEX: &str = "gpu";
 
-/// A target, the index of a GPU there, and the id of the MIG instance.
-type Place<'l> = (TargetId, &'l str, Option<&'l str>);
+/// A target, the index of a GPU there, the id of the MIG instance, and the node: one
+/// `instance` may stand for all nodes.
+type Place<'l> = (TargetId, &'l str, Option<&'l str>, &'l [NodeName]);
+
+/// More devices than one place can have had are a label that says nothing.
+const MOST_OF_A_PLACE: usize = 64;
 
 fn places(facts: &RowFacts) -> impl Iterator<Item = Place<'_>> {
     let row = &facts.row;
@@ -20,21 +25,31 @@ fn places(facts: &RowFacts) -> impl Iterator<Item = Place<'_>> {
     let index = index.filter(|index| !index.is_empty());
     let instance = row.device.instance.as_deref();
     let targets = row.targets.iter();
-    targets.filter_map(move |target| Some((*target, index?, instance)))
+    targets.filter_map(move |target| Some((*target, index?, instance, &row.nodes[..])))
 }
 
 impl Layout {
     /// Finds devices that share a place. Who came after whom, the readings tell.
     pub(super) fn find_rivals(&mut self) {
-        let mut first: HashMap<Place<'_>, &RowFacts> = HashMap::with_capacity(self.devices.len());
-        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        // The first device of a place, and those that came to it besides.
+        let mut first: HashMap<Place<'_>, u32> = HashMap::with_capacity(self.devices.len());
+        let mut shared: HashMap<Place<'_>, Vec<u32>> = HashMap::new();
         for facts in self.facts.iter().flatten() {
             for place in places(facts) {
-                let other = *first.entry(place).or_insert(facts);
-                // One `instance` may stand for all nodes: these are not one place.
-                if other.device != facts.device && other.row.nodes == facts.row.nodes {
-                    pairs.extend([(other.device, facts.device), (facts.device, other.device)]);
+                let one = *first.entry(place).or_insert(facts.device);
+                if one != facts.device {
+                    let devices = shared.entry(place).or_insert_with(|| vec![one]);
+                    if devices.len() <= MOST_OF_A_PLACE && !devices.contains(&facts.device) {
+                        devices.push(facts.device);
+                    }
                 }
+            }
+        }
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        for devices in shared.values().filter(|it| it.len() <= MOST_OF_A_PLACE) {
+            for one in devices {
+                let others = devices.iter().filter(|other| *other != one);
+                pairs.extend(others.map(|other| (*one, *other)));
             }
         }
         for (device, rival) in pairs {

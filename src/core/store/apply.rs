@@ -11,7 +11,7 @@ use super::super::signal::{SignalId, Unit};
 use super::super::targets::TargetId;
 use super::super::time::Timestamp;
 use super::super::validity;
-use super::{Applied, Series, SeriesId, Store};
+use super::{Applied, SeriesId, Store};
 
 /// A sample this far ahead of our clock is no skew but a mistake.
 const FUTURE_MS: i64 = 120_000;
@@ -35,6 +35,10 @@ impl Store {
         let usable = |sample: &Sample| (bounds.0..=bounds.1).contains(&sample.at.millis());
         if samples.iter().all(usable) {
             self.targets.take(target, samples);
+        } else {
+            // Some stores and proxies give more than they are asked for.
+            let usable: Vec<Sample> = samples.iter().copied().filter(usable).collect();
+            self.targets.take(target, &usable);
         }
         self.hear(id, samples.iter().copied().filter(usable));
         applied
@@ -42,17 +46,17 @@ impl Store {
 
     /// Takes only the times of a series' samples, oldest first: they show how
     /// often its target is scraped, and when its readings moved.
-    pub fn learn_times(&mut self, id: SeriesId, samples: &[Sample]) {
+    pub fn learn_times(&mut self, id: SeriesId, samples: &[Sample], now: Timestamp) {
         if let Some(Some(series)) = self.series.get(id.0 as usize) {
             let (target, signal, unit) = (series.target, series.signal, series.unit);
-            self.learn_times_of_target(target, (signal, unit), samples);
+            self.learn_times_of_target(target, (signal, unit), samples, now);
         }
     }
 
     /// The same of a series that is not kept, if its target is known.
-    pub fn learn_times_of(&mut self, info: &SeriesInfo, samples: &[Sample]) {
+    pub fn learn_times_of(&mut self, info: &SeriesInfo, samples: &[Sample], now: Timestamp) {
         if let Some(target) = self.target_of(info) {
-            self.learn_times_of_target(target, (info.signal, info.unit), samples);
+            self.learn_times_of_target(target, (info.signal, info.unit), samples, now);
         }
     }
 
@@ -61,10 +65,13 @@ impl Store {
         target: TargetId,
         (signal, unit): (SignalId, Unit),
         samples: &[Sample],
+        now: Timestamp,
     ) {
         if !samples.is_sorted_by_key(|sample| sample.at) {
             return;
         }
+        let until = now.millis().saturating_add(FUTURE_MS);
+        let samples = &samples[..samples.partition_point(|sample| sample.at.millis() <= until)];
         self.targets.take(target, samples);
         if unit != Unit::Mebibytes
             && let Some(renewals) = self.targets.renewals(target)
@@ -72,6 +79,9 @@ impl Store {
             renewals.take(samples);
         }
         if let Some(movement) = self.targets.movement(target) {
+            if let Some(last) = samples.last() {
+                movement.read(signal, last.at);
+            }
             for pair in samples.windows(2) {
                 if pair[0].value.to_bits() != pair[1].value.to_bits() {
                     movement.moved(signal, pair[1].at);
@@ -151,6 +161,11 @@ impl Store {
         if is_reading && is_busy {
             self.targets.busy(series.target, sample.at);
         }
+        if series.signal == SignalId::POWER_USAGE
+            && let Some(movement) = self.targets.movement(series.target)
+        {
+            movement.read(series.signal, sample.at);
+        }
         let first = series.newest.at == Timestamp::MIN;
         let before = std::mem::replace(&mut series.newest, sample).value;
         if first || before.to_bits() == sample.value.to_bits() {
@@ -199,16 +214,22 @@ impl Store {
         job.percent_as_ratio = verdict;
         let factor = if verdict { 100.0 } else { 0.01 };
         for signal in [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL] {
-            let fed = |series: &&Series| series.job == job_id && series.signal == signal;
-            let rows: HashSet<RowId> = self
-                .series
-                .iter()
-                .flatten()
-                .filter(fed)
-                .map(|series| series.row)
-                .collect();
+            let series = || {
+                self.series
+                    .iter()
+                    .flatten()
+                    .filter(|it| it.signal == signal)
+            };
+            let fed = |by_it: bool| {
+                let series = series().filter(move |it| (it.job == job_id) == by_it);
+                series.map(|it| it.row).collect::<HashSet<RowId>>()
+            };
+            let (rows, others) = (fed(true), fed(false));
             if let Some(columns) = self.signals.get_mut(signal.index()) {
-                columns.scale(factor, |row| rows.contains(&row));
+                columns.scale(factor, |row| rows.contains(&row) && !others.contains(&row));
+                // Nobody knows any more whose reading stands there.
+                rows.intersection(&others)
+                    .for_each(|row| columns.forget(*row));
             }
         }
     }
@@ -226,12 +247,13 @@ impl Store {
         }
         let fresh_ms = self.targets.fresh_ms(series.target);
         let job = &mut self.jobs[usize::from(series.job)];
-        let limit = if job.percent_as_ratio { 1.0 } else { 100.0 };
+        let ratio = job.percent_as_ratio;
+        let limit = if ratio { 1.0 } else { 100.0 };
         let unit = series.unit;
         let contribution = |sample: Sample| {
-            let value = validity::reading(unit, sample.value, false)?;
+            validity::reading(unit, sample.value, ratio)?;
             Some(Contribution {
-                value: value.min(limit),
+                value: sample.value.min(limit),
                 at: sample.at,
             })
         };

@@ -338,6 +338,10 @@ impl Store {
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
             self.heard[id.0 as usize] = Heard::NEVER;
+            // A source that ended keeps columns in which the row was another's.
+            self.signals
+                .iter_mut()
+                .for_each(|columns| columns.forget(id));
             id
         } else {
             self.rows.push(Some(row));

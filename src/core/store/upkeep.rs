@@ -35,9 +35,19 @@ impl Store {
         self.targets.find(job, &info.source, &info.instance)
     }
 
-    /// How many targets are heard and report no utilisation of whole GPUs.
+    /// How many series say something of the same device and owner.
     #[must_use]
-    pub fn without_percents(&self) -> usize {
+    pub fn siblings(&self, info: &SeriesInfo) -> usize {
+        let key = (info.device.clone(), info.owner.clone());
+        let row = self.row_ids.get(&key);
+        let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
+        row.map_or(0, |row| row.series.len())
+    }
+
+    /// Targets that are heard and do not report a utilisation of whole GPUs, and
+    /// which of the two.
+    #[must_use]
+    pub fn without_percents(&self) -> BTreeSet<(TargetId, usize)> {
         self.targets.without_percents(self.oldest)
     }
 

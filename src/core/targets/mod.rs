@@ -296,13 +296,18 @@ impl Targets {
         self.target_mut(id).map(|target| &mut target.movement)
     }
 
-    /// Targets that are heard and report no utilisation of whole GPUs.
+    /// Targets that are heard and do not report a utilisation of whole GPUs, and
+    /// which of the two.
     #[must_use]
-    pub fn without_percents(&self, since: Timestamp) -> usize {
-        let lacks = |target: &&Target| {
-            target.times.newest() >= since && target.percents.iter().any(|at| *at < since)
-        };
-        self.targets.iter().flatten().filter(lacks).count()
+    pub fn without_percents(&self, since: Timestamp) -> BTreeSet<(TargetId, usize)> {
+        let heard = (0..).map(TargetId).zip(&self.targets);
+        let heard = heard.filter_map(|(id, target)| Some((id, target.as_ref()?)));
+        let heard = heard.filter(|(_, target)| target.times.newest() >= since);
+        let lacking = heard.flat_map(|(id, target)| {
+            let places = target.percents.iter().enumerate();
+            places.filter_map(move |(place, at)| (*at < since).then_some((id, place)))
+        });
+        lacking.collect()
     }
 
     /// Where the times go at which a target's readings changed.

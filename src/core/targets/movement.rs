@@ -18,6 +18,8 @@ pub struct Movement {
     /// The power of a GPU: it moves with every reading, so that one that never
     /// did shows nothing.
     power: Timestamp,
+    /// The newest sample of power: without any nobody knows whether it moves.
+    power_read: Timestamp,
     /// The newest reading of a GPU that is busy.
     pub(super) busy: Timestamp,
 }
@@ -27,6 +29,7 @@ impl Default for Movement {
         Self {
             any: Timestamp::MIN,
             power: Timestamp::MIN,
+            power_read: Timestamp::MIN,
             busy: Timestamp::MIN,
         }
     }
@@ -41,13 +44,21 @@ impl Movement {
         }
     }
 
+    /// A signal was read.
+    pub fn read(&mut self, signal: SignalId, at: Timestamp) {
+        if signal == SignalId::POWER_USAGE {
+            self.power_read = self.power_read.max(at);
+        }
+    }
+
     /// Since when all readings stand still, if that is too long for an exporter
     /// that works.
     pub(super) fn frozen_since(&self, newest: Timestamp, timing: Timing) -> Option<Timestamp> {
         let still_ms = newest.millis() - self.any.millis();
-        let frozen = self.power > Timestamp::MIN
-            && self.busy > self.any
-            && still_ms >= FROZEN_MS.max(4 * timing.exporter_ms);
+        let long_ms = FROZEN_MS.max(4 * timing.exporter_ms);
+        let is_read = newest.millis().saturating_sub(long_ms) < self.power_read.millis();
+        let frozen =
+            self.power > Timestamp::MIN && is_read && self.busy > self.any && still_ms >= long_ms;
         frozen.then_some(self.any)
     }
 }

@@ -287,7 +287,15 @@ fn readings_that_stand_still_while_a_gpu_is_busy_are_unknown() {
         .moved(SignalId::POWER_USAGE, at(0));
     fleet.targets.busy(id, at(590));
     fleet.read(&[590], 590);
+    let power_read = |fleet: &mut Fleet, second| {
+        let movement = fleet.targets.movement(id).unwrap();
+        movement.read(SignalId::POWER_USAGE, at(second));
+    };
+    power_read(&mut fleet, 0);
     assert_eq!(frozen(&fleet, 590), None);
+    fleet.read(&[600], 600);
+    assert_eq!(frozen(&fleet, 600), None, "nobody reads its power");
+    power_read(&mut fleet, 590);
     fleet.read(&[605], 605);
     assert_eq!(frozen(&fleet, 605), Some(at(0)));
     assert!(fleet.view(605).targets[0].silent);

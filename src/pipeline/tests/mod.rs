@@ -3,6 +3,7 @@
 mod averages;
 mod explained;
 mod findings;
+mod hostile;
 mod intervals;
 mod lasting;
 mod membership;

@@ -102,7 +102,7 @@ impl Replica {
                 false => SignalId::MEM_COPY_UTIL,
             };
             let batch = store.answer(shown, ms(now), range);
-            self.pipeline.take_history(&batch);
+            self.pipeline.take_history(&batch, time);
             self.pipeline.settle(time, Shown::All);
         }
         self.inventory = self.cluster.at(built, now);
