@@ -196,7 +196,8 @@ impl Intake {
             self.known.insert(key, Known::Ignored { seen: self.poll });
             return None;
         };
-        let full = store.series_len() >= MOST_SERIES || store.siblings(&info) >= MOST_SIBLINGS;
+        let full =
+            store.series_len() >= MOST_SERIES || store.siblings(&info).len() >= MOST_SIBLINGS;
         report.refused += u64::from(full);
         if full || self.is_superfluous(&info, store) {
             self.known.insert(key, Known::Ignored { seen: self.poll });

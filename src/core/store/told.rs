@@ -52,11 +52,8 @@ impl Told {
 impl Store {
     /// What a new series says: the copy of a sibling that says the same.
     pub(super) fn told(&self, info: &SeriesInfo) -> Arc<Told> {
-        let key = (info.device.clone(), info.owner.clone());
-        let row = self.row_ids.get(&key);
-        let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
-        let siblings = row.map_or(&[][..], |row| &row.series);
-        let same = siblings
+        let same = self
+            .siblings(info)
             .iter()
             .filter_map(|id| self.series.get(id.0 as usize)?.as_ref())
             .find(|series| series.told.is(info));

@@ -35,13 +35,13 @@ impl Store {
         self.targets.find(job, &info.source, &info.instance)
     }
 
-    /// How many series say something of the same device and owner.
+    /// The series that say something of the same device and owner.
     #[must_use]
-    pub fn siblings(&self, info: &SeriesInfo) -> usize {
+    pub fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
         let key = (info.device.clone(), info.owner.clone());
         let row = self.row_ids.get(&key);
         let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
-        row.map_or(0, |row| row.series.len())
+        row.map_or(&[], |row| &row.series)
     }
 
     /// Targets that are heard and do not report a utilisation of whole GPUs, and
