@@ -1,7 +1,6 @@
-# syntax=docker/dockerfile:1
 # docker build -t gpu-metrics-apiserver:0.1.0 .
 
-FROM rust:1.95-slim-bookworm AS build
+FROM rust:1.95-slim-bookworm@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082 AS build
 WORKDIR /build
 
 # Dependencies alone: this layer is built again when they change, not when the
@@ -24,7 +23,7 @@ RUN touch src/main.rs src/lib.rs \
 
 # The binary needs libc, libm and libgcc_s: no more than this image has. No
 # shell, no package manager, user 65532.
-FROM gcr.io/distroless/cc-debian12:nonroot
+FROM gcr.io/distroless/cc-debian12:nonroot@sha256:9dac0a79194e45a7da0158a9c6da57b217585af0786db3845d1f0ec1a0dd182f
 COPY --from=build /build/target/dist/gpu-metrics-apiserver /usr/local/bin/gpu-metrics-apiserver
 USER 65532:65532
 EXPOSE 6443

@@ -8,7 +8,7 @@ MDBOOK_VERSION := 0.5.4
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny
+.PHONY: all test test-slow lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny pinned advisories
 
 all: lint test
 
@@ -27,13 +27,26 @@ test: prerequisites
 test-slow: prerequisites stores
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
 
-lint: cargo-deny
+lint: cargo-deny pinned
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 	$(CARGO) deny --locked check bans licenses sources
 	@tree=$$($(CARGO) tree --locked --target all -i ring 2>/dev/null); \
 	if [ -n "$$tree" ]; then echo "make lint: ring is in the tree beside aws-lc-rs"; exit 1; fi
+
+# What is known against the crates of Cargo.lock: not in `lint`, because it changes
+# without a change here.
+advisories: cargo-deny
+	$(CARGO) deny --locked check advisories
+
+# Actions and images by digest: a tag may come to mean another one. Of an action
+# `git ls-remote https://github.com/OWNER/NAME TAG` tells the commit, of an image
+# `docker buildx imagetools inspect IMAGE` the digest.
+pinned:
+	@loose=$$(grep -rnE '^ *(- )?(uses|container):|^FROM ' .github/workflows Dockerfile | \
+	  grep -vE '@[0-9a-f]{40} # v[0-9]|@sha256:[0-9a-f]{64}|uses: \./'); \
+	if [ -n "$$loose" ]; then echo "make lint: not pinned by digest:"; echo "$$loose"; exit 1; fi
 
 # Checks its answers; writes the table of e2e/bench/README.md to stdout.
 bench:
