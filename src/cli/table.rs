@@ -1,11 +1,16 @@
 //! Columns of text, each as wide as its widest cell.
 
+use crate::core::letters::escaped;
+
 /// The letters of the widest cell of each column.
 pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells
+            .map(|cell| escaped(cell).chars().count())
+            .max()
+            .unwrap_or(0)
     };
     (0..columns).map(width).collect()
 }
@@ -22,9 +27,12 @@ pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
         .collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).zip(&numeric);
-        let padded = cells.map(|((cell, width), numeric)| match numeric {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
+        let padded = cells.map(|((cell, width), numeric)| {
+            let cell = escaped(cell);
+            match numeric {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            }
         });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
@@ -45,5 +53,15 @@ mod tests {
         let rows = [["NAME", "GPU%"], ["a", "5"], ["long", "–"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(lines(&rows), ["NAME  GPU%", "a        5", "long     –"]);
+    }
+
+    #[test]
+    fn a_cell_is_one_line_whatever_a_name_holds() {
+        let rows = [["NAME", "GPU%"], ["a\nb\u{202e}", "5"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(
+            lines(&rows),
+            ["NAME            GPU%", r"a\u000ab\u202e     5"]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of words, readable at 80 columns.
 
-use crate::findings::names::moves;
+use crate::core::letters::escaped;
 
 const WIDTH: usize = 80;
 
@@ -33,14 +33,8 @@ pub(super) fn wrapped(text: &str, hang: usize) -> String {
 
 /// What a terminal may be given: texts of others may hold what moves its cursor.
 pub(super) fn shown(text: &str) -> String {
-    let letter = |it: char| {
-        if it != '\n' && moves(it) {
-            '\u{fffd}'
-        } else {
-            it
-        }
-    };
-    text.chars().map(letter).collect()
+    let lines: Vec<_> = text.split('\n').map(escaped).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]

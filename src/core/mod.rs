@@ -15,6 +15,7 @@ pub mod grid;
 pub mod inventory;
 pub mod labels;
 pub mod layout;
+pub mod letters;
 pub mod metric;
 pub mod original;
 pub mod policy;

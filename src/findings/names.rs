@@ -2,6 +2,8 @@
 
 use strsim::osa_distance;
 
+use crate::core::letters::escaped;
+
 /// No longer name is compared: the work grows with its length, and the API
 /// server does not bound names of metrics.
 const LONGEST: usize = 512;
@@ -28,29 +30,13 @@ pub fn nearest<'n>(
     (best.0 <= most).then_some(best.1)
 }
 
-/// A text of others on one line, for logs and terminals: cut, and with marks in
-/// place of what moves a cursor or turns the direction of writing.
+/// A text of others on one line, for logs and terminals: cut, and escaped.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    let mut letters = text.chars();
-    let shown = letters.by_ref().take(MOST_LETTERS);
-    let mut shown: String = shown
-        .map(|it| if moves(it) { '\u{fffd}' } else { it })
-        .collect();
-    if letters.next().is_some() {
-        shown.push('…');
+    match text.char_indices().nth(MOST_LETTERS) {
+        Some((end, _)) => format!("{}…", escaped(&text[..end])),
+        None => escaped(text).into_owned(),
     }
-    shown
-}
-
-/// Control characters of both tables, and Unicode's for bidirectional text.
-#[must_use]
-pub fn moves(letter: char) -> bool {
-    let bidirectional = matches!(
-        letter,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    letter.is_control() || bidirectional
 }
 
 /// `; did you mean NAME?`, for the end of an error, or nothing: a quarter of the
@@ -65,11 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_a_cursor_is_marked_and_what_is_long_is_cut() {
-        assert_eq!(
-            plain("a\u{1b}[2J\nb\u{9b}c\u{202e}dé"),
-            "a\u{fffd}[2J\u{fffd}b\u{fffd}c\u{fffd}dé"
-        );
+    fn what_moves_a_cursor_is_escaped_and_what_is_long_is_cut() {
+        assert_eq!(plain("a\u{1b}[2J\nb"), r"a\u001b[2J\u000ab");
         let long = plain(&"x".repeat(1_000_000));
         assert_eq!((long.chars().count(), long.ends_with("x…")), (1001, true));
         assert_eq!(nearest(&"gpu".repeat(1_000_000), ["gpu"], 9_999_999), None);

@@ -5,6 +5,7 @@
 
 pub mod endpoints;
 pub mod health;
+mod line;
 pub mod line_limit;
 pub mod metrics;
 
@@ -70,7 +71,7 @@ pub fn init(level: tracing::Level, lines: Lines) {
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(level)));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| line::Escaped(std::io::stderr()))
         .with_target(false);
     let _ = match lines {
         // Colours are for people: in a file they are noise.

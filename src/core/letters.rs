@@ -1,0 +1,55 @@
+//! Letters of texts that others write, as a terminal or a log may be given them.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// A text with escapes (`\u001b`, those of JSON) in place of control characters,
+/// which move a cursor or begin a line, and of the characters that turn the
+/// direction of writing.
+#[must_use]
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(moves) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        if moves(letter) {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(letter));
+        } else {
+            out.push(letter);
+        }
+    }
+    out.into()
+}
+
+/// Control characters of both tables, Unicode's separators of lines, and its
+/// characters for bidirectional text.
+fn moves(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_a_cursor_or_turns_the_writing_is_escaped() {
+        assert_eq!(
+            escaped("a\u{1b}[2J\nb\u{9b}c\u{202e}d\u{2028}é"),
+            r"a\u001b[2J\u000ab\u009bc\u202ed\u2028é"
+        );
+        assert!(matches!(escaped("plain – é"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn an_escaped_text_of_json_says_the_same() {
+        let said = "\"a\u{202e}\u{7f}\"";
+        let read = |text: &str| serde_json::from_str::<String>(text).unwrap();
+        assert_eq!(read(&escaped(said)), read(said));
+    }
+}
