@@ -41,7 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["certificates", "config", "security", "telemetry"],
     ),
     ("simulator", &["core"]),
-    ("telemetry", &[]),
+    ("telemetry", &["core"]),
     (
         "app",
         &[
@@ -76,6 +76,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "config",
             "core",
             "dcgm",
+            "file",
             "findings",
             "pipeline",
             "provider",

@@ -21,13 +21,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tower::{BoxError, ServiceBuilder};
 
 use super::error::{CallError, ClientError, chain, excerpt};
 use super::token::TokenFile;
+use crate::file::yaml;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -347,8 +348,12 @@ async fn read_kubeconfig(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
         |path| path.display().to_string(),
     );
-    let unusable = |error: &kube::config::KubeconfigError| {
-        ClientError::Kubeconfig(place.clone(), chain(error))
+    let unusable = |error: &KubeconfigError| {
+        let reason = match error {
+            KubeconfigError::Parse(error) => yaml::report(error),
+            error => chain(error),
+        };
+        ClientError::Kubeconfig(place.clone(), reason)
     };
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;

@@ -14,6 +14,7 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 
 use super::credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
+use crate::file::yaml;
 
 /// Why a kubeconfig cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,12 +102,10 @@ impl Credentials {
         };
         let text = std::fs::read_to_string(path)
             .map_err(|error| wrong(format!("cannot be read: {error}: check the path")))?;
-        // The parser's excerpt of the text may hold a token.
         let file: File = serde_saphyr::from_str(&text).map_err(|error| {
-            let place = error.location();
-            let line = place.map_or_else(String::new, |at| format!(" at line {}", at.line()));
+            let report = yaml::report(&error);
             wrong(format!(
-                "this is no kubeconfig{line}: write one as kubectl does"
+                "this is no kubeconfig: {report}: write one as kubectl does"
             ))
         })?;
         let (cluster, user) = current(file).map_err(wrong)?;
@@ -338,7 +337,7 @@ mod tests {
             ("{}", "{token: hidden, username: u}", "keep one of them"),
             ("{}", "{token: \"hid\\nden\"}", "write it in one line"),
             ("{}", "{client-key: k}", "give both"),
-            ("{}", "{token: [hidden]}", "no kubeconfig at line 3"),
+            ("{}", "{token: [hidden]}", "no kubeconfig: "),
             (
                 "{certificate-authority-data: \"!hidden\"}",
                 "{}",

@@ -28,7 +28,7 @@ use crate::core::resources::GpuResources;
 use crate::core::signal::SignalSpec;
 use crate::dcgm::fields;
 use crate::dcgm::schemes::ExporterIdentity;
-use crate::file;
+use crate::file::{self, yaml};
 use crate::rules::naming::Regexes;
 use crate::rules::rule::{ResourceRules, Rules};
 
@@ -187,12 +187,9 @@ impl Config {
         let raw: Option<raw::File> =
             serde_saphyr::from_str(text).map_err(|error| Error::Shape {
                 file: file.to_owned(),
-                report: problem::without_secrets(
-                    &error.render_with_formatter(&serde_saphyr::UserMessageFormatter),
-                    text,
-                ),
+                report: yaml::report(&error),
             })?;
-        Self::resolve(raw.unwrap_or_default(), flags).map_err(|problem| problem.in_file(file, text))
+        Self::resolve(raw.unwrap_or_default(), flags).map_err(|problem| problem.in_file(file))
     }
 
     fn resolve(raw: raw::File, flags: &Flags) -> Result<Self, problem::Problem> {

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod refused;
+mod secrets;
 
 use super::*;
 use crate::core::policy::{

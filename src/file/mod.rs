@@ -2,6 +2,8 @@
 //! size and a time. A pipe or a device under the name of a certificate would
 //! else hold up its reader for ever.
 
+pub(crate) mod yaml;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::autoscaler::manifest;
 use crate::cli::{Failure, serve};
 use crate::config::{Config, Flags};
+use crate::file::yaml;
 use crate::findings::hpa::Served;
 use crate::findings::{Finding, Report, Skipped, config, hpa, peers};
 
@@ -54,7 +55,7 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
         let shown = path.display().to_string();
         let read = text_of(path).and_then(|text| {
             let documents = serde_saphyr::from_multiple::<Value>(&text);
-            Ok((documents.map_err(|error| error.to_string())?, text))
+            Ok((documents.map_err(|error| yaml::report(&error))?, text))
         });
         match read {
             Ok((documents, text)) => files.push(File {

@@ -6,17 +6,11 @@ use super::*;
 fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
     assert_eq!(
         error("gpu:\n  idle: zero\n  window: 60\n"),
-        r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m
-  |
-3 |   window: 60
-  |           ^"#
+        r#"config.yaml:3:11: gpu.window: "60" is not a duration: write a number and a unit, such as 30s, 5m or 1h30m"#
     );
     assert_eq!(
         error("prometheus:\n  url: localhost:9090\n"),
-        r#"config.yaml:2:8: prometheus.url: "localhost:9090" is no URL: write http://host:port
-  |
-2 | (not shown: it may hold credentials)
-  |        ^"#
+        r#"config.yaml:2:8: prometheus.url: "localhost:9090" is no URL: write http://host:port"#
     );
 }
 
@@ -34,7 +28,7 @@ fn an_unknown_key_is_shown_with_its_line_and_the_keys_there_are() {
     let text = error("gpu:\n  idle: zero\n  widnow: 1m\n");
     assert!(text.starts_with("config.yaml: "), "{text}");
     assert!(
-        text.contains("widnow") && text.contains("3 |   widnow: 1m"),
+        text.contains("widnow") && text.contains("line 3, column 3"),
         "{text}"
     );
     let text = error("gpus: {}\n");
@@ -44,12 +38,12 @@ fn an_unknown_key_is_shown_with_its_line_and_the_keys_there_are() {
 #[test]
 fn wrong_shapes_and_broken_yaml_are_shown_with_their_line() {
     for (text, line) in [
-        ("gpu: [1]\n", "1 | gpu: [1]"),
-        ("gpu:\n  metrics: 3\n", "2 |   metrics: 3"),
-        ("gpu: {window: 1m\n", "1 | gpu: {window: 1m"),
-        ("gpu: {window: [1m]}\n", "1 | gpu: {window: [1m]}"),
-        ("gpu:\n  window: 1m\n  window: 2m\n", "3 |   window: 2m"),
-        ("gpu:\n  metrics:\n  - {field: X}\n", "3 |   - {field: X}"),
+        ("gpu: [1]\n", "line 1"),
+        ("gpu:\n  metrics: 3\n", "line 2, column 12"),
+        ("gpu: {window: 1m\n", "line 1"),
+        ("gpu: {window: [1m]}\n", "line 1, column 15"),
+        ("gpu:\n  window: 1m\n  window: 2m\n", "line 3, column 3"),
+        ("gpu:\n  metrics:\n  - {field: X}\n", "line 3"),
     ] {
         let error = error(text);
         assert!(error.starts_with("config.yaml: "), "{error}");

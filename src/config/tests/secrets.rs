@@ -1,0 +1,86 @@
+//! Files that hold credentials, and are wrong: the error does not.
+
+use super::*;
+
+const SECRET: &str = "hunter2";
+
+/// The error, which names the file and a line, and is one line itself.
+fn without_secret(text: &str) -> String {
+    let error = error(text);
+    assert!(text.contains(SECRET), "{text}");
+    assert!(!error.contains(SECRET), "{text}\n{error}");
+    assert!(
+        error.starts_with("config.yaml:") && !error.contains('\n'),
+        "{error}"
+    );
+    error
+}
+
+#[test]
+fn an_error_shows_no_excerpt_however_the_file_is_written() {
+    for (text, place) in [
+        (
+            "prometheus:\n  url: http://me:hunter2@p\n  timeoutt: 5s\n",
+            "line 3, column 3",
+        ),
+        (
+            r#"{"prometheus": {"url": "http://me:hunter2@p", "timeoutt": "5s"}}"#,
+            "line 1, column 47",
+        ),
+        (
+            "  prometheus:\n    url: http://me:hunter2@p\n    timeout: [5s]\n",
+            "line 3, column 14",
+        ),
+        (
+            "gpu:\n  window: 60\n# prometheus: http://me:hunter2@p\n",
+            "config.yaml:2:11",
+        ),
+        (
+            "prometheus: {url: 'http://p', headers: {Authorization: [hunter2]}}\n",
+            "line 1",
+        ),
+        (
+            "prometheus:\n  headers: {Authorization: 'Bearer hunter2'\n",
+            "line 2, column 12",
+        ),
+    ] {
+        let error = without_secret(text);
+        assert!(error.contains(place), "{error}");
+    }
+}
+
+#[test]
+fn an_alias_shows_nothing_of_what_it_stands_for() {
+    for text in [
+        "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: *t}\n",
+        "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: [*t]}\n",
+        "prometheus:\n  url: http://p\n  headers: &h {Authorization: hunter2}\ngpu: *h\n",
+        "prometheus:\n  headers: {Authorization: &t hunter2}\n  url: *t\n",
+        "secrets: &s hunter2\nprometheus: {url: 'http://p', headers: {Authorization: *s}}\n",
+        "prometheus: &p hunter2\ngpu: *p\n",
+    ] {
+        without_secret(text);
+    }
+}
+
+#[test]
+fn a_file_of_credentials_in_place_of_the_configuration_is_not_shown() {
+    for text in [
+        "-----BEGIN PRIVATE KEY-----\nMIIhunter2MII\nhunter2==\n-----END PRIVATE KEY-----\n",
+        "hunter2\n",
+        "hunter2",
+        "me:hunter2\n",
+        "TOKEN=hunter2\nOTHER=hunter2\n",
+        "[hunter2]\n",
+        "!hunter2 x\n",
+        "machine p login me password hunter2\n",
+        "prometheus: hunter2\n",
+        "gpu: hunter2\n",
+        "rules: hunter2\n",
+        "rules: [hunter2]\n",
+        "resourceRules: hunter2\n",
+        r#"["hunter2"]"#,
+    ] {
+        without_secret(text);
+    }
+}
