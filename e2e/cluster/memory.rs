@@ -55,7 +55,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let pods = wanted_pods();
     let held = populate(&plane, &fleet, epoch, pods).await;
 
-    let server = start(&plane, &prometheus);
+    let server = Server::start(&plane, prometheus.url(), &[]);
     let all = ["ready", "every pod known", "every value served"];
     let started = Instant::now();
     for (what, name, least) in [
@@ -83,39 +83,40 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     assert!(pods > 2_000 || resident <= BUDGET_MIB, "{resident} MiB");
 }
 
-struct Server {
-    program: Program,
+pub(super) struct Server {
+    pub(super) program: Program,
     dir: tempfile::TempDir,
     operators: u16,
 }
 
-fn start(plane: &ControlPlane, prometheus: &Engine) -> Server {
-    let dir = tempfile::tempdir().unwrap();
-    let operators = crate::prometheus::free_port();
-    let mut command = Program::command(["--secure-port=0"]);
-    command
-        .arg("--prometheus-url")
-        .arg(prometheus.url())
-        .arg("--cert-dir")
-        .arg(dir.path())
-        .arg(format!("--metrics-bind-address=127.0.0.1:{operators}"));
-    for flag in [
-        "--lister-kubeconfig",
-        "--authentication-kubeconfig",
-        "--authorization-kubeconfig",
-    ] {
-        command.arg(flag).arg(plane.kubeconfig());
-    }
-    Server {
-        program: Program::start(command),
-        dir,
-        operators,
-    }
-}
-
 impl Server {
+    pub(super) fn start(plane: &ControlPlane, prometheus: &str, flags: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let operators = crate::prometheus::free_port();
+        let mut command = Program::command(["--secure-port=0"]);
+        command
+            .arg("--prometheus-url")
+            .arg(prometheus)
+            .arg("--cert-dir")
+            .arg(dir.path())
+            .arg(format!("--metrics-bind-address=127.0.0.1:{operators}"))
+            .args(flags);
+        for flag in [
+            "--lister-kubeconfig",
+            "--authentication-kubeconfig",
+            "--authorization-kubeconfig",
+        ] {
+            command.arg(flag).arg(plane.kubeconfig());
+        }
+        Self {
+            program: Program::start(command),
+            dir,
+            operators,
+        }
+    }
+
     /// A number of `/metrics`.
-    fn metric(&self, name: &str) -> Result<f64, String> {
+    pub(super) fn metric(&self, name: &str) -> Result<f64, String> {
         assert!(self.dir.path().exists());
         let url = format!("http://127.0.0.1:{}/metrics", self.operators);
         let said = std::process::Command::new("curl")
@@ -131,7 +132,7 @@ impl Server {
     }
 
     /// A size from the kernel, in MiB.
-    fn status(&self, key: &str) -> u64 {
+    pub(super) fn status(&self, key: &str) -> u64 {
         let text = format!("/proc/{}/status", self.program.id());
         let text = std::fs::read_to_string(text).unwrap();
         let line = text.lines().find(|line| line.starts_with(key)).unwrap();

@@ -2,6 +2,7 @@
 
 pub(crate) mod asking;
 mod backtesting;
+mod bombs;
 mod check;
 mod crowd;
 mod explaining;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{PATIENCE, PODS_A, PODS_B, Scene, WINDOW, ask, pair};
+use super::scene::{PATIENCE, PODS_A, PODS_B, Scene, WINDOW, ask, of_window, pair};
 use crate::kubectl::{Answer, Kubectl, Served};
 use crate::program::eventually;
 
@@ -25,10 +25,9 @@ fn first_answer(kubectl: &Kubectl, path: &str) -> Vec<Served> {
     })
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_server_serves_at_once_what_it_served_before() {
-    let mut scene = Scene::start().await;
-    let before = eventually("a full long window", PATIENCE, || {
+/// Waits until the server has seen a long window; its values.
+fn full_window(scene: &Scene) -> Vec<Served> {
+    eventually("a full long window", PATIENCE, || {
         let served = scene
             .ask(&long(PODS_A))
             .map_err(|answer| format!("{answer:?}"))?;
@@ -38,7 +37,30 @@ async fn a_restarted_server_serves_at_once_what_it_served_before() {
         } else {
             Err(format!("{served:?}"))
         }
-    });
+    })
+}
+
+/// A quarter of the memory for answers holds some seconds of this fleet's samples.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
+    let scene = Scene::start().await;
+    full_window(&scene);
+    let config = of_window(WINDOW) + "prometheus: {maxBodyBytes: 52000}\n";
+    let (server, kubectl) = scene.serve_configured("parts", &config);
+    let served = first_answer(&kubectl, &long(PODS_A));
+    println!("values {:?} after the start of the process", server.age());
+    let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
+    assert_eq!(found, [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")]);
+    let whole = served.iter().all(|served| served.window == LONG_SECS);
+    assert!(whole, "{served:?}");
+    server.await_stderr("larger than 13000 bytes");
+    server.await_stderr("it is asked for in shorter parts of the time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_serves_at_once_what_it_served_before() {
+    let mut scene = Scene::start().await;
+    let before = full_window(&scene);
     let (server, kubectl) = {
         scene.server.signal("TERM");
         let again = scene.serve_again("again", WINDOW);

@@ -89,7 +89,7 @@ impl Scene {
         let scrapes = scrapes(&fleet, &exporters, SCRAPED);
         let prometheus = Engine::start(Storage::new(), &scrapes).await;
         let dir = tempfile::tempdir().unwrap();
-        let (server, kubectl) = serve(&prometheus, &dir.path().join("main"), WINDOW);
+        let (server, kubectl) = serve(&prometheus, &dir.path().join("main"), &of_window(WINDOW));
         let scene = Self {
             server,
             kubectl,
@@ -115,7 +115,12 @@ impl Scene {
 
     /// Another server on the same Prometheus.
     pub(super) fn serve_again(&self, name: &str, window: u64) -> (Program, Kubectl) {
-        serve(&self.prometheus, &self.dir.path().join(name), window)
+        self.serve_configured(name, &of_window(window))
+    }
+
+    /// The same with a configuration of its own.
+    pub(super) fn serve_configured(&self, name: &str, config: &str) -> (Program, Kubectl) {
+        serve(&self.prometheus, &self.dir.path().join(name), config)
     }
 
     /// Asks, and refuses what is too old to be served.
@@ -200,17 +205,18 @@ pub(crate) fn milli(served: &Served) -> u64 {
     }
 }
 
-/// Starts the server and waits until it listens. A reading is believed for a little
-/// longer than it would be: where other tests have the same cores, an exporter that
-/// is scraped every second comes seconds late.
-fn serve(prometheus: &Engine, dir: &Path, window: u64) -> (Program, Kubectl) {
+/// A reading is believed for a little longer than it would be: where other tests
+/// have the same cores, an exporter that is scraped every second comes seconds
+/// late.
+pub(super) fn of_window(window: u64) -> String {
+    format!("gpu: {{window: {window}s, freshness: 6s}}\n")
+}
+
+/// Starts the server and waits until it listens.
+fn serve(prometheus: &Engine, dir: &Path, text: &str) -> (Program, Kubectl) {
     std::fs::create_dir_all(dir).unwrap();
     let config = dir.join("own.yaml");
-    std::fs::write(
-        &config,
-        format!("gpu: {{window: {window}s, freshness: 6s}}\n"),
-    )
-    .unwrap();
+    std::fs::write(&config, text).unwrap();
     let mut command = Program::command(["demo", "--port", "0", "--prometheus-url"]);
     command.arg(prometheus.url());
     command.arg("--dir").arg(dir).arg("--config").arg(&config);

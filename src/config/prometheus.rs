@@ -33,7 +33,8 @@ pub struct PrometheusSettings {
     pub compression: Compression,
     /// How metric names may be matched.
     pub name_matching: NameMatching,
-    /// The largest answer taken, after decompression.
+    /// The memory for all answers under way, after decompression, in bytes. One
+    /// takes a quarter at most.
     pub max_body_bytes: usize,
     /// Labels every series must have with exactly this value: in stores that
     /// hold several clusters, this one's (docs/stores.md, "What to set").
@@ -44,8 +45,8 @@ impl PrometheusSettings {
     /// `prometheus.timeout`: a poll that takes longer than two default polls
     /// comes too late to be of use.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-    /// `prometheus.maxBodyBytes`: 100,000 GPUs × 2 minutes are 76 MB
-    /// (docs/stores.md, "Answers").
+    /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
+    /// (docs/limits.md, "Memory").
     pub const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
 
     /// The default settings for some addresses.

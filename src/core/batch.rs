@@ -126,6 +126,12 @@ impl Batch {
         self.series.len()
     }
 
+    /// How many bytes its series and samples take.
+    #[must_use]
+    pub fn bytes_beside_text(&self) -> usize {
+        size_of_val(&*self.series) + size_of_val(&*self.samples)
+    }
+
     /// How many samples the batch holds.
     #[must_use]
     pub fn samples_len(&self) -> usize {

@@ -186,8 +186,22 @@ impl Pipeline {
         };
     }
 
-    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
+    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the
+    /// last part of that time.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
+        let of_all = !self.is_of_mig_alone(batch.signal, now);
+        let report = self.take_part(batch, now);
+        // Of a signal that was there, nothing is no answer: what comes when it is
+        // back begins where it ended.
+        let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
+        let until = (!vanished).then_some(now);
+        self.reach
+            .answered(batch.signal, until, of_all.then_some(now));
+        report
+    }
+
+    /// Takes a batch that answers a query over an earlier part of that time.
+    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> Report {
         if now.millis() + BACK_MS < self.latest.millis() {
             self.store.clear();
             self.reach.start_over();
@@ -201,15 +215,7 @@ impl Pipeline {
             // After an outage in which all was forgotten it is as after a start.
             self.history = None;
         }
-        let of_all = !self.is_of_mig_alone(batch.signal, now);
-        let report = self.intake.take(batch, &mut self.store, now);
-        // Of a signal that was there, nothing is no answer: what comes when it is
-        // back begins where it ended.
-        let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
-        let until = (!vanished).then_some(now);
-        self.reach
-            .answered(batch.signal, until, of_all.then_some(now));
-        report
+        self.intake.take(batch, &mut self.store, now)
     }
 
     /// Notes that Prometheus answered a query over [`Pipeline::range`] with a

@@ -115,6 +115,15 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
+    /// Other answers have the memory for answers.
+    #[error(
+        "{address}: answers to other rules take the memory for answers: aggregate in their queries, or raise \
+         prometheus.maxBodyBytes"
+    )]
+    NoRoom {
+        /// The address asked.
+        address: String,
+    },
     /// The answer has more parts than are taken.
     #[error("{address}: the answer has more than {limit} {parts}: {remedy}")]
     TooMany {
@@ -321,6 +330,7 @@ impl Error {
             Self::Query { error, .. } => limit_of(Cause::of(422, error)),
             Self::Unreachable { .. }
             | Self::TooMany { .. }
+            | Self::NoRoom { .. }
             | Self::Tls { .. }
             | Self::Credentials { .. }
             | Self::Truncated { .. }
@@ -353,7 +363,9 @@ impl Error {
             Self::Query { .. } => ErrorKind::Query,
             Self::Partial { .. } => ErrorKind::Partial,
             Self::NullData { .. } => ErrorKind::NullData,
-            Self::TooLarge { .. } | Self::TooMany { .. } => ErrorKind::TooLarge,
+            Self::TooLarge { .. } | Self::TooMany { .. } | Self::NoRoom { .. } => {
+                ErrorKind::TooLarge
+            }
             Self::ClockSkew { .. } => ErrorKind::ClockSkew,
         }
     }

@@ -11,6 +11,7 @@ pub mod exporters;
 pub mod exposition;
 pub mod health;
 pub mod pace;
+pub mod parts;
 pub mod prometheus;
 pub mod query;
 pub mod retries;

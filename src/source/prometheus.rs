@@ -2,6 +2,7 @@
 //! a signal's name where the store allows no more; the answers are received
 //! into reused memory.
 
+mod budget;
 mod endpoint;
 mod names;
 pub mod promql;
@@ -27,7 +28,7 @@ use crate::config::PrometheusSettings;
 use crate::core::batch::Batch;
 use crate::core::time::Timestamp;
 
-use endpoint::{ERROR_BODY_BYTES, Endpoint};
+use endpoint::{ERROR_BODY_BYTES, Endpoint, NARROW};
 use names::{Name, Names};
 use replicas::Replicas;
 
@@ -83,14 +84,15 @@ impl Prometheus {
         &self.endpoint.settings.matchers
     }
 
-    /// All addresses, for who asks the same ones other queries.
+    /// What it shares with a client of the same settings that asks other queries.
     #[must_use]
     pub fn replicas(&self) -> Arc<Replicas> {
         Arc::clone(&self.endpoint.replicas)
     }
 
-    /// Asks the addresses of another client from now on, beginning with the one
-    /// that it asks: they are of the same settings.
+    /// Asks the addresses of another client of the same settings from now on,
+    /// beginning with the one that it asks; the memory for answers is theirs
+    /// together.
     pub fn share(&mut self, replicas: &Arc<Replicas>) {
         self.endpoint.replicas = Arc::clone(replicas);
     }
@@ -105,6 +107,8 @@ impl Prometheus {
         batches: &mut [Batch],
     ) -> Vec<Answered> {
         self.endpoint.renew().await;
+        // Until all are decoded.
+        let _room = self.endpoint.budget().polls(queries.len()).await;
         let asked = queries.iter().zip(batches.iter_mut());
         let asked = asked.map(|(query, batch)| {
             let mut text = batch.take_text().try_into_mut().unwrap_or_default();
@@ -215,7 +219,9 @@ impl Prometheus {
         for answer in answers {
             let before = batch.series_len();
             let body = answer.body.clone();
-            let warnings = decode::append(text, body.clone(), answer.nan, &self.hasher, batch)
+            let nan = answer.nan;
+            let room = self.endpoint.budget().quarter().saturating_sub(text.len());
+            let warnings = decode::append((text, body.clone()), nan, &self.hasher, batch, room)
                 .map_err(|error| {
                     let body = text.get(body).unwrap_or_default();
                     self.unusable(error, body, &answer.secrets)
@@ -250,6 +256,11 @@ impl Prometheus {
                     excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
                 }
             }
+            DecodeError::TooLarge => Error::TooLarge {
+                address,
+                limit: self.endpoint.budget().quarter(),
+                remedy: NARROW,
+            },
             DecodeError::Null(_) => Error::NullData { address, reason },
             DecodeError::Status { error_type, error } => Error::Query {
                 address,

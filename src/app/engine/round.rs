@@ -8,6 +8,7 @@ use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
 use crate::pipeline::Shown;
 use crate::source::health::Event;
+use crate::source::parts::Parts;
 use crate::source::{Answered, Devices, Error, ErrorKind, Limit, Query};
 
 /// In a large fleet framebuffer fields, which hardly change, are asked for at
@@ -21,6 +22,13 @@ const SIDE_BY_SIDE: usize = 2;
 /// Differences of clocks below this are the resolution of the header that shows
 /// them.
 const SKEW_MIN_MS: i64 = 2_000;
+
+/// What is read of a signal in a round.
+struct Read<'a> {
+    spec: &'a SignalSpec,
+    parts: Parts,
+    is_over: bool,
+}
 
 /// How often the grid may change within one round: the scrape interval shows
 /// first, then the exporter's.
@@ -84,17 +92,34 @@ impl Engine {
             && (!slow || self.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
     }
 
-    /// Asks for some signals side by side and takes what is answered.
+    /// Asks for some signals side by side and takes what is answered; in parts of
+    /// the time where that is too much at once.
     async fn ask(&mut self, specs: &[SignalSpec], at: Timestamp) -> Round {
-        let queries: Vec<Query<'_>> = specs.iter().map(|spec| self.query(spec, at)).collect();
+        let read = |spec| Read {
+            spec,
+            parts: Parts::whole(at, self.pipeline.range(spec.id, at)),
+            is_over: false,
+        };
+        let mut reads: Vec<Read<'_>> = specs.iter().map(read).collect();
+        let mut round = Round::Complete;
+        while !reads.is_empty() && round < Round::Aborted {
+            round = round.max(self.ask_parts(&mut reads, at).await);
+            reads.retain(|read| !read.is_over);
+        }
+        round
+    }
+
+    /// Asks for the next part of each.
+    async fn ask_parts(&mut self, reads: &mut [Read<'_>], at: Timestamp) -> Round {
+        let queries: Vec<Query<'_>> = reads.iter().map(|read| self.query(read, at)).collect();
         let mut batches = std::mem::take(&mut self.batches);
         let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
-        batches.resize_with(batches.len().max(specs.len()), empty);
+        batches.resize_with(batches.len().max(reads.len()), empty);
         let now = clock::now();
         let answers = self.source.fetch(&queries, now, &mut batches).await;
         let mut round = Round::Complete;
-        for ((spec, answer), batch) in specs.iter().zip(answers).zip(&batches) {
-            round = round.max(self.take(spec, answer, (at, now), batch));
+        for ((read, answer), batch) in reads.iter_mut().zip(answers).zip(&batches) {
+            round = round.max(self.take(read, answer, (at, now), batch));
         }
         self.batches = batches;
         round
@@ -102,30 +127,38 @@ impl Engine {
 
     /// Whole GPUs are left out of profiling fields where MIG instances alone
     /// need them, but for the look every ten minutes whether others do.
-    fn query<'a>(&self, spec: &'a SignalSpec, at: Timestamp) -> Query<'a> {
+    fn query<'a>(&self, read: &Read<'a>, at: Timestamp) -> Query<'a> {
+        let spec = read.spec;
         let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
             Devices::Mig
         } else {
             Devices::All
         };
+        let (at, range) = read.parts.next();
         Query {
             spec,
             devices,
             at,
-            range: self.pipeline.range(spec.id, at),
+            range,
         }
     }
 
     fn take(
         &mut self,
-        spec: &SignalSpec,
+        read: &mut Read<'_>,
         Answered { took, outcome }: Answered,
         (at, now): (Timestamp, Timestamp),
         batch: &Batch,
     ) -> Round {
+        let spec = read.spec;
         match outcome {
             Ok(fetched) => {
-                let report = self.pipeline.take(batch, at);
+                read.is_over = read.parts.is_last();
+                let report = match read.is_over {
+                    true => self.pipeline.take(batch, at),
+                    false => self.pipeline.take_part(batch, at),
+                };
+                read.parts.answered();
                 let intake = measure::intake(&report);
                 self.polls
                     .answered(&spec.name, took, measure::secs(at), intake);
@@ -137,7 +170,16 @@ impl Engine {
                 }
                 Round::Complete
             }
+            Err(error) if error.limit() == Some(Limit::Size) && read.parts.halve() => {
+                let signal = &spec.name;
+                tracing::info!(
+                    signal,
+                    "{error}; it is asked for in shorter parts of the time"
+                );
+                Round::Complete
+            }
             Err(error) => {
+                read.is_over = true;
                 if let Some(limit) = error.limit() {
                     self.pipeline.refused(spec.id, limit == Limit::Size);
                 }

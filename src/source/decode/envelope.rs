@@ -23,6 +23,10 @@ pub(super) struct Sink<'a> {
     batch: &'a mut Batch,
     /// Whether a series had neither `values` nor `histograms`, as in a vector.
     pub(super) without_values: bool,
+    /// The most bytes that the batch may take beside its text.
+    pub(super) room: usize,
+    /// Whether it takes more.
+    pub(super) is_full: bool,
 }
 
 impl<'a> Sink<'a> {
@@ -34,6 +38,8 @@ impl<'a> Sink<'a> {
             hasher,
             batch,
             without_values: false,
+            room: usize::MAX,
+            is_full: false,
         }
     }
 
@@ -46,6 +52,15 @@ impl<'a> Sink<'a> {
     fn begin(&mut self, labels: &str) {
         let range = self.range(labels);
         self.batch.begin_series(self.hasher.key(labels), range);
+    }
+
+    /// Ends the reading where the batch takes too much.
+    fn check_room<E: Error>(&mut self) -> Result<(), E> {
+        self.is_full = self.batch.bytes_beside_text() > self.room;
+        match self.is_full {
+            true => Err(E::custom("too many samples")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -303,6 +318,7 @@ impl<'de> Visitor<'de> for SeriesSeed<'_, '_> {
                 }
             }
         }
+        self.0.check_room()?;
         let labels = labels.ok_or_else(|| A::Error::missing_field("metric"))?;
         if let Some(raw) = early_values {
             self.0.begin(labels);
@@ -337,6 +353,7 @@ impl<'de> Visitor<'de> for ValuesSeed<'_, '_> {
             if self.0.nan == Nan::Value || !sample.value.is_nan() {
                 self.0.batch.push(sample);
             }
+            self.0.check_room()?;
         }
         Ok(())
     }

@@ -81,6 +81,9 @@ pub enum DecodeError {
     /// A result that no range selector gives.
     #[error("resultType is {0:?} where a range selector is answered with \"matrix\"")]
     ResultType(String),
+    /// Its samples take more memory than there is.
+    #[error("the samples of the answer take too much memory")]
+    TooLarge,
     /// `status: error`.
     #[error("{error_type}: {error}")]
     Status {
@@ -115,7 +118,8 @@ pub fn decode(
     batch: &mut Batch,
 ) -> Result<Vec<String>, DecodeError> {
     batch.reset(signal, body.clone());
-    let decoded = append(body, 0..body.len(), Nan::Value, hasher, batch);
+    let all = 0..body.len();
+    let decoded = append((body, all), Nan::Value, hasher, batch, usize::MAX);
     if decoded.is_err() {
         batch.reset(signal, body.clone());
     }
@@ -123,16 +127,17 @@ pub fn decode(
 }
 
 /// Adds the answer that stands at `body` in `text`, which must be the batch's; the
-/// engine's warnings.
+/// engine's warnings. `room` is the most bytes that the batch may take beside its
+/// text.
 ///
 /// # Errors
 /// See [`DecodeError`]; the batch may hold a part of the answer then.
 pub fn append(
-    text: &Bytes,
-    body: Range<usize>,
+    (text, body): (&Bytes, Range<usize>),
     nan: Nan,
     hasher: &KeyHasher,
     batch: &mut Batch,
+    room: usize,
 ) -> Result<Vec<String>, DecodeError> {
     // One pass over the whole body is cheaper than the parser's check of each
     // string, and also covers what the parser skips.
@@ -145,7 +150,12 @@ pub fn append(
         }
     })?;
     let mut sink = Sink::new(text, nan, hasher, batch);
-    let envelope = envelope::parse(answer, &mut sink).map_err(|error| match error.classify() {
+    sink.room = room;
+    let parsed = envelope::parse(answer, &mut sink);
+    if sink.is_full {
+        return Err(DecodeError::TooLarge);
+    }
+    let envelope = parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Eof => DecodeError::Truncated,
         serde_json::error::Category::Data => DecodeError::Shape(error.to_string()),
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => {

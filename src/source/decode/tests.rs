@@ -110,9 +110,11 @@ fn several_answers_in_one_text_become_one_batch() {
     let text = Bytes::from(format!("{first}{second}"));
     let mut batch = Batch::new(SIGNAL, text.clone());
     let hasher = KeyHasher::new();
-    append(&text, 0..first.len(), Nan::Value, &hasher, &mut batch).unwrap();
+    let (value, marker) = (Nan::Value, Nan::StaleMarker);
+    let one = (&text, 0..first.len());
+    append(one, value, &hasher, &mut batch, usize::MAX).unwrap();
     let rest = first.len()..text.len();
-    append(&text, rest, Nan::StaleMarker, &hasher, &mut batch).unwrap();
+    append((&text, rest), marker, &hasher, &mut batch, usize::MAX).unwrap();
     let series: Vec<_> = batch.iter().collect();
     assert_eq!(series[0].samples.len(), 2);
     assert!(series[0].samples[1].value.is_nan());

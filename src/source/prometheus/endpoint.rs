@@ -18,6 +18,7 @@ use crate::source::credentials::{Secrets, TlsMaterial, authorize};
 use crate::source::error::{Cause, Error};
 use crate::source::{decode, query};
 
+use super::budget::{Budget, Room};
 use super::replicas::{Replica, Replicas};
 
 /// The longest time for a connection and its handshakes; a network that needs
@@ -28,9 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// everything would look stale, or nothing ever would.
 const MAX_SKEW_MS: i64 = 30_000;
 
-/// The most bytes of an answer to a rule's query. It has one sample for each
-/// object; that of a signal has the samples of all GPUs over a window.
-const MOST_ANSWER_BYTES: usize = 128 << 20;
+/// What to do about an answer to a poll that is too large.
+pub(super) const NARROW: &str = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
 
 /// How much of an error's body is read for its message.
 pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
@@ -55,11 +55,22 @@ pub(super) struct Head {
     pub(super) secrets: Secrets,
 }
 
+/// What any other query than a poll's is for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A rule's value at a time.
+    Rule,
+    /// Which series there are, or what they were over a time.
+    Search,
+}
+
 /// An answer, undecoded.
 pub(super) struct Body {
     pub(super) text: BytesMut,
     /// What no message about it may repeat.
     pub(super) secrets: Secrets,
+    /// Held until it is decoded.
+    pub(super) room: Room,
 }
 
 impl Body {
@@ -87,8 +98,14 @@ impl Endpoint {
         })
     }
 
+    /// The memory for answers.
+    pub(super) fn budget(&self) -> &Budget {
+        &self.replicas.budget
+    }
+
     /// Asks one query as of `at` and puts the answer's body behind what `text`
-    /// holds. `now` is the time at which the call is made.
+    /// holds. `now` is the time at which the call is made. The caller has the room
+    /// of a poll.
     pub(super) async fn ask(
         &self,
         selector: &str,
@@ -134,18 +151,17 @@ impl Endpoint {
             victoria_metrics: response.headers().contains_key("x-server-hostname"),
             secrets,
         };
-        let remedy = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
-        let most = (self.settings.max_body_bytes, remedy);
-        self.receive(replica, response, text, most).await?;
+        let most = (self.budget().quarter(), NARROW);
+        let into = (text, &mut Room::default());
+        self.receive(replica, response, into, most).await?;
         Ok(head)
     }
 
     /// The answer to any query as of `at`, undecoded.
     pub(super) async fn instant(&self, promql: &str, at: Timestamp) -> Result<Body, Error> {
         let form = query::form(promql, at, self.settings.timeout);
-        let most = self.settings.max_body_bytes.min(MOST_ANSWER_BYTES);
         let remedy = "aggregate in the query, or select less";
-        self.body(|replica| &replica.url, &form, (most, remedy))
+        self.body(|replica| &replica.url, &form, (Kind::Rule, remedy))
             .await
     }
 
@@ -158,27 +174,27 @@ impl Endpoint {
     ) -> Result<Body, Error> {
         let form = query::range_form(promql, over, step, self.settings.timeout);
         let remedy = "ask for a shorter time, or raise prometheus.maxBodyBytes";
-        let most = (self.settings.max_body_bytes, remedy);
-        self.body(|replica| &replica.range_url, &form, most).await
+        let kind = (Kind::Search, remedy);
+        self.body(|replica| &replica.range_url, &form, kind).await
     }
 
     /// The series that a selector finds from `start` on, undecoded.
     pub(super) async fn series(&self, selector: &str, start: Timestamp) -> Result<Body, Error> {
         let form = query::series_form(selector, start);
         let remedy = "narrow the seriesQuery, or raise prometheus.maxBodyBytes";
-        let most = (self.settings.max_body_bytes, remedy);
-        self.body(|replica| &replica.series_url, &form, most).await
+        let kind = (Kind::Search, remedy);
+        self.body(|replica| &replica.series_url, &form, kind).await
     }
 
     async fn body(
         &self,
         url: fn(&Replica) -> &Url,
         form: &str,
-        most: (usize, &'static str),
+        kind: (Kind, &'static str),
     ) -> Result<Body, Error> {
         let mut turns = self.replicas.turns();
         loop {
-            let said = self.body_of(turns.replica(), url, form, most).await;
+            let said = self.body_of(turns.replica(), url, form, kind).await;
             if let Some(said) = turns.take(said) {
                 return said;
             }
@@ -190,15 +206,27 @@ impl Endpoint {
         replica: &Replica,
         url: fn(&Replica) -> &Url,
         form: &str,
-        most: (usize, &'static str),
+        (kind, remedy): (Kind, &'static str),
     ) -> Result<Body, Error> {
         let (response, secrets) = self.send(replica, url(replica), form).await?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(refusal(replica, response, &secrets).await);
         }
+        let budget = self.budget();
+        // From here on it takes memory: Prometheus has computed it.
+        let (mut room, most) = match kind {
+            Kind::Search => (budget.search().await, budget.quarter()),
+            Kind::Rule => (budget.rule(), budget.most_of_rule()),
+        };
         let mut text = BytesMut::new();
-        self.receive(replica, response, &mut text, most).await?;
-        Ok(Body { text, secrets })
+        let into = (&mut text, &mut room);
+        self.receive(replica, response, into, (most, remedy))
+            .await?;
+        Ok(Body {
+            text,
+            secrets,
+            room,
+        })
     }
 
     /// Builds the client anew when a certificate file has changed. Files that
@@ -266,7 +294,7 @@ impl Endpoint {
         &self,
         replica: &Replica,
         mut response: Response,
-        text: &mut BytesMut,
+        (text, room): (&mut BytesMut, &mut Room),
         (limit, remedy): (usize, &'static str),
     ) -> Result<(), Error> {
         let too_large = || Error::TooLarge {
@@ -274,14 +302,18 @@ impl Endpoint {
             limit,
             remedy,
         };
-        let room = limit.saturating_sub(text.len());
-        if response.content_length().is_some_and(|n| n > room as u64) {
+        let left = limit.saturating_sub(text.len());
+        if response.content_length().is_some_and(|n| n > left as u64) {
             return Err(too_large());
         }
         let broken = |error| self.transport(replica, &error);
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if text.len() + chunk.len() > limit {
                 return Err(too_large());
+            }
+            if !room.grow(chunk.len()) {
+                let address = replica.address.clone();
+                return Err(Error::NoRoom { address });
             }
             text.extend_from_slice(&chunk);
         }

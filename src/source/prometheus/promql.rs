@@ -127,7 +127,11 @@ impl Promql {
         over: [Timestamp; 2],
         step: Duration,
     ) -> Result<Batch, Error> {
-        let Body { text, secrets } = self.endpoint.read().await.range(promql, over, step).await?;
+        let Body {
+            text,
+            secrets,
+            room: _room,
+        } = self.endpoint.read().await.range(promql, over, step).await?;
         let text = text.freeze();
         let mut batch = Batch::new(SignalId(0), Bytes::new());
         let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use url::Url;
 
+use super::budget::Budget;
 use crate::config::PrometheusSettings;
 use crate::source::error::{Cause, Error};
 use crate::source::query;
@@ -22,12 +23,14 @@ pub(super) struct Replica {
     pub(super) address: String,
 }
 
-/// All addresses, and the one that is asked.
+/// What all clients of a Prometheus share: its addresses, the one that is asked,
+/// and the memory for its answers.
 #[derive(Debug)]
 pub struct Replicas {
     first: Replica,
     others: Vec<Replica>,
     asked: AtomicUsize,
+    pub(super) budget: Budget,
 }
 
 impl Replica {
@@ -51,6 +54,7 @@ impl Replicas {
             first: Replica::new(&settings.url),
             others: settings.others.iter().map(Replica::new).collect(),
             asked: AtomicUsize::new(0),
+            budget: Budget::new(settings.max_body_bytes),
         }
     }
 
@@ -169,6 +173,7 @@ fn is_of_address(error: &Error) -> bool {
         Error::Query { .. }
         | Error::TooLarge { .. }
         | Error::TooMany { .. }
+        | Error::NoRoom { .. }
         | Error::Credentials { .. } => false,
     }
 }

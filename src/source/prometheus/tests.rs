@@ -1,5 +1,6 @@
 //! Everything a Prometheus can do wrong, done by a real server.
 
+mod budget;
 mod credentials;
 mod encoding;
 mod names;

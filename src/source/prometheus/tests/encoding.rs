@@ -11,7 +11,7 @@ use crate::config::Compression;
 async fn a_body_over_the_limit_is_refused_with_and_without_its_length() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&fake.url());
-    settings.max_body_bytes = 1000;
+    settings.max_body_bytes = 4000;
     let mut probe = Probe::new(settings);
     fake.answer("x".repeat(1001));
     let text = probe.fails(ErrorKind::TooLarge).await;

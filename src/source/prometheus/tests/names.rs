@@ -62,7 +62,7 @@ async fn the_limit_is_on_all_spellings_together() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&fake.url());
     settings.name_matching = NameMatching::Exact;
-    settings.max_body_bytes = 500;
+    settings.max_body_bytes = 2000;
     let mut probe = Probe::new(settings);
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer(&"b".repeat(300)))]);
     probe.fails(ErrorKind::TooLarge).await;

@@ -168,9 +168,9 @@ async fn more_samples_than_a_cluster_has_containers_are_refused() {
 async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
     let fake = FakePrometheus::start().await;
     let mut small = settings(&fake.url());
-    small.max_body_bytes = 1000;
+    small.max_body_bytes = 16_000;
     let promql = Promql::alone(small).unwrap();
-    fake.answer("x".repeat(1001));
+    fake.answer("x".repeat(4001));
     let error = promql.query("up", now()).await.unwrap_err().to_string();
     assert!(
         error.contains("larger than 1000 bytes: aggregate in the query"),
@@ -178,7 +178,7 @@ async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
     );
     let error = promql.series("up", now()).await.unwrap_err().to_string();
     assert!(
-        error.contains("larger than 1000 bytes: narrow the seriesQuery"),
+        error.contains("larger than 4000 bytes: narrow the seriesQuery"),
         "{error}"
     );
 }

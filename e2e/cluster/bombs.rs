@@ -1,0 +1,285 @@
+//! A Prometheus that answers every query with more than fits into memory: packed
+//! small, without an end, or as an answer that takes more memory than its text.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::stream;
+use http::header::CONTENT_ENCODING;
+use http::{Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::asking::{Came, Way, identity_of};
+use super::install::manifest;
+use super::lab::{PATIENCE, listening};
+use super::memory::Server;
+use crate::controlplane::{ControlPlane, Extent};
+use crate::program::eventually;
+
+/// As many as make a fleet large, so that two polls are received side by side.
+const SERIES: usize = 10_001;
+
+/// Of each kind of query that many bombs of each kind.
+const ENOUGH: usize = 3;
+
+/// Users of the rule, side by side.
+const ASKING: usize = 16;
+
+/// More than any answer may have, in bytes.
+const UNPACKED: usize = 256 << 20;
+
+/// The answer to one selector is good, so that there is a rule to be asked for;
+/// the others are bombs.
+const RULES: &str = "
+rules:
+- seriesQuery: 'requests{}'
+  resources: {overrides: {namespace: {resource: namespace}}}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+- {seriesQuery: 'a{}', name: {as: a}, resources: {template: <<.Resource>>}, metricsQuery: a}
+- {seriesQuery: 'b{}', name: {as: b}, resources: {template: <<.Resource>>}, metricsQuery: b}
+- {seriesQuery: 'c{}', name: {as: c}, resources: {template: <<.Resource>>}, metricsQuery: c}
+- {seriesQuery: 'd{}', name: {as: d}, resources: {template: <<.Resource>>}, metricsQuery: d}
+";
+
+const VALUE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/metrics/requests";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
+    let plane = ControlPlane::start(Extent::Api);
+    let store = Arc::new(Store::new());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(Arc::clone(&store).serve(listener));
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.yaml");
+    std::fs::write(&config, RULES).unwrap();
+    let flags = [
+        format!("--config={}", config.display()),
+        "--metrics-relist-interval=1s".to_owned(),
+    ];
+    let server = Server::start(&plane, &url, &flags.each_ref().map(String::as_str));
+    let identity = identity_of(plane.kubeconfig());
+    let way = Way::straight(listening(&server.program), Some(identity));
+    eventually("the fleet", PATIENCE, || {
+        let found = server.metric("series")?;
+        let all = found >= SERIES as f64;
+        all.then_some(()).ok_or(format!("{found}"))
+    });
+    await_value(&way).await;
+    let before = server.status("VmRSS:");
+
+    store.armed.store(true, Ordering::Relaxed);
+    let mut users = JoinSet::new();
+    for user in 0..ASKING {
+        users.spawn(ask_for_ever(way.clone(), user));
+    }
+    eventually("bombs of all kinds on all queries", 2 * PATIENCE, || {
+        let served = store.served.lock().unwrap().clone();
+        let enough = served.len() == 9 && served.values().all(|count| *count >= ENOUGH);
+        enough.then_some(()).ok_or(format!("{served:?}"))
+    });
+    assert!(users.try_join_next().is_none(), "a value was answered");
+    users.shutdown().await;
+    let (peak, limit) = (server.status("VmHWM:"), limit_mib());
+    let served = store.served.lock().unwrap().clone();
+    println!("{before} MiB before, peak {peak} MiB of {limit}: {served:?}");
+    assert!(peak < limit, "{peak} MiB of {limit}: {served:?}");
+
+    store.armed.store(false, Ordering::Relaxed);
+    await_value(&way).await;
+    eventually("polls that are answered", PATIENCE, || {
+        let well = server.metric("health_check{name=\"metrics-source\"}")?;
+        (well >= 1.0).then_some(()).ok_or("not well".to_owned())
+    });
+    serving.abort();
+}
+
+/// The memory limit of the chart as it comes, in MiB.
+fn limit_mib() -> u64 {
+    let text = std::fs::read_to_string(manifest("deployment.yaml")).unwrap();
+    let deployment: Value = serde_saphyr::from_str(&text).unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let limit = container["resources"]["limits"]["memory"].as_str().unwrap();
+    limit.strip_suffix("Mi").unwrap().parse().unwrap()
+}
+
+async fn await_value(way: &Way) {
+    let begun = std::time::Instant::now();
+    loop {
+        let came = way.get(VALUE).await;
+        if let Came::Body(_) = came {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{came:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// Each question is another query.
+async fn ask_for_ever(way: Way, user: usize) {
+    for number in 0.. {
+        let path = format!("{VALUE}?metricLabelSelector=user%3Du{user}-{number}");
+        let came = way.get(&path).await;
+        assert!(came.code().is_some_and(|code| code >= 429), "{came:?}");
+    }
+}
+
+/// A Prometheus with a fleet, until it is armed.
+struct Store {
+    armed: AtomicBool,
+    /// How often each kind of query was answered with each kind of bomb.
+    served: Mutex<BTreeMap<(&'static str, usize), usize>>,
+    packed: Bytes,
+}
+
+impl Store {
+    fn new() -> Self {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        let blanks = vec![b' '; 1 << 20];
+        for _ in 0..UNPACKED / blanks.len() {
+            packer.write_all(&blanks).unwrap();
+        }
+        Self {
+            armed: AtomicBool::new(false),
+            served: Mutex::default(),
+            packed: packer.finish().unwrap().into(),
+        }
+    }
+
+    async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let store = Arc::clone(&self);
+            connections.spawn(async move {
+                let service = service_fn(|request: Request<Incoming>| {
+                    let answer = store.answer(request.uri());
+                    async move { Ok::<_, Infallible>(answer) }
+                });
+                let server = hyper::server::conn::http1::Builder::new();
+                // An error here is a client that has read enough.
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    }
+
+    fn answer(&self, uri: &Uri) -> Response<Body> {
+        let asked = uri.query().unwrap_or_default();
+        let kind = match uri.path() {
+            "/api/v1/series" => "search",
+            _ if asked.contains("DCGM") => "poll",
+            _ => "rule",
+        };
+        if !self.armed.load(Ordering::Relaxed) || asked.contains("requests%7B%7D") {
+            return whole(good(kind));
+        }
+        let mut served = self.served.lock().unwrap();
+        let count = served.range((kind, 0)..=(kind, 2)).map(|(_, count)| count);
+        let bomb = count.sum::<usize>() % 3;
+        *served.entry((kind, bomb)).or_default() += 1;
+        match bomb {
+            0 => {
+                let mut response = whole(self.packed.clone());
+                let gzip = "gzip".parse().unwrap();
+                response.headers_mut().insert(CONTENT_ENCODING, gzip);
+                response
+            }
+            1 => {
+                let (head, part, _) = parts(kind);
+                let parts = Bytes::from(part.repeat(4096));
+                let endless = stream::repeat(parts);
+                let frames = stream::StreamExt::chain(stream::iter([Bytes::from(head)]), endless);
+                let frames = stream::StreamExt::map(frames, |bytes| Ok(Frame::data(bytes)));
+                Response::new(StreamBody::new(frames).boxed_unsync())
+            }
+            _ => {
+                let (head, part, tail) = parts(kind);
+                let count = most(kind) / part.len();
+                whole(format!(
+                    "{head}{}{part}{tail}",
+                    format!("{part},").repeat(count)
+                ))
+            }
+        }
+    }
+}
+
+/// How much of an answer is received that is not too large, in bytes.
+fn most(kind: &str) -> usize {
+    match kind {
+        "rule" => 28 << 20,
+        _ => 100 << 20,
+    }
+}
+
+/// The smallest texts that are decoded into the most memory.
+fn parts(kind: &str) -> (&'static str, &'static str, &'static str) {
+    match kind {
+        "search" => (
+            r#"{"status":"success","data":["#,
+            r#"{"__name__":"a","b":"c"}"#,
+            "]}",
+        ),
+        "poll" => (
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"UUID":"GPU-0"},"values":["#,
+            r#"[1,"1"]"#,
+            "]}]}}",
+        ),
+        _ => (
+            r#"{"status":"success","data":{"resultType":"vector","result":["#,
+            r#"{"metric":{"a":"b"},"value":[1,"1"]}"#,
+            "]}}",
+        ),
+    }
+}
+
+fn whole(body: impl Into<Bytes>) -> Response<Body> {
+    Response::new(Full::new(body.into()).boxed_unsync())
+}
+
+/// An answer as a Prometheus gives it.
+fn good(kind: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = now.as_secs() / 5 * 5;
+    match kind {
+        "search" => {
+            r#"{"status":"success","data":[{"__name__":"requests","namespace":"default"}]}"#
+                .to_owned()
+        }
+        "rule" => format!(
+            r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{"namespace":"default"}},"value":[{now},"1"]}}]}}}}"#
+        ),
+        _ => {
+            let mut text =
+                r#"{"status":"success","data":{"resultType":"matrix","result":["#.to_owned();
+            for gpu in 0..SERIES {
+                let comma = if gpu == 0 { "" } else { "," };
+                let node = gpu / 8;
+                let _ = write!(
+                    text,
+                    r#"{comma}{{"metric":{{"UUID":"GPU-{gpu}","gpu":"{}","Hostname":"n{node}","modelName":"H100","job":"dcgm","instance":"10.0.0.1:{node}"}},"values":[[{},"1"],[{},"1"],[{now},"1"]]}}"#,
+                    gpu % 8,
+                    now - 10,
+                    now - 5,
+                );
+            }
+            text + "]}}"
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The memory for answers, when there is none.
+
+use futures_util::FutureExt as _;
+
+use super::*;
+use crate::source::prometheus::promql::Promql;
+
+/// A quarter holds `ONE` and its samples.
+fn tight(url: &str) -> PrometheusSettings {
+    let mut settings = settings(url);
+    settings.max_body_bytes = 4 * 4 * ONE.len();
+    settings
+}
+
+#[tokio::test]
+async fn where_rules_fill_their_memory_they_are_refused_and_polls_are_not() {
+    let fake = FakePrometheus::start().await;
+    let settings = tight(&fake.url());
+    let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
+    let replicas = source.replicas();
+    let promql = Promql::new(settings, Arc::clone(&replicas)).unwrap();
+    let mut probe = Probe {
+        source: Source::Prometheus(Box::new(source)),
+        batch: Batch::new(SignalId(0), Bytes::new()),
+    };
+    let mut others = replicas.budget.rule();
+    assert!(others.grow(replicas.budget.most_of_rule()));
+    fake.answer(ONE);
+    assert_eq!(probe.fetch().await.unwrap().samples, 2);
+    let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1700000000,"1"]}}"#;
+    fake.answer(scalar);
+    let error = promql.query("1", now()).await.unwrap_err();
+    assert!(matches!(error, Error::NoRoom { .. }), "{error}");
+    assert!(error.to_string().contains("prometheus.maxBodyBytes"));
+    drop(others);
+    for _ in 0..9 {
+        promql.query("1", now()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_poll_waits_until_another_one_is_decoded() {
+    let fake = FakePrometheus::start().await;
+    let source = Prometheus::new(tight(&fake.url()), KeyHasher::new()).unwrap();
+    let replicas = source.replicas();
+    let mut probe = Probe {
+        source: Source::Prometheus(Box::new(source)),
+        batch: Batch::new(SignalId(0), Bytes::new()),
+    };
+    fake.answer(ONE);
+    let others = replicas.budget.polls(2).await;
+    let mut poll = Box::pin(probe.fetch());
+    assert!((&mut poll).now_or_never().is_none());
+    assert!(fake.requests().is_empty());
+    drop(others);
+    assert_eq!(poll.await.unwrap().samples, 2);
+}
+
+/// A text of few bytes a sample, as no Prometheus writes it.
+#[tokio::test]
+async fn samples_that_take_more_memory_than_there_is_are_refused() {
+    let fake = FakePrometheus::start().await;
+    let mut settings = settings(&fake.url());
+    settings.max_body_bytes = 4 * 2000;
+    let mut probe = Probe::new(settings);
+    let samples = vec![r#"[1,"1"]"#; 100].join(",");
+    fake.answer(format!(
+        r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{}},"values":[{samples}]}}]}}}}"#
+    ));
+    let text = probe.fails(ErrorKind::TooLarge).await;
+    assert!(text.contains("larger than 2000 bytes"), "{text}");
+}
