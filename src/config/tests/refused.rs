@@ -226,7 +226,7 @@ fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
         "{flood}"
     );
     for (key, value) in [
-        ("scrapeInterval", "200000000y"),
+        ("scrapeInterval", "200y"),
         ("step", "1ms"),
         ("hold", "3d"),
         ("maxWindow", "52w"),
