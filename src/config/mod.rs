@@ -184,17 +184,27 @@ impl Config {
     /// # Errors
     /// When the text is no YAML, has unknown keys or wrong values.
     pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, Error> {
-        let raw: Option<raw::File> =
-            serde_saphyr::from_str(text).map_err(|error| Error::Shape {
+        let (raw, second) =
+            yaml::first_document::<Option<raw::File>>(text).map_err(|error| Error::Shape {
                 file: file.to_owned(),
                 report: yaml::report(&error),
             })?;
-        Self::resolve(raw.unwrap_or_default(), flags).map_err(|problem| problem.in_file(file))
+        let mut config = Self::resolve(raw.unwrap_or_default(), flags)
+            .map_err(|problem| problem.in_file(file))?;
+        if let Some(second) = second {
+            config.warnings.push(format!(
+                "the configuration has more than one document: the first counts, and the one at line {} is \
+                 not read: delete the --- before it",
+                second.line()
+            ));
+        }
+        Ok(config)
     }
 
     fn resolve(raw: raw::File, flags: &Flags) -> Result<Self, problem::Problem> {
         let mut config = Self::built_in(flags);
         config.resolve_rules(&raw);
+        config.warnings.extend(raw.warnings);
         config.prometheus = prometheus::resolve(raw.prometheus, flags.prometheus_url.as_ref())?;
         if let Some(settings) = &mut config.prometheus {
             flags.apply(settings);

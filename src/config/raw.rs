@@ -15,7 +15,8 @@ use crate::rules::raw::{self as rules, Checked};
 /// must be is decided where the message can name its key and the remedy.
 pub(super) type Text = Spanned<String>;
 
-/// The whole file: our two keys and prometheus-adapter's three.
+/// The whole file: our two keys, prometheus-adapter's three, and what the chart
+/// found in the values.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct File {
@@ -24,6 +25,8 @@ pub(super) struct File {
     pub(super) rules: Option<Vec<Checked<rules::Rule>>>,
     pub(super) external_rules: Option<Vec<Checked<rules::Rule>>>,
     pub(super) resource_rules: Option<Checked<rules::ResourceRules>>,
+    #[serde(default)]
+    pub(super) warnings: Vec<String>,
 }
 
 /// `prometheus`.

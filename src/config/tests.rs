@@ -80,6 +80,40 @@ fn an_empty_file_is_the_built_in_configuration() {
     }
 }
 
+/// Rules that are commented out, as large as a file may be.
+#[test]
+fn any_number_of_comments_may_stand_before_a_rule() {
+    let comments = "# - seriesQuery: up\n".repeat(40_000);
+    let config = load(&format!(
+        "rules:\n{comments}- {{seriesQuery: up, metricsQuery: up}}\n{comments}"
+    ));
+    assert_eq!(config.rules.usable.len(), 1);
+    assert_eq!(config.warnings, [""; 0]);
+}
+
+#[test]
+fn of_several_documents_the_first_counts_and_the_next_is_named() {
+    let first = "gpu: {window: 2m}\n";
+    for second in ["---\n", "---\n# nothing\n", "---\ngpu: {window: 3m}\n", "---\n- [x\n"] {
+        let config = load(&format!("# ours\n---\n{first}{second}"));
+        assert_eq!(config.policy.window, Some(Duration::from_secs(120)));
+        let [warning] = &config.warnings[..] else {
+            panic!("{second:?}: {:?}", config.warnings);
+        };
+        assert!(warning.contains("the first counts"), "{warning}");
+    }
+    assert_eq!(load(&format!("---\n{first}...\n")).warnings, [""; 0]);
+    // What is no second document is a mistake in the first.
+    let error = error(&format!("{first}]\n"));
+    assert!(error.contains("line 2"), "{error}");
+}
+
+#[test]
+fn what_the_chart_found_is_said_with_the_other_warnings() {
+    let config = load("warnings: ['values: replicaz is not known']\n");
+    assert_eq!(config.warnings, ["values: replicaz is not known"]);
+}
+
 #[test]
 fn every_setting_of_prometheus_arrives() {
     let config = load(

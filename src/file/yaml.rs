@@ -1,10 +1,42 @@
-//! What is wrong with a YAML file, and where. Never what it holds: the file may
-//! hold credentials, or be another one than was meant, and an error goes to the
-//! log.
+//! YAML files: how they are read, and what is wrong with one. An error names the
+//! place and never what the file holds: it may hold credentials, or be another
+//! file than was meant, and the error goes to the log.
 
 use std::borrow::Cow;
 
-use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter, render_options};
+use serde::de::DeserializeOwned;
+use serde_saphyr::{
+    Error, Location, MessageFormatter, Options, SnippetMode, UserMessageFormatter, render_options,
+};
+
+/// How YAML is read: the parser holds 32 comments at most before an entry of a
+/// list, and rules that are commented out have more lines.
+pub(crate) fn options() -> Options {
+    serde_saphyr::options! { emit_comments: false }
+}
+
+/// The first document of a text, and where another one begins. prometheus-adapter
+/// reads the first.
+///
+/// # Errors
+/// When it is no YAML or of another shape.
+pub(crate) fn first_document<T>(text: &str) -> Result<(T, Option<Location>), Error>
+where
+    T: DeserializeOwned + Default,
+{
+    let mut first = T::default();
+    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |document| {
+        first = T::deserialize(document)?;
+        Ok(())
+    });
+    let Err(error) = read else {
+        return Ok((first, None));
+    };
+    match error.without_snippet() {
+        Error::MultipleDocuments { location, .. } => Ok((first, Some(*location))),
+        _ => Err(error),
+    }
+}
 
 /// The parser's message with line and column, without any value of the file. Keys
 /// are named.

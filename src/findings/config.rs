@@ -23,7 +23,7 @@ pub fn refused(object: &str, error: &str) -> Finding {
 }
 
 /// What is wrong with the rules of a file. `faults` are the sentences with
-/// which the server leaves rules out.
+/// which the server leaves something out.
 #[must_use]
 pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
     let left_out = faults.iter().map(|fault| {
@@ -31,7 +31,7 @@ pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
             &GM601,
             object,
             fault.clone(),
-            "mend the rule: it is left out, or has no values",
+            "mend what the message names: it is left out, or has no values",
         )
     });
     let mut found: Vec<Finding> = left_out.collect();

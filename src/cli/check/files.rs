@@ -54,7 +54,8 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
     for path in paths {
         let shown = path.display().to_string();
         let read = text_of(path).and_then(|text| {
-            let documents = serde_saphyr::from_multiple::<Value>(&text);
+            let documents =
+                serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options());
             Ok((documents.map_err(|error| yaml::report(&error))?, text))
         });
         match read {
@@ -201,8 +202,8 @@ fn document_of<'f>(
             let data = document["data"].as_object().into_iter().flatten();
             let texts = data.filter_map(|(_, text)| text.as_str());
             let configs = texts.filter(|text| {
-                let parsed: Result<Value, _> = serde_saphyr::from_str(text);
-                parsed.is_ok_and(|it| SECTIONS.iter().any(|key| it.get(key).is_some()))
+                let parsed = yaml::first_document::<Value>(text);
+                parsed.is_ok_and(|(it, _)| SECTIONS.iter().any(|key| it.get(key).is_some()))
             });
             let configs: Vec<&str> = configs.collect();
             let object = object(document);
@@ -252,7 +253,7 @@ impl KnownOf<'_> {
             Err(error) => vec![config::refused(object, &error.to_string())],
             Ok(read) => {
                 self.longest = self.longest.max(Some(read.policy.max_window));
-                let raw = serde_saphyr::from_str(text).unwrap_or_default();
+                let raw = yaml::first_document(text).map_or(Value::Null, |(raw, _)| raw);
                 config::check(object, &raw, &read.warnings)
             }
         }
