@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::lab::{Lab, PATIENCE, TEAM};
+use super::lab::{APISERVICES, Lab, PATIENCE, TEAM};
 use super::scaling::SYNC;
 use crate::controlplane::parts;
 use crate::manual::commands;
@@ -61,7 +61,7 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
     run(&kubeconfig, &home);
 
     let said = run(&kubeconfig, wait);
-    assert!(said.contains("condition met"), "{said}");
+    assert_eq!(said.matches("condition met").count(), APISERVICES.len(), "{said}");
     eventually("a GPU that is held", PATIENCE, || {
         let said: Value = serde_json::from_str(&ask(&kubeconfig, raw)?).unwrap();
         (said["items"][0]["value"] == "1")
