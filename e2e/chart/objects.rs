@@ -87,9 +87,33 @@ fn one_selector_is_everywhere_and_is_not_the_adapters() {
         assert_eq!(budget["matchLabels"], *selector);
         let policy = &one(&objects, "NetworkPolicy")["spec"]["podSelector"];
         assert_eq!(policy["matchLabels"], *selector);
-        // prometheus-adapter's pods are of the component `metrics`.
-        assert_eq!(selector["app.kubernetes.io/component"], "gpu-metrics");
+        // prometheus-adapter's pods do not have it.
+        assert_eq!(selector["gpu-metrics-apiserver"], "server");
     }
+}
+
+#[test]
+fn objects_say_whose_they_are_and_pods_keep_the_adapters_labels() {
+    for (fixture, name) in [("default", "prometheus-adapter"), ("names", "metrics")] {
+        let objects = render(fixture);
+        let deployment = one(&objects, "Deployment");
+        let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+        for (label, wanted) in [
+            ("name", name),
+            ("instance", RELEASE),
+            ("component", "metrics"),
+            ("part-of", name),
+        ] {
+            let label = format!("app.kubernetes.io/{label}");
+            assert_eq!(labels[&label], wanted, "{fixture}: {label}");
+        }
+        let component = "app.kubernetes.io/component";
+        assert_eq!(deployment["metadata"]["labels"][component], "gpu-metrics");
+    }
+    let service = &render("default");
+    let service = one(service, "Service");
+    let name = &service["metadata"]["labels"]["app.kubernetes.io/name"];
+    assert_eq!(name, "gpu-metrics-apiserver");
 }
 
 #[test]

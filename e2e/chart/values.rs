@@ -30,35 +30,75 @@ fn the_chart_is_of_the_programs_version() {
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
 }
 
+/// The keys that a schema knows, down to sections that take no others.
+fn known(schema: &Value) -> Value {
+    let properties = schema["properties"].as_object().unwrap().iter();
+    let keys = properties.map(|(key, inner)| {
+        let is_open = inner["properties"].is_object() && inner["additionalProperties"] != false;
+        (key.clone(), if is_open { known(inner) } else { Value::Null })
+    });
+    Value::Object(keys.collect())
+}
+
 #[test]
 fn the_schema_knows_the_keys_of_the_values_and_of_older_charts() {
     let schema = std::fs::read_to_string(chart().join("values.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let keys =
         |it: &Value| -> BTreeSet<String> { it.as_object().unwrap().keys().cloned().collect() };
-    let mut known = keys(&yaml(&chart().join("values.yaml")));
-    for name in ["global", "dnsPolicy", "psp", "runAsUser"] {
-        assert!(known.insert(name.to_owned()), "{name}");
+    let mut wanted = keys(&yaml(&chart().join("values.yaml")));
+    for name in ["enabled", "global", "dnsPolicy", "psp", "runAsUser"] {
+        assert!(wanted.insert(name.to_owned()), "{name}");
     }
-    assert_eq!(keys(&schema["properties"]), known);
+    assert_eq!(keys(&schema["properties"]), wanted);
+    assert_eq!(known(&schema), yaml(&chart().join("files/keys.yaml")));
 }
 
 #[test]
-fn a_typo_is_named_with_its_place() {
+fn a_wrong_shape_and_a_typo_in_our_own_sections_are_refused_with_their_place() {
     for (setting, words) in [
-        ("replicaz=3", "additional properties 'replicaz' not allowed"),
         (
             "gpu.widnow=1m",
             "at '/gpu': additional properties 'widnow' not allowed",
         ),
-        ("rules.defualt=false", "at '/rules'"),
+        ("prometheus.tls.ca=x", "at '/prometheus/tls'"),
         ("rules.custom=everything", "at '/rules/custom'"),
+        ("env.A=1", "at '/env'"),
         ("replicas=many", "at '/replicas'"),
         ("metricsRelistInterval=60", "at '/metricsRelistInterval'"),
+        ("metricsRelistInterval=1 hour", "at '/metricsRelistInterval'"),
     ] {
         let said = refusal("default", &[setting]);
         assert!(said.contains(words), "{setting}: {said}");
     }
+}
+
+#[test]
+fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
+    let objects = render("unknown-keys");
+    let mut config: Value = serde_saphyr::from_str(configuration(&objects)).unwrap();
+    let warnings = config.as_object_mut().unwrap().remove("warnings");
+    let unknown = |key: &str, rest: &str| format!("values: {key} is not known and changes nothing; {rest}");
+    let of_prometheus = "known there: auth, compression, headers, matchers, maxBodyBytes, \
+                         nameMatching, path, port, timeout, tls, url, verb";
+    let wanted = [
+        unknown("loglevel", "did you mean logLevel?"),
+        unknown("prometheus.insecureSkipVerify", of_prometheus),
+        unknown("prometheus.scheme", of_prometheus),
+        unknown("rbac.customMetrics.resource", "did you mean resources?"),
+    ];
+    assert_eq!(warnings, Some(json!(wanted)));
+    let plain: Value = serde_saphyr::from_str(configuration(&render("default"))).unwrap();
+    assert_eq!(config, plain);
+    assert_eq!(flag(&objects, "v").unwrap(), "4");
+    // The server says them.
+    let read = Config::from_yaml("f", configuration(&objects), &Flags::default());
+    assert_eq!(read.unwrap().warnings, wanted);
+}
+
+#[test]
+fn an_empty_map_in_place_of_a_list_means_nothing() {
+    assert_eq!(render("empty-shapes"), render("default"));
 }
 
 #[test]

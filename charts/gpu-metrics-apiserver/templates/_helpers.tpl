@@ -1,5 +1,5 @@
 {{- define "gpu-metrics.name" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Values.nameOverride | default "gpu-metrics-apiserver" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/*
@@ -18,14 +18,16 @@ ServiceAccount and the rest: certificates and rights may go by them.
 
 {{/*
 A Deployment's selector cannot be changed, and prometheus-adapter's is another
-one under the same name: ours is named otherwise.
+one under the same name: ours is named otherwise. The chart's name is the alias
+where another chart contains it.
 */}}
 {{- define "gpu-metrics.deployment" -}}
 {{- $full := include "gpu-metrics.fullname" . -}}
-{{- if contains .Chart.Name $full -}}
+{{- $ours := "gpu-metrics-apiserver" -}}
+{{- if contains $ours $full -}}
 {{- $full -}}
 {{- else -}}
-{{- printf "%s-%s" ($full | trunc (int (sub 62 (len .Chart.Name))) | trimSuffix "-") .Chart.Name -}}
+{{- printf "%s-%s" ($full | trunc (int (sub 62 (len $ours))) | trimSuffix "-") $ours -}}
 {{- end -}}
 {{- end -}}
 
@@ -38,18 +40,43 @@ one under the same name: ours is named otherwise.
 {{- (.Values.serviceAccount).create | ternary ($given | default (include "gpu-metrics.fullname" .)) ($given | default "default") -}}
 {{- end -}}
 
-{{/*
-The component is not prometheus-adapter's: its pods are not selected while they
-go, whatever nameOverride says.
-*/}}
-{{- define "gpu-metrics.selector" -}}
+{{- define "gpu-metrics.identity" -}}
 app.kubernetes.io/name: {{ include "gpu-metrics.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: gpu-metrics
 {{- end -}}
 
+{{/* Not empty where the objects have the names of a release of prometheus-adapter. */}}
+{{- define "gpu-metrics.takesOver" -}}
+{{- if contains "prometheus-adapter" (include "gpu-metrics.fullname" .) }}yes{{ end -}}
+{{- end -}}
+
+{{/* Selects this server's pods, and none of prometheus-adapter's while these go. */}}
+{{- define "gpu-metrics.selector" -}}
+{{- if include "gpu-metrics.takesOver" . -}}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+gpu-metrics-apiserver: server
+{{- else -}}
+{{- include "gpu-metrics.identity" . -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+In place of prometheus-adapter the pods keep its labels: NetworkPolicies and
+affinities select by them.
+*/}}
+{{- define "gpu-metrics.podLabels" -}}
+{{- include "gpu-metrics.selector" . }}
+{{- if include "gpu-metrics.takesOver" . }}
+{{- $name := .Values.nameOverride | default "prometheus-adapter" | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/name: {{ $name }}
+app.kubernetes.io/component: metrics
+app.kubernetes.io/part-of: {{ $name }}
+{{- end -}}
+{{- end -}}
+
 {{- define "gpu-metrics.labels" -}}
-{{- $own := include "gpu-metrics.selector" . | fromYaml -}}
+{{- $own := include "gpu-metrics.identity" . | fromYaml -}}
 {{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
@@ -140,14 +167,75 @@ cert-manager, secret (an existing one), arguments (files named there).
 {{/* The server's configuration; nothing where a ConfigMap of yours has it. */}}
 {{- define "gpu-metrics.config" -}}
 {{- $config := dict -}}
-{{- with omit .Values.prometheus "url" "port" "path" }}{{ $_ := set $config "prometheus" . }}{{ end -}}
+{{- with include "gpu-metrics.prometheus" . | fromYaml }}{{ $_ := set $config "prometheus" . }}{{ end -}}
 {{- with .Values.gpu }}{{ $_ := set $config "gpu" . }}{{ end -}}
 {{- $rules := list -}}
 {{- if .Values.rules.default }}{{ $rules = (.Files.Get "files/default-rules.yaml" | fromYaml).rules }}{{ end -}}
 {{- with concat $rules (.Values.rules.custom | default list) }}{{ $_ := set $config "rules" . }}{{ end -}}
 {{- with .Values.rules.external }}{{ $_ := set $config "externalRules" . }}{{ end -}}
 {{- with .Values.rules.resource }}{{ $_ := set $config "resourceRules" . }}{{ end -}}
+{{- with include "gpu-metrics.unknown" . | fromYamlArray }}{{ $_ := set $config "warnings" . }}{{ end -}}
 {{- with $config }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{/* What the server is told of Prometheus in its configuration. */}}
+{{- define "gpu-metrics.prometheus" -}}
+{{- $known := (.Files.Get "files/keys.yaml" | fromYaml).prometheus -}}
+{{- $settings := dict -}}
+{{- range $key, $value := omit .Values.prometheus "url" "port" "path" -}}
+{{- if hasKey $known $key }}{{ $_ := set $settings $key $value }}{{ end -}}
+{{- end -}}
+{{- toYaml $settings -}}
+{{- end -}}
+
+{{/* A sentence for each key of the values that is not known, as a list. */}}
+{{- define "gpu-metrics.unknown" -}}
+{{- include "gpu-metrics.unknownOf" (list "" .Values (.Files.Get "files/keys.yaml" | fromYaml)) -}}
+{{- end -}}
+
+{{/* The same of a map: (list path map known). */}}
+{{- define "gpu-metrics.unknownOf" -}}
+{{- $path := index . 0 -}}
+{{- $known := index . 2 -}}
+{{- range $key, $value := index . 1 }}
+{{- if hasKey $known $key -}}
+{{- $inner := index $known $key -}}
+{{- if and $inner (kindIs "map" $value) }}{{ include "gpu-metrics.unknownOf" (list (printf "%s%s." $path $key) $value $inner) }}{{ end -}}
+{{- else }}
+- {{ printf "values: %s%s is not known and changes nothing%s" $path $key (include "gpu-metrics.nearest" (list $key (keys $known | sortAlpha))) | quote }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The key that was meant, as the end of a sentence: (list key known). A quarter of
+its letters may be wrong; else all are named that are known there, if these are few.
+*/}}
+{{- define "gpu-metrics.nearest" -}}
+{{- $key := index . 0 -}}
+{{- $known := index . 1 -}}
+{{- $fewest := max 1 (div (len $key) 4) | add1 -}}
+{{- $nearest := "" -}}
+{{- range $known -}}
+{{- $distance := include "gpu-metrics.distance" (list (lower $key) (lower .)) | int64 -}}
+{{- if lt $distance $fewest }}{{ $fewest = $distance }}{{ $nearest = . }}{{ end -}}
+{{- end -}}
+{{- if $nearest }}; did you mean {{ $nearest }}?{{ else if lt (len $known) 15 }}; known there: {{ join ", " $known }}{{ end -}}
+{{- end -}}
+
+{{/* How many letters to insert, remove or replace (Levenshtein): (list one other). */}}
+{{- define "gpu-metrics.distance" -}}
+{{- $other := splitList "" (index . 1) -}}
+{{- $row := untilStep 0 (len $other | add1 | int) 1 -}}
+{{- range $at, $letter := splitList "" (index . 0) -}}
+{{- $next := list (add1 $at) -}}
+{{- range $place, $against := $other -}}
+{{- $replaced := eq $letter $against | ternary 0 1 | add (index $row $place) -}}
+{{- $next = append $next (min $replaced (add1 (index $row (add1 $place))) (add1 (last $next))) -}}
+{{- end -}}
+{{- $row = $next -}}
+{{- end -}}
+{{- last $row -}}
 {{- end -}}
 
 {{/* The container's arguments; extraArguments take the place of those they repeat. */}}
