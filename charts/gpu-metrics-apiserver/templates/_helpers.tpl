@@ -46,9 +46,10 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: gpu-metrics
 {{- end -}}
 
-{{/* Not empty where the objects have the names of a release of prometheus-adapter. */}}
+{{/* Not empty where a name says that a release of prometheus-adapter was here. */}}
 {{- define "gpu-metrics.takesOver" -}}
-{{- if contains "prometheus-adapter" (include "gpu-metrics.fullname" .) }}yes{{ end -}}
+{{- $names := list .Release.Name .Chart.Name (include "gpu-metrics.fullname" .) | join " " -}}
+{{- if contains "prometheus-adapter" $names }}yes{{ end -}}
 {{- end -}}
 
 {{/* Selects this server's pods, and none of prometheus-adapter's while these go. */}}

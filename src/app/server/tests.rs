@@ -70,24 +70,45 @@ impl Scene {
     }
 }
 
+/// The answer to a search for the series of [`rule`]; it is none to a query.
+const SERIES: &str = r#"{"status":"success","data":[{"__name__":"up"}]}"#;
+
+/// A file with one rule.
+fn rule(fake: &FakePrometheus, gpu: &str) -> String {
+    format!(
+        "prometheus: {{url: '{}', timeout: 1h}}\ngpu: {gpu}\n\
+         externalRules: [{{seriesQuery: up, metricsQuery: up, resources: {{namespaced: false}}}}]\n",
+        fake.url()
+    )
+}
+
+#[tokio::test]
+async fn rules_wait_for_no_gpu_data() {
+    for gpu in ["{enabled: false}", "{}"] {
+        let fake = FakePrometheus::start().await;
+        fake.answer(SERIES);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, rule(&fake, gpu)).unwrap();
+        let scene = Scene::by(&path).await;
+        let metrics = || scene.provider.external_metrics();
+        until("the metric", || metrics().iter().any(|it| it.as_ref() == "up")).await;
+        let health = &scene.background.telemetry.health;
+        until("ready", || health.is_ok(Probe::Ready)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_corrected_address_of_prometheus_waits_for_no_search_at_the_former_one() {
     let (dead, fine) = (FakePrometheus::start().await, FakePrometheus::start().await);
     dead.stall();
-    fine.answer(r#"{"status":"success","data":[{"__name__":"up"}]}"#);
-    let of = |fake: &FakePrometheus| {
-        format!(
-            "prometheus: {{url: '{}', timeout: 1h}}\ngpu: {{enabled: false}}\n\
-             externalRules: [{{seriesQuery: up, metricsQuery: up, resources: {{namespaced: false}}}}]\n",
-            fake.url()
-        )
-    };
+    fine.answer(SERIES);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
-    std::fs::write(&path, of(&dead)).unwrap();
+    std::fs::write(&path, rule(&dead, "{enabled: false}")).unwrap();
     let scene = Scene::by(&path).await;
     until("a search", || !dead.requests().is_empty()).await;
-    std::fs::write(&path, of(&fine)).unwrap();
+    std::fs::write(&path, rule(&fine, "{enabled: false}")).unwrap();
     let found = || !scene.provider.external_metrics().is_empty();
     until("the metric", found).await;
 }
