@@ -7,6 +7,7 @@ mod certificates;
 mod migration;
 mod monitoring;
 mod objects;
+mod shapes;
 mod values;
 
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use super::*;
 use crate::controlplane::{Extent, parts};
 use crate::program::{Program, eventually};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 const PAGE: &str = include_str!("../../docs/migrate/prometheus-adapter.md");
 
@@ -24,15 +24,15 @@ fn commands(section: &str) -> Vec<String> {
 
 /// A cluster with a release.
 #[derive(Debug)]
-struct Scene {
-    plane: ControlPlane,
+pub(super) struct Scene {
+    pub(super) plane: ControlPlane,
 }
 
 /// A release of our own choice, and what the chart makes of its name.
 const OURS: &str = "gpu-metrics-apiserver";
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let plane = ControlPlane::start(Extent::Api);
         plane.kubectl(&["create", "namespace", NAMESPACE]);
         Self { plane }
@@ -74,7 +74,7 @@ impl Scene {
             .unwrap_or_else(|said| panic!("{line}: {said}"))
     }
 
-    fn helm(&self, arguments: &[&str]) -> String {
+    pub(super) fn helm(&self, arguments: &[&str]) -> String {
         let place = ["--namespace", NAMESPACE];
         let arguments = [arguments, &place].concat();
         run(&arguments, Some(self.plane.kubeconfig()))
@@ -96,24 +96,24 @@ impl Scene {
         (!said.is_empty()).then(|| serde_json::from_str(&said).unwrap())
     }
 
-    fn object(&self, kind: &str, name: &str) -> Value {
+    pub(super) fn object(&self, kind: &str, name: &str) -> Value {
         self.get(kind, name)
             .unwrap_or_else(|| panic!("no {kind} {name}"))
     }
 
-    fn names(&self, kind: &str) -> Vec<String> {
+    pub(super) fn names(&self, kind: &str) -> Vec<String> {
         let output = "-o=jsonpath={.items[*].metadata.name}";
         let said = self.plane.kubectl(&["get", kind, "-n", NAMESPACE, output]);
         said.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn registered(&self, name: &str) -> Value {
+    pub(super) fn registered(&self, name: &str) -> Value {
         self.object("apiservice", name)["spec"].clone()
     }
 
     /// The server as the Deployment starts it, with the rights of its
     /// ServiceAccount.
-    fn serve(&self, deployment: &str) -> Program {
+    pub(super) fn serve(&self, deployment: &str) -> Program {
         let deployment = self.object("deployment", deployment);
         let pod = &deployment["spec"]["template"]["spec"];
         let account = pod["serviceAccountName"].as_str().unwrap();
@@ -138,7 +138,7 @@ impl Scene {
     }
 
     /// What the server has filled in: the bundles and the Secret's content.
-    fn filled(&self) -> Result<Vec<Value>, String> {
+    pub(super) fn filled(&self) -> Result<Vec<Value>, String> {
         let mut filled: Vec<Value> = APISERVICES
             .iter()
             .map(|name| self.registered(name)["caBundle"].clone())
@@ -304,115 +304,6 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
         let own = said.contains("queries to Prometheus have failed");
         own.then_some(()).ok_or(said)
     });
-}
-
-/// Files in shapes that people have.
-const SHAPES: [&str; 10] = [
-    "anti-affinity",
-    "behind-comments",
-    "condition",
-    "empty-shapes",
-    "go-durations",
-    "named-rules",
-    "network-policy",
-    "two-documents",
-    "unknown-keys",
-    "wrapped",
-];
-
-/// The labels of a Deployment's pods.
-fn pod_labels(scene: &Scene, deployment: &str) -> Value {
-    let deployment = scene.object("deployment", deployment);
-    deployment["spec"]["template"]["metadata"]["labels"].clone()
-}
-
-#[test]
-fn an_adapters_release_with_ten_peoples_values_becomes_ours() {
-    let scene = Scene::new();
-    let chart = chart();
-    for name in SHAPES {
-        let file = fixture(name);
-        let values = ["-f", file.to_str().unwrap()];
-        install_adapter(&scene.plane, &values);
-        let before = pod_labels(&scene, RELEASE);
-        let upgrade = ["upgrade", RELEASE, chart.to_str().unwrap()];
-        let notes = scene.helm(&[&upgrade[..], &values].concat());
-        assert_eq!(scene.names("deployment"), [DEPLOYMENT], "{name}");
-        let after = pod_labels(&scene, DEPLOYMENT);
-        for (label, value) in before.as_object().unwrap() {
-            assert_eq!(after[label], *value, "{name}: {label}");
-        }
-
-        let server = scene.serve(DEPLOYMENT);
-        eventually("what the server fills in", PATIENCE, || scene.filled());
-        let said = server.stderr();
-        for (of, sentence) in [
-            ("unknown-keys", "loglevel is not known"),
-            ("unknown-keys", "prometheus.scheme is not known"),
-            ("wrapped", "prometheus-adapter is not known"),
-        ] {
-            let both = [&notes, &said].map(|text| text.contains(sentence));
-            assert_eq!(both, [name == of; 2], "{name}: {sentence}: {notes} {said}");
-        }
-        let second = said.contains("more than one document");
-        assert_eq!(second, name == "two-documents", "{said}");
-        drop(server);
-        scene.helm(&["uninstall", RELEASE]);
-    }
-}
-
-/// A chart that contains one of these, by its folder, and is told to by its
-/// condition.
-fn umbrella(scene: &Scene, contained: &Path, dependency: Value) -> PathBuf {
-    let chart = scene.plane.dir().join("umbrella");
-    let _ = std::fs::remove_dir_all(&chart);
-    std::fs::create_dir_all(chart.join("charts")).unwrap();
-    std::os::unix::fs::symlink(contained, chart.join("charts/contained")).unwrap();
-    let about = json!({
-        "apiVersion": "v2", "name": "stack", "version": "1.0.0", "dependencies": [dependency],
-    });
-    std::fs::write(chart.join("Chart.yaml"), about.to_string()).unwrap();
-    chart
-}
-
-/// As the vLLM production stack has prometheus-adapter.
-#[test]
-fn an_umbrella_chart_that_swaps_the_dependency_upgrades_in_place() {
-    let scene = Scene::new();
-    let values = [
-        "--set=prometheus-adapter.enabled=true",
-        "--set=prometheus-adapter.prometheus.url=http://prometheus.monitoring",
-    ];
-    let condition = "prometheus-adapter.enabled";
-    let old = json!({"name": "prometheus-adapter", "version": "5.3.0", "condition": condition});
-    let chart = umbrella(&scene, &adapter(), old);
-    let install = ["install", "stack", chart.to_str().unwrap()];
-    scene.helm(&[&install[..], &values].concat());
-    let full = "stack-prometheus-adapter";
-    assert_eq!(scene.names("deployment"), [full]);
-    let before = pod_labels(&scene, full);
-
-    let new = json!({
-        "name": "gpu-metrics-apiserver", "alias": "prometheus-adapter",
-        "version": env!("CARGO_PKG_VERSION"), "condition": condition,
-    });
-    let chart = umbrella(&scene, &super::chart(), new);
-    let upgrade = ["upgrade", "stack", chart.to_str().unwrap()];
-    for _ in ["there", "again"] {
-        scene.helm(&[&upgrade[..], &values].concat());
-        let deployment = "stack-prometheus-adapter-gpu-metrics-apiserver";
-        assert_eq!(scene.names("deployment"), [deployment]);
-        assert_eq!(scene.names("service"), [full]);
-        let after = pod_labels(&scene, deployment);
-        for (label, value) in before.as_object().unwrap() {
-            assert_eq!(after[label], *value, "{label}");
-        }
-        for name in APISERVICES {
-            assert_eq!(scene.registered(name)["service"]["name"], full);
-        }
-    }
-    scene.helm(&[&upgrade[..], &["--set=prometheus-adapter.enabled=false"]].concat());
-    assert_eq!(scene.names("deployment"), [""; 0]);
 }
 
 /// Where a server listens, as it says itself.

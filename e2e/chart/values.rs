@@ -35,7 +35,10 @@ fn known(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().unwrap().iter();
     let keys = properties.map(|(key, inner)| {
         let is_open = inner["properties"].is_object() && inner["additionalProperties"] != false;
-        (key.clone(), if is_open { known(inner) } else { Value::Null })
+        (
+            key.clone(),
+            if is_open { known(inner) } else { Value::Null },
+        )
     });
     Value::Object(keys.collect())
 }
@@ -66,7 +69,10 @@ fn a_wrong_shape_and_a_typo_in_our_own_sections_are_refused_with_their_place() {
         ("env.A=1", "at '/env'"),
         ("replicas=many", "at '/replicas'"),
         ("metricsRelistInterval=60", "at '/metricsRelistInterval'"),
-        ("metricsRelistInterval=1 hour", "at '/metricsRelistInterval'"),
+        (
+            "metricsRelistInterval=1 hour",
+            "at '/metricsRelistInterval'",
+        ),
     ] {
         let said = refusal("default", &[setting]);
         assert!(said.contains(words), "{setting}: {said}");
@@ -78,7 +84,8 @@ fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
     let objects = render("unknown-keys");
     let mut config: Value = serde_saphyr::from_str(configuration(&objects)).unwrap();
     let warnings = config.as_object_mut().unwrap().remove("warnings");
-    let unknown = |key: &str, rest: &str| format!("values: {key} is not known and changes nothing; {rest}");
+    let unknown =
+        |key: &str, rest: &str| format!("values: {key} is not known and changes nothing; {rest}");
     let of_prometheus = "known there: auth, compression, headers, matchers, maxBodyBytes, \
                          nameMatching, path, port, timeout, tls, url, verb";
     let wanted = [

@@ -61,7 +61,11 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
     run(&kubeconfig, &home);
 
     let said = run(&kubeconfig, wait);
-    assert_eq!(said.matches("condition met").count(), APISERVICES.len(), "{said}");
+    assert_eq!(
+        said.matches("condition met").count(),
+        APISERVICES.len(),
+        "{said}"
+    );
     eventually("a GPU that is held", PATIENCE, || {
         let said: Value = serde_json::from_str(&ask(&kubeconfig, raw)?).unwrap();
         (said["items"][0]["value"] == "1")

@@ -89,10 +89,12 @@ impl Params {
     /// Checks `timeout`. Nothing is done with it: answers come from memory.
     pub(crate) fn check_timeout(&self) -> Result<(), Failure> {
         match self.timeout.as_deref() {
-            Some(text) if !text.is_empty() && parse_duration(text).is_err() => Err(Failure::Malformed(format!(
-                "invalid timeout specified in the request URL - time: invalid duration {}",
-                quote(text)
-            ))),
+            Some(text) if !text.is_empty() && parse_duration(text).is_err() => {
+                Err(Failure::Malformed(format!(
+                    "invalid timeout specified in the request URL - time: invalid duration {}",
+                    quote(text)
+                )))
+            }
             _ => Ok(()),
         }
     }

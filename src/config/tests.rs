@@ -94,7 +94,12 @@ fn any_number_of_comments_may_stand_before_a_rule() {
 #[test]
 fn of_several_documents_the_first_counts_and_the_next_is_named() {
     let first = "gpu: {window: 2m}\n";
-    for second in ["---\n", "---\n# nothing\n", "---\ngpu: {window: 3m}\n", "---\n- [x\n"] {
+    for second in [
+        "---\n",
+        "---\n# nothing\n",
+        "---\ngpu: {window: 3m}\n",
+        "---\n- [x\n",
+    ] {
         let config = load(&format!("# ours\n---\n{first}{second}"));
         assert_eq!(config.policy.window, Some(Duration::from_secs(120)));
         let [warning] = &config.warnings[..] else {

@@ -9,7 +9,7 @@ pub struct InvalidDuration {
     text: String,
 }
 
-/// Nanoseconds of a second, and of what Go and Prometheus write beyond it.
+/// Nanoseconds of a second and of a day.
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
@@ -29,16 +29,8 @@ const UNITS: [(&str, u64); 11] = [
     ("y", 365 * DAY),
 ];
 
-/// Units in which Prometheus prints durations, with their milliseconds.
-const PRINTED: [(&str, u64); 7] = [
-    ("y", 365 * 86_400_000),
-    ("w", 7 * 86_400_000),
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
+/// How many of them, from the longest to milliseconds, durations are printed in.
+const PRINTED: usize = 7;
 
 /// Parses a duration as Go's `time.ParseDuration` does, but for negative ones,
 /// and with Prometheus' `d`, `w` and `y`.
@@ -56,11 +48,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
 }
 
 fn nanos(text: &str) -> Option<u64> {
-    if text == "0" {
-        return Some(0);
+    match text {
+        "0" => return Some(0),
+        "" => return None,
+        _ => {}
     }
-    let mut rest = Some(text).filter(|text| !text.is_empty())?;
-    let mut total: u64 = 0;
+    let (mut rest, mut total) = (text, 0_u64);
     while !rest.is_empty() {
         let (whole, tail) = digits(rest);
         let (fraction, tail) = tail.strip_prefix('.').map_or(("", tail), digits);
@@ -106,20 +99,20 @@ fn part_of(unit: u64, fraction: &str) -> u64 {
 /// Prints a duration in Prometheus' canonical form: `1m30s`, `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
-    let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if left == 0 {
-        return "0s".to_owned();
-    }
+    let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let mut text = String::new();
-    // Years and weeks only where they divide evenly, as Prometheus prints them.
-    for (name, millis) in PRINTED {
+    for (name, nanos) in UNITS.into_iter().rev().take(PRINTED) {
+        // Years and weeks only where they divide evenly, as Prometheus prints them.
         let exact = matches!(name, "y" | "w");
-        if left >= millis && (!exact || left.is_multiple_of(millis)) {
-            text.push_str(&format!("{}{name}", left / millis));
-            left %= millis;
+        if left >= nanos && (!exact || left.is_multiple_of(nanos)) {
+            text.push_str(&format!("{}{name}", left / nanos));
+            left %= nanos;
         }
     }
-    text
+    match text.is_empty() {
+        true => "0s".to_owned(),
+        false => text,
+    }
 }
 
 /// Prints a duration as Go does: `5m0s`, `1.5s`, `250ms`.

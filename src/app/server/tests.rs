@@ -92,7 +92,10 @@ async fn rules_wait_for_no_gpu_data() {
         std::fs::write(&path, rule(&fake, gpu)).unwrap();
         let scene = Scene::by(&path).await;
         let metrics = || scene.provider.external_metrics();
-        until("the metric", || metrics().iter().any(|it| it.as_ref() == "up")).await;
+        until("the metric", || {
+            metrics().iter().any(|it| it.as_ref() == "up")
+        })
+        .await;
         let health = &scene.background.telemetry.health;
         until("ready", || health.is_ok(Probe::Ready)).await;
     }
