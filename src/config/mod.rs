@@ -37,7 +37,6 @@ pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls}
 pub use kubeconfig::KubeconfigError;
 pub use problem::Error;
 pub use prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
-pub use raw::{first_document, options as yaml};
 
 /// Each poll is one query a DCGM field: more of them would flood Prometheus,
 /// fewer would serve nothing fresh.
