@@ -11,9 +11,9 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::SYNC;
 use crate::program::{Program, eventually};
 
-/// What is found of the lab itself: how its series are labelled, names that are
-/// served after a while, GPUs that its nodes do not have.
-const OF_THE_LAB: [&str; 3] = ["GM403", "GM501", "GM513"];
+/// What is found of the lab itself: names that are served after a while, GPUs
+/// that its nodes do not have.
+const OF_THE_LAB: [&str; 2] = ["GM501", "GM513"];
 
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
@@ -116,7 +116,6 @@ async fn check_finds_what_was_planted_and_nothing_where_all_is_well() {
     let external = "v1beta1.external.metrics.k8s.io";
     let wanted = BTreeSet::from([
         of("GM101", "APIService", external),
-        of("GM102", "APIService", external),
         of(
             "GM201",
             "ServiceAccount",

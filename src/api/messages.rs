@@ -90,9 +90,14 @@ pub(crate) struct GroupVersionForDiscovery {
     pub(crate) version: Option<String>,
 }
 
-/// `metav1.APIResourceList`.
+/// `metav1.APIResourceList`. In JSON it names the server, by which `check` knows
+/// whose answer it is; clients leave out what they do not know.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(
+    tag = "server",
+    rename = "gpu-metrics-apiserver",
+    rename_all = "camelCase"
+)]
 pub(crate) struct ApiResourceList {
     #[prost(string, optional, tag = "1")]
     pub(crate) group_version: Option<String>,

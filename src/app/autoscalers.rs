@@ -68,9 +68,9 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
 
 async fn look(client: &Client) -> Result<Report, CallError> {
     let mut look = Look::new(client);
-    look.registration(false).await?;
-    look.autoscaler_rights().await;
-    let served = look.served().await?;
+    let registration = look.registration(false).await?;
+    look.autoscaler_rights(registration.home.as_ref()).await;
+    let served = look.served(&registration.of_others).await?;
     look.autoscalers(None, served.as_ref()).await?;
     look.report.make_plain();
     look.report.sort();

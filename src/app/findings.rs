@@ -88,7 +88,7 @@ fn is_worth_saying(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::codes::{GM403, GM408, GM409};
+    use crate::findings::codes::{GM408, GM409, GM512};
     use crate::telemetry::health::Health;
     use crate::telemetry::metrics::Exposition;
 
@@ -102,7 +102,7 @@ mod tests {
         let silent = [found(&GM408, "a")];
         assert_eq!(said.lines(&silent), [Line::Began(&silent[0])]);
         assert_eq!(said.lines(&[found(&GM408, "a, b")]), []);
-        let both = [found(&GM408, "b"), found(&GM409, "c"), found(&GM403, "d")];
+        let both = [found(&GM408, "b"), found(&GM409, "c"), found(&GM512, "d")];
         assert_eq!(said.lines(&both), [Line::Began(&both[1])]);
         assert_eq!(said.lines(&both[1..]), [Line::Over("GM408")]);
         assert_eq!(said.lines(&both[2..]), [Line::Over("GM409")]);

@@ -1,47 +1,33 @@
 //! A look at a cluster: its APIServices, rights and HPAs, read with the rights of
 //! whoever looks: the user of `check`, or the server itself.
 
+mod registration;
+mod rights;
+
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus};
-use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ObjectMeta};
 use kube::core::ObjectList;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::clock;
-use crate::certificates::managed::APISERVICES;
 use crate::cluster::client::Client;
 use crate::cluster::error::CallError;
-use crate::cluster::review::KubeReviewer;
-use crate::core::time::Timestamp;
 use crate::findings::hpa::{self, Served};
 use crate::findings::peers::{self, Vpa};
-use crate::findings::registration::{self, Registered};
-use crate::findings::rights::{self, Right, right};
+use crate::findings::rights::{Right, right};
 use crate::findings::{Report, Skipped};
-use crate::security::identity::Identity;
-use crate::security::reviewer::{Access, AccessVerdict, Reviewer};
-use crate::x509::{self, Certificate};
+pub use registration::{Home, Registration};
 
-const READ_APISERVICES: Right = right("get", "apiregistration.k8s.io", "v1", "apiservices");
-const READ_SERVICES: Right = right("get", "", "v1", "services");
 /// Without it no autoscaler is looked at.
-pub const READ_HPAS: Right = right("list", "autoscaling", "v2", "horizontalpodautoscalers");
-const READ_VPAS: Right = right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers");
-const READ_CUSTOM: Right = right("get", "custom.metrics.k8s.io", "v1beta2", "*");
-const READ_EXTERNAL: Right = right("get", "external.metrics.k8s.io", "v1beta1", "*");
-const ASK_RIGHTS: Right = right(
-    "create",
-    "authorization.k8s.io",
-    "v1",
-    "subjectaccessreviews",
-);
-
-/// The accounts by which the HPA controller may ask: its own, or that of
-/// kube-controller-manager as a whole (`--use-service-account-credentials`).
-const AUTOSCALER: (&str, &str) = ("kube-system", "horizontal-pod-autoscaler");
-const CONTROLLERS: &str = "system:kube-controller-manager";
+pub const READ_HPAS: Right<'static> =
+    right("list", "autoscaling", "v2", "horizontalpodautoscalers");
+const READ_VPAS: Right<'static> =
+    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers");
+const READ_CUSTOM: Right<'static> = right("get", "custom.metrics.k8s.io", "v1beta2", "*");
+const READ_EXTERNAL: Right<'static> = right("get", "external.metrics.k8s.io", "v1beta1", "*");
 
 /// Objects of one answer, which come whole, and of a whole list: a bound on
 /// memory.
@@ -97,7 +83,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right,
+        right: &Right<'_>,
     ) -> Result<Answer<T>, CallError> {
         Ok(match self.client.object(path).await {
             Ok(it) => {
@@ -129,7 +115,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right,
+        right: &Right<'_>,
         light: impl Fn(&mut T),
     ) -> Result<Vec<T>, CallError> {
         let mut objects = Vec::new();
@@ -159,146 +145,51 @@ impl<'c> Look<'c> {
         Ok(objects)
     }
 
-    /// The APIServices; those that lead to us, and the namespace of the Service.
-    /// `pre`: before the server is installed.
+    /// The metrics that are served; `None`: they cannot be read. Of these
+    /// APIServices it is known that they lead to another server.
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn registration(&mut self, pre: bool) -> Result<Option<Ours>, CallError> {
-        let mut leads_to = None;
-        for name in APISERVICES {
-            let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
-            let what = format!("APIService {name}");
-            let object = match self.read(&path, &what, &READ_APISERVICES).await? {
-                Answer::Found(object) => Some(object),
-                Answer::Absent => None,
-                Answer::Skipped => continue,
-            };
-            let mut registered = Registered {
-                name: name.to_owned(),
-                object,
-                ..Registered::default()
-            };
-            registered.authority_ends = authority_ends(&registered);
-            if let Some((namespace, service)) = registered.service() {
-                let path = format!(
-                    "/api/v1/namespaces/{}/services/{}",
-                    encode(&namespace),
-                    encode(&service)
-                );
-                let what = format!("Service {namespace}/{service}");
-                let label = |service: Service| {
-                    let mut labels = service.metadata.labels.unwrap_or_default();
-                    labels.remove("app.kubernetes.io/name")
-                };
-                registered.service_label = match self.read(&path, &what, &READ_SERVICES).await? {
-                    Answer::Found(service) => Some(label(service).unwrap_or_default()),
-                    Answer::Absent => Some(String::new()),
-                    Answer::Skipped => None,
-                };
-                let ours = registered.is_ours().then_some(Ours { name, namespace });
-                leads_to = leads_to.or(ours);
-            }
-            self.report
-                .findings
-                .extend(registration::owner(&registered));
-            if !pre {
-                self.report
-                    .findings
-                    .extend(registration::check(&registered, clock::now()));
-            }
-        }
-        Ok(leads_to)
-    }
-
-    /// The rights of the HPA controller.
-    pub async fn autoscaler_rights(&mut self) {
-        let (namespace, name) = AUTOSCALER;
-        let own = service_account(namespace, name);
-        let whole = Identity {
-            user: CONTROLLERS.to_owned(),
-            groups: vec!["system:authenticated".to_owned()],
-            ..Identity::default()
-        };
-        for right in rights::AUTOSCALER {
-            if self.may(&[&own, &whole], &right).await == Some(false) {
-                let who = format!("{namespace}/{name}");
-                self.report
-                    .findings
-                    .push(rights::autoscaler_may_not(&who, &right));
-            }
-        }
-    }
-
-    /// Whether one of these may; `None`: it cannot be known, which is noted.
-    pub async fn may(&mut self, who: &[&Identity], right: &Right) -> Option<bool> {
-        let reviewer = KubeReviewer::for_a_look(self.client.clone());
-        let (resource, subresource) = right
-            .resource
-            .split_once('/')
-            .unwrap_or((right.resource, ""));
-        let access = Access::Resource {
-            verb: right.verb.to_owned(),
-            group: right.group.to_owned(),
-            version: right.version.to_owned(),
-            resource: resource.to_owned(),
-            subresource: subresource.to_owned(),
-            namespace: right.namespace.to_owned(),
-            name: right.name.to_owned(),
-        };
-        for identity in who {
-            match reviewer.access(identity, &access).await {
-                Ok(AccessVerdict::Allowed) => return Some(true),
-                Ok(AccessVerdict::Refused(_)) => self.report.looked = true,
-                Err(error) => {
-                    let what = format!("rights of {}", identity.user);
-                    let skipped = ASK_RIGHTS.skipped(&what, &error.0);
-                    self.report.skipped.insert(skipped);
-                    return None;
-                }
-            }
-        }
-        Some(false)
-    }
-
-    /// The metrics that are served; `None`: they cannot be read.
-    ///
-    /// # Errors
-    /// See [`Look`].
-    pub async fn served(&mut self) -> Result<Option<Served>, CallError> {
+    pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<Served>, CallError> {
         let mut custom = Answer::Absent;
         for version in ["v1beta2", "v1beta1"] {
-            let path = format!("/apis/custom.metrics.k8s.io/{version}");
-            custom = self.names(&path, &READ_CUSTOM).await?;
+            let name = format!("{version}.custom.metrics.k8s.io");
+            custom = self.names(&name, of_others, &READ_CUSTOM).await?;
             if !matches!(custom, Answer::Absent) {
                 break;
             }
         }
-        let path = "/apis/external.metrics.k8s.io/v1beta1";
-        let external = self.names(path, &READ_EXTERNAL).await?;
+        let name = "v1beta1.external.metrics.k8s.io";
+        let external = self.names(name, of_others, &READ_EXTERNAL).await?;
         Ok(match (custom, external) {
             (Answer::Skipped, _) | (_, Answer::Skipped) => None,
             (custom, external) => Some(Served {
-                custom: custom.found().unwrap_or_default(),
-                external: external.found().unwrap_or_default(),
+                custom: custom.found().unwrap_or_else(|| Some(BTreeSet::new())),
+                external: external.found().unwrap_or_else(|| Some(BTreeSet::new())),
             }),
         })
     }
 
+    /// The metrics of an APIService; `Found(None)`: those of another server.
     async fn names(
         &mut self,
-        path: &str,
-        right: &Right,
-    ) -> Result<Answer<std::collections::BTreeSet<String>>, CallError> {
+        name: &str,
+        of_others: &[&str],
+        right: &Right<'_>,
+    ) -> Result<Answer<Option<BTreeSet<String>>>, CallError> {
+        if of_others.contains(&name) {
+            return Ok(Answer::Found(None));
+        }
+        let path = resources_of(name);
         let what = format!("metrics that are served ({path})");
         let last = |name: String| match name.rsplit_once('/') {
             Some((_, metric)) => metric.to_owned(),
             None => name,
         };
-        Ok(match self.resources(path, &what, right).await? {
-            Answer::Found(list) => {
-                Answer::Found(list.resources.into_iter().map(|it| last(it.name)).collect())
-            }
+        Ok(match self.resources(&path, &what, right).await? {
+            Answer::Found(list) => Answer::Found(Some(
+                list.resources.into_iter().map(|it| last(it.name)).collect(),
+            )),
             Answer::Absent => Answer::Absent,
             Answer::Skipped => Answer::Skipped,
         })
@@ -308,7 +199,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right,
+        right: &Right<'_>,
     ) -> Result<Answer<APIResourceList>, CallError> {
         // Everybody may read it: alone it is no look at the cluster.
         let looked = self.report.looked;
@@ -372,13 +263,10 @@ impl<'c> Look<'c> {
     }
 }
 
-/// An APIService that leads to this server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ours {
-    /// Its name: `v1beta2.custom.metrics.k8s.io`.
-    pub name: &'static str,
-    /// The namespace of its Service.
-    pub namespace: String,
+/// The resources of an APIService: `v1beta1.external.metrics.k8s.io`.
+fn resources_of(name: &str) -> String {
+    let (version, group) = name.split_once('.').unwrap_or_default();
+    format!("/apis/{group}/{version}")
 }
 
 /// A segment of a path, or a value of a query.
@@ -391,30 +279,4 @@ pub fn encode(text: &str) -> String {
         .remove(b'_')
         .remove(b'~');
     utf8_percent_encode(text, KEPT).to_string()
-}
-
-/// A service account, as reviews name it.
-#[must_use]
-pub fn service_account(namespace: &str, name: &str) -> Identity {
-    Identity {
-        user: format!("system:serviceaccount:{namespace}:{name}"),
-        groups: vec![
-            "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{namespace}"),
-            "system:authenticated".to_owned(),
-        ],
-        ..Identity::default()
-    }
-}
-
-/// When the last certificate of the bundle ends; `None`: there is none.
-fn authority_ends(registered: &Registered) -> Option<Timestamp> {
-    let spec = registered.object.as_ref()?.spec.as_ref()?;
-    let bundle = x509::from_pem(&spec.ca_bundle.as_ref()?.0).ok()?;
-    let ends = bundle.iter().filter_map(|der| {
-        let end = Certificate::read(der).ok()?.validity().not_after;
-        let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;
-        i64::try_from(since.as_secs()).ok()
-    });
-    ends.max().map(Timestamp::from_secs)
 }

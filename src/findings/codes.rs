@@ -1,4 +1,5 @@
-//! The codes. One that was given is never given to something else.
+//! The codes. One that was given is never given to something else: GM403 was a note
+//! about `exported_pod`, where nothing is wrong.
 
 use super::Severity;
 
@@ -39,7 +40,7 @@ codes! {
     GM101 Error "another server has the API group",
     GM102 Error "an APIService is not available",
     GM103 Error "kube-apiserver cannot verify the server",
-    GM104 Warning "the authority in caBundle ends soon",
+    GM104 Warning "the authority in caBundle ends soon or has ended",
     GM201 Error "the server lacks a right",
     GM202 Error "the HPA controller may not read a metrics API",
     GM301 Error "Prometheus does not answer",
@@ -48,7 +49,6 @@ codes! {
     GM304 Warning "the store holds series of several clusters",
     GM401 Error "a field of DCGM is missing",
     GM402 Error "series name no pod",
-    GM403 Info "owners are read from exported_pod",
     GM404 Warning "few readings in a window: values are noisy",
     GM405 Warning "scraped less often than the exporter reads",
     GM406 Warning "several pods share a GPU",

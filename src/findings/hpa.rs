@@ -47,13 +47,23 @@ const SCALED: [(&str, &str); 4] = [
     ("ReplicationController", "v1"),
 ];
 
-/// Names of metrics that are served now.
+/// Names of metrics that are served now. An API that another server has (GM101)
+/// has none: what is wrong with its metrics follows from that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// In the custom metrics API, of whatever kind of object.
-    pub custom: BTreeSet<String>,
+    pub custom: Option<BTreeSet<String>>,
     /// In the external metrics API.
-    pub external: BTreeSet<String>,
+    pub external: Option<BTreeSet<String>>,
+}
+
+impl Served {
+    fn of(&self, api: Api) -> Option<&BTreeSet<String>> {
+        match api {
+            Api::Pods | Api::Object => self.custom.as_ref(),
+            Api::External => self.external.as_ref(),
+        }
+    }
 }
 
 /// `HorizontalPodAutoscaler team/infer`.
@@ -96,7 +106,8 @@ pub fn check(hpa: &HorizontalPodAutoscaler, served: Option<&Served>) -> Vec<Find
     found.extend(several(&object, &spec));
     found.extend(scale_target(&object, &spec.scale_target_ref, hpa));
     // What is known to be wrong explains that there is no value.
-    if found.iter().all(|it| it.severity < Severity::Error) {
+    let is_of_other = |metric: &Metric<'_>| served.is_some_and(|it| it.of(metric.api).is_none());
+    if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
         found.extend(without_value(&object, hpa));
     }
     found
@@ -107,8 +118,8 @@ fn built_in() -> Served {
     let custom: BTreeSet<String> = metrics::built_in().into_iter().map(|it| it.name).collect();
     let of_cluster = custom.iter().map(|it| format!("cluster_{it}"));
     Served {
-        external: of_cluster.chain(custom.clone()).collect(),
-        custom,
+        external: Some(of_cluster.chain(custom.clone()).collect()),
+        custom: Some(custom),
     }
 }
 
@@ -122,15 +133,14 @@ fn not_served(object: &str, metric: &Metric<'_>, served: Option<&Served>) -> Opt
             &offline
         }
     };
-    let (here, there, other) = match metric.api {
-        Api::Pods | Api::Object => (&known.custom, &known.external, "external"),
-        Api::External => (&known.external, &known.custom, "custom"),
+    let (there, other) = match metric.api {
+        Api::Pods | Api::Object => (Api::External, "external"),
+        Api::External => (Api::Pods, "custom"),
     };
-    if here.contains(name) {
-        return None;
-    }
+    let here = known.of(metric.api).filter(|here| !here.contains(name))?;
+    let is_there = known.of(there).is_some_and(|there| there.contains(name));
     let near = nearest(name, here.iter().map(String::as_str), name.len() / 4);
-    let (message, remedy) = match (near, there.contains(name)) {
+    let (message, remedy) = match (near, is_there) {
         (_, true) => (
             format!("{name} is served by the {other} metrics API only"),
             format!("ask for it as a metric of that API: type {}", if other == "external" { "External" } else { "Pods or Object" }),

@@ -64,6 +64,9 @@ pub struct Finding {
     pub message: String,
     /// What to do.
     pub remedy: String,
+    /// The command that does it, for a shell in the folder of the manifests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The page of the code.
     pub url: &'static str,
     /// The file it was found in, if it was one.
@@ -85,8 +88,18 @@ impl Finding {
             object: object.into(),
             message: message.into(),
             remedy: remedy.into(),
+            command: None,
             url: code.url,
             file: None,
+        }
+    }
+
+    /// The same with a command.
+    #[must_use]
+    pub fn with_command(self, command: impl Into<Option<String>>) -> Self {
+        Self {
+            command: command.into(),
+            ..self
         }
     }
 

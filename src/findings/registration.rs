@@ -1,15 +1,18 @@
 //! How kube-apiserver knows the server: the APIServices.
 
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
-    APIService, APIServiceCondition,
+    APIService, APIServiceCondition, ServiceReference,
 };
+use serde_json::json;
 
 use super::codes::{GM101, GM102, GM103, GM104};
 use super::{Finding, Severity};
 use crate::core::time::Timestamp;
 
-/// The server, by the label and the usual name of what belongs to it.
-const NAME: &str = "gpu-metrics-apiserver";
+/// What the server calls itself in its answers and in the label of its objects.
+pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
 const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-namespace",
@@ -48,42 +51,68 @@ const REMEDIES: [(&str, &str); 6] = [
     ),
 ];
 
+/// Which server answers where an APIService leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// This one, by its own word.
+    Ours,
+    /// Another one.
+    Other,
+    /// None that could be asked.
+    #[default]
+    Nobody,
+}
+
 /// An APIService as it was found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registered {
     /// Its name.
-    pub name: String,
+    pub name: &'static str,
     /// The object; `None`: there is none.
     pub object: Option<APIService>,
-    /// What the label `app.kubernetes.io/name` of its Service says, empty where
-    /// there is no label or no Service; `None`: it could not be read.
-    pub service_label: Option<String>,
+    /// Its Service; `None`: there is none, or it could not be read.
+    pub service: Option<Service>,
+    /// Who answers there.
+    pub answers: Answers,
     /// When the last authority of its `caBundle` ends.
     pub authority_ends: Option<Timestamp>,
 }
 
 impl Registered {
-    /// `namespace/name` of the Service.
-    #[must_use]
-    pub fn service(&self) -> Option<(String, String)> {
-        let service = self.object.as_ref()?.spec.as_ref()?.service.clone()?;
-        Some((service.namespace?, service.name?))
+    fn reference(&self) -> Option<&ServiceReference> {
+        self.object.as_ref()?.spec.as_ref()?.service.as_ref()
     }
 
-    /// Whether it leads to this server.
+    /// `namespace/name` of the Service.
     #[must_use]
-    pub fn is_ours(&self) -> bool {
-        let labels = self
-            .object
-            .as_ref()
-            .and_then(|it| it.metadata.labels.as_ref());
-        let own = labels.and_then(|it| it.get(LABEL)).map(String::as_str);
-        // `--take-over` changes the Service and leaves another's labels.
-        let name = self.service().is_some_and(|(_, name)| name.contains(NAME));
-        match &self.service_label {
-            Some(label) => label == NAME || name,
-            None => own == Some(NAME) || name,
-        }
+    pub fn place(&self) -> Option<(&str, &str)> {
+        let service = self.reference()?;
+        Some((service.namespace.as_deref()?, service.name.as_deref()?))
+    }
+
+    /// Why kube-apiserver cannot use it, or that it can.
+    fn available(&self) -> Option<&APIServiceCondition> {
+        let conditions = self.object.as_ref()?.status.as_ref()?.conditions.as_ref()?;
+        conditions.iter().find(|it| it.type_ == "Available")
+    }
+
+    /// Whether kube-apiserver hands requests on.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.available().is_some_and(|it| it.status == "True")
+    }
+
+    /// Whether the Service has the label of the server's objects.
+    fn has_label(&self) -> bool {
+        let metadata = self.service.as_ref().map(|it| &it.metadata);
+        let label = metadata.and_then(|it| it.labels.as_ref()?.get(LABEL));
+        label.is_some_and(|label| label == NAME)
+    }
+
+    /// The release of Helm that made the Service: namespace and name.
+    #[must_use]
+    pub fn release(&self) -> Option<[&str; 2]> {
+        release(&self.service.as_ref()?.metadata)
     }
 
     fn finding(&self, code: &super::codes::Code, message: String, remedy: &str) -> Finding {
@@ -91,69 +120,152 @@ impl Registered {
     }
 }
 
-/// Whether somebody else has the API group.
-#[must_use]
-pub fn owner(registered: &Registered) -> Option<Finding> {
-    let (namespace, name) = registered.service()?;
-    if registered.is_ours() {
-        return None;
-    }
-    let annotations = registered.object.as_ref()?.metadata.annotations.as_ref();
-    let [at, release] = RELEASE.map(|key| annotations.and_then(|it| it.get(key)));
-    let release = release.map_or_else(String::new, |release| {
-        format!(
-            " (Helm release {}/{release})",
-            at.map_or("?", String::as_str)
-        )
-    });
-    let message =
-        format!("leads to Service {namespace}/{name}{release}, which is not gpu-metrics-apiserver");
-    let remedy = "uninstall the other server, or start this one with --take-over";
-    Some(registered.finding(&GM101, message, remedy))
+fn release(metadata: &ObjectMeta) -> Option<[&str; 2]> {
+    let annotations = metadata.annotations.as_ref()?;
+    let [at, name] = RELEASE.map(|key| annotations.get(key).map(String::as_str));
+    Some([at?, name?])
 }
 
-/// Everything else about one; `now` is the time of the cluster.
+/// The one behind whose Service the server is: it answers there, or nobody does
+/// and the Service has its label.
 #[must_use]
-pub fn check(registered: &Registered, now: Timestamp) -> Vec<Finding> {
-    let Some(object) = &registered.object else {
-        let remedy =
-            "install the server: kubectl apply -f manifests/apiservices.yaml, or by the chart";
-        return vec![registered.finding(&GM102, "is not there".to_owned(), remedy)];
+pub fn home(all: &[Registered]) -> Option<&Registered> {
+    let by_label = |it: &&Registered| it.answers == Answers::Nobody && it.has_label();
+    let answering = all.iter().find(|it| it.answers == Answers::Ours);
+    answering.or_else(|| all.iter().find(by_label))
+}
+
+/// Whether an APIService leads to another server. `pre`: before this one is installed.
+#[must_use]
+pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> bool {
+    let place = registered.place();
+    place.is_some()
+        && match registered.answers {
+            Answers::Ours => false,
+            Answers::Other => true,
+            Answers::Nobody => match home {
+                Some(home) => home.place() != place,
+                None => pre,
+            },
+        }
+}
+
+/// Everything about one; `now` is the time of the cluster.
+#[must_use]
+pub fn check(
+    registered: &Registered,
+    home: Option<&Registered>,
+    pre: bool,
+    now: Timestamp,
+) -> Vec<Finding> {
+    if is_of_other(registered, home, pre) {
+        // What else is wrong there is the other server's.
+        return vec![of_other(registered, home)];
+    }
+    match &registered.object {
+        _ if pre => Vec::new(),
+        Some(_) => own(registered, now),
+        None => vec![absent(registered, home)],
+    }
+}
+
+fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
+    let (namespace, name) = registered.place().unwrap_or_default();
+    let metadata = registered.object.as_ref().map(|it| &it.metadata);
+    let release = metadata.and_then(release);
+    let release = release.map_or_else(String::new, |[at, name]| {
+        format!(" (Helm release {at}/{name})")
+    });
+    let how = match registered.answers {
+        Answers::Nobody => "where gpu-metrics-apiserver does not answer",
+        _ => "which is not gpu-metrics-apiserver",
     };
-    let conditions = object.status.as_ref().and_then(|it| it.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    let available = conditions.find(|it| it.type_ == "Available");
+    let message = format!("leads to Service {namespace}/{name}{release}, {how}");
+    let Some(reference) = home.and_then(Registered::reference) else {
+        let remedy = "go over by docs/migrate/prometheus-adapter.md, from KEDA by docs/migrate/keda.md: the other server stays until then";
+        return registered.finding(&GM101, message, remedy);
+    };
+    let remedy = "nothing, where the other server is to keep it (KEDA: docs/migrate/keda.md); else take the group out of what installs the other server, and lead it back";
+    let patch = json!({"spec": {"service": reference}}).to_string();
+    let patch = patch.replace('\'', r"'\''");
+    let command = format!(
+        "kubectl patch apiservice {} --type=merge -p '{patch}'",
+        registered.name
+    );
+    registered
+        .finding(&GM101, message, remedy)
+        .with_command(command)
+}
+
+fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
+    let missing = |remedy| registered.finding(&GM102, "is not there".to_owned(), remedy);
+    // A name of Kubernetes needs no quotes; an annotation may be anything.
+    let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    match home.map(Registered::release) {
+        None => missing("install the server: docs/install.md"),
+        Some(Some([namespace, name])) if is_name(namespace) && is_name(name) => {
+            missing("make the objects of the Helm release again").with_command(format!(
+                "helm -n {namespace} get manifest {name} | kubectl apply -f -"
+            ))
+        }
+        Some(_) => missing("make it again")
+            .with_command("kubectl apply -f manifests/apiservices.yaml".to_owned()),
+    }
+}
+
+/// What is wrong with one that leads to the server.
+fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
+    let left = registered
+        .authority_ends
+        .map(|ends| ends.secs() - now.secs());
+    let authority = left
+        .filter(|left| *left < SOON)
+        .map(|left| authority(registered, left));
+    let has_ended = left.is_some_and(|left| left <= 0);
     let mut found = Vec::new();
-    found.extend(available.and_then(|it| unavailable(registered, it)));
-    let spec = object.spec.as_ref();
+    // That it cannot be verified follows from the end of the authority.
+    found.extend(
+        registered
+            .available()
+            .and_then(|it| unavailable(registered, it))
+            .filter(|it| !has_ended || it.code != GM103.id),
+    );
+    let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {
         let message =
             "insecureSkipTLSVerify: kube-apiserver does not verify whom it talks to".to_owned();
-        let remedy = "remove the field: the server writes caBundle itself";
+        let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
         found.push(
             registered
                 .finding(&GM103, message, remedy)
                 .with_severity(Severity::Warning),
         );
     }
-    let left = registered
-        .authority_ends
-        .map(|ends| ends.secs() - now.secs());
-    if let Some(left) = left.filter(|left| *left < SOON) {
-        let message = match left {
-            ..=0 => format!(
-                "the last authority in caBundle ended {} h ago",
+    found.extend(authority);
+    found
+}
+
+fn authority(registered: &Registered, left: i64) -> Finding {
+    let (message, severity) = match left {
+        ..=0 => (
+            format!(
+                "the last authority in caBundle ended {} h ago: kube-apiserver answers every request with 503",
                 -left / 3600
             ),
-            left => format!(
+            Severity::Error,
+        ),
+        left => (
+            format!(
                 "the last authority in caBundle ends in {} h, and nobody has renewed it",
                 left / 3600
             ),
-        };
-        let remedy = "let the server get and patch its Secret and its APIServices (manifests/rbac.yaml), or renew what writes the bundle";
-        found.push(registered.finding(&GM104, message, remedy));
-    }
-    found
+            Severity::Warning,
+        ),
+    };
+    let remedy = "see that the server runs and may get and patch its Secret and its APIServices (GM201 says what is missing): it then renews it; or renew what else writes the bundle";
+    registered
+        .finding(&GM104, message, remedy)
+        .with_severity(severity)
 }
 
 /// What to do where kube-apiserver reached something, whose answer was an error:
@@ -177,7 +289,7 @@ fn unavailable(registered: &Registered, condition: &APIServiceCondition) -> Opti
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
     if message.contains("x509:") || message.contains("tls: failed to verify") {
-        let remedy = "let the server write caBundle (get and patch of its APIServices, manifests/rbac.yaml), or put the authority of its certificate there";
+        let remedy = "let the server write caBundle (get and patch of its APIServices: GM201 says what is missing), or put the authority of its certificate there";
         return Some(registered.finding(&GM103, message.to_owned(), remedy));
     }
     let known = REMEDIES.iter().find(|(known, _)| *known == reason);

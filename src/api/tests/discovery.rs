@@ -22,6 +22,7 @@ async fn s001_versions_are_listed_at_once_while_the_backend_is_down() {
         let body = answer.json();
         assert_eq!(body["kind"], "APIResourceList");
         assert_eq!(body["apiVersion"], "v1");
+        assert_eq!(body["server"], "gpu-metrics-apiserver");
         assert_eq!(
             body["groupVersion"],
             format!("custom.metrics.k8s.io/{version}")
@@ -35,6 +36,7 @@ async fn s002_external_metrics_are_listed() {
     let (server, _) = server().await;
     let body = server.get(EXT).await.json();
     assert_eq!(body["groupVersion"], "external.metrics.k8s.io/v1beta1");
+    assert_eq!(body["server"], "gpu-metrics-apiserver");
     assert_eq!(
         body["resources"],
         serde_json::json!([{"name": "Queue_Depth", "singularName": "", "namespaced": true,

@@ -1,27 +1,26 @@
 //! A cluster: what is looked at with the user's own rights.
 
+use std::ffi::OsString;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use serde::Deserialize;
 
 use super::{CheckArgs, targets};
-use crate::app::inspect::{Answer, Look, Ours, encode, service_account};
+use crate::app::inspect::{Answer, Home, Look, encode};
 use crate::cli::cluster::Cluster;
 use crate::cli::values::List;
 use crate::cli::{Failure, serve};
 use crate::cluster::error::CallError;
 use crate::findings::hpa::Served;
-use crate::findings::rights::{self, Right, right};
+use crate::findings::rights::{Right, right};
 use crate::findings::{Finding, Report, Severity, Skipped, codes, config, source};
 
-const READ_DEPLOYMENTS: Right = right("list", "apps", "v1", "deployments");
-const READ_FINDINGS: Right = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
+const READ_DEPLOYMENTS: Right<'static> = right("list", "apps", "v1", "deployments");
+const READ_FINDINGS: Right<'static> = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
 
 /// Every kube-apiserver has this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
-
-/// The label of what belongs to the server.
-const OURS: &str = "app.kubernetes.io/name=gpu-metrics-apiserver";
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
@@ -57,15 +56,20 @@ pub(in crate::cli) async fn look_at(
         look.report.sort();
         return Ok(look.report);
     }
-    let ours = look.registration(pre).await?;
-    look.autoscaler_rights().await;
+    let registration = look.registration(pre).await?;
+    let home = registration.home.as_ref();
+    look.autoscaler_rights(home).await;
     let mut served = None;
     if !pre {
-        if let Some(ours) = &ours {
-            server(&mut look, &ours.namespace).await?;
+        if let Some(home) = home {
+            server(&mut look, home).await?;
         }
-        data(&mut look, ours.as_ref()).await?;
-        served = look.served().await?;
+        data(
+            &mut look,
+            home.and_then(|home| home.apiservices.first().copied()),
+        )
+        .await?;
+        served = look.served(&registration.of_others).await?;
     }
     let hpas = look.autoscalers(namespace, served.as_ref()).await?;
     targets::check(&mut look, &hpas).await?;
@@ -80,7 +84,7 @@ pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> O
     let asked = async {
         let cluster = args.cluster.connect().await?;
         let mut look = Look::new(&cluster.client);
-        let served = look.served().await?;
+        let served = look.served(&[]).await?;
         Ok::<_, Failure>((served, look.report.skipped))
     };
     match asked.await {
@@ -99,43 +103,62 @@ pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> O
     }
 }
 
-/// The server's rights and flags, as its Deployment gives them.
-async fn server(look: &mut Look<'_>, namespace: &str) -> Result<(), Failure> {
-    let path = format!(
-        "/apis/apps/v1/namespaces/{}/deployments?labelSelector={}",
-        encode(namespace),
-        encode(OURS)
-    );
+/// The server's rights and flags, as the Deployment behind its Service gives them.
+async fn server(look: &mut Look<'_>, home: &Home) -> Result<(), Failure> {
+    let namespace = &home.namespace;
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments", encode(namespace));
     let what = format!("Deployments of {namespace}");
     let found = look
         .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
         .await?;
-    for deployment in found.found().map(|it| it.items).unwrap_or_default() {
+    let is_behind = |deployment: &Deployment| {
+        let template = deployment.spec.as_ref().map(|it| &it.template);
+        let labels = template.and_then(|it| it.metadata.as_ref()?.labels.as_ref());
+        let has = |(key, value)| labels.is_some_and(|it| it.get(key) == Some(value));
+        !home.selector.is_empty() && home.selector.iter().all(has)
+    };
+    let found = found.found().map(|it| it.items).unwrap_or_default();
+    for deployment in found.into_iter().filter(is_behind) {
         let name = deployment.metadata.name.as_deref().unwrap_or("?");
         let object = format!("Deployment {namespace}/{name}");
         let value = serde_json::to_value(&deployment).unwrap_or_default();
-        let (_, sentences) = serve::retired::take_out(super::files::words(&value));
+        let words = super::files::words(&value);
+        let secret = secret(&words);
+        let (_, sentences) = serve::retired::take_out(words);
         look.report
             .findings
             .extend(config::flags(&object, &sentences));
         let pod = deployment.spec.and_then(|it| it.template.spec);
         let account = pod.and_then(|it| it.service_account_name);
         let account = account.unwrap_or_else(|| "default".to_owned());
-        let identity = service_account(namespace, &account);
-        for right in rights::SERVER {
-            if look.may(&[&identity], &right).await == Some(false) {
-                let who = format!("{namespace}/{account}");
-                look.report
-                    .findings
-                    .push(rights::server_may_not(&who, &right));
-            }
-        }
+        look.server_rights(home, &account, secret).await;
     }
     Ok(())
 }
 
-/// What the server finds wrong with its data.
-pub(in crate::cli) async fn data(look: &mut Look<'_>, ours: Option<&Ours>) -> Result<(), Failure> {
+/// The Secret in which a server with this command line keeps certificates that it
+/// makes; `None`: it is given one, or the command line is not known.
+fn secret(words: &[OsString]) -> Option<String> {
+    let value = |flag: &str| {
+        let mut words = words.iter().filter_map(|word| word.to_str());
+        let word = words.find(|word| word.split('=').next() == Some(flag))?;
+        word.split_once('=')
+            .map(|(_, value)| value)
+            .or_else(|| words.next())
+    };
+    let is_given = ["--tls-cert-file", "--cert-dir"]
+        .map(value)
+        .iter()
+        .any(Option::is_some);
+    let secret = value("--certificate-secret").unwrap_or(serve::flags::SECRET);
+    (!is_given && !words.is_empty()).then(|| secret.to_owned())
+}
+
+/// What the server finds wrong with its data; the APIService by which it is asked.
+pub(in crate::cli) async fn data(
+    look: &mut Look<'_>,
+    apiservice: Option<&'static str>,
+) -> Result<(), Failure> {
     #[derive(Deserialize)]
     struct Item {
         code: String,
@@ -149,7 +172,7 @@ pub(in crate::cli) async fn data(look: &mut Look<'_>, ours: Option<&Ours>) -> Re
         items: Vec<Item>,
         skipped: Vec<Skipped>,
     }
-    let name = ours.map_or("v1beta2.custom.metrics.k8s.io", |ours| ours.name);
+    let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
     let (version, group) = name.split_once('.').unwrap_or_default();
     let path = format!("/apis/{group}/{version}/findings");
     let what = "what exporters report (GM301 to GM412)";
@@ -161,7 +184,7 @@ pub(in crate::cli) async fn data(look: &mut Look<'_>, ours: Option<&Ours>) -> Re
     let found = match answer {
         Answer::Skipped => return Ok(()),
         Answer::Absent => {
-            let reason = match ours {
+            let reason = match apiservice {
                 Some(_) => {
                     "the server that runs there is older than this program, and has no findings"
                 }

@@ -42,29 +42,37 @@ fn place(finding: &Finding) -> String {
 fn text(report: &Report) -> String {
     let mut parts: Vec<String> = Vec::new();
     for it in &report.findings {
-        parts.push(format!(
-            "{} {}  {}\n  {}\n  → {}\n  {}, or: check --explain {}\n",
-            mark(it.severity),
-            it.code,
-            place(it),
-            it.message,
-            it.remedy,
-            it.url,
-            it.code
-        ));
+        let mut part = wrapped(
+            &format!(
+                "{} {}  {}\n  {}\n  → {}\n",
+                mark(it.severity),
+                it.code,
+                place(it),
+                it.message,
+                it.remedy
+            ),
+            2,
+        );
+        // In several lines it would be several commands.
+        if let Some(command) = &it.command {
+            part.push_str(&format!("    {command}\n"));
+        }
+        part.push_str(&format!("  {}, or: check --explain {}\n", it.url, it.code));
+        parts.push(part);
     }
     for it in &report.skipped {
-        parts.push(format!(
+        let part = format!(
             "- not looked at: {}\n  {}\n  → {}\n",
             it.what, it.reason, it.remedy
-        ));
+        );
+        parts.push(wrapped(&part, 2));
     }
     let [errors, warnings, notes] = report.counts();
     parts.push(format!(
         "errors: {errors}, warnings: {warnings}, notes: {notes}; not looked at: {}",
         report.skipped.len()
     ));
-    wrapped(&parts.join("\n"), 2)
+    parts.join("\n")
 }
 
 fn lines(report: &Report, line: impl Fn(&Finding) -> String) -> String {
@@ -90,6 +98,9 @@ fn annotation(finding: &Finding) -> String {
     let file = finding.file.as_deref();
     let file = file.map_or_else(String::new, |file| format!("file={},", property(file)));
     let title = property(&format!("{} {}", finding.code, finding.object));
-    let message = data(&format!("{}: {}", finding.message, finding.remedy));
+    let remedy = finding.command.as_ref();
+    let remedy = remedy.map(|run| format!("{}: {run}", finding.remedy));
+    let remedy = remedy.as_ref().unwrap_or(&finding.remedy);
+    let message = data(&format!("{}: {remedy}", finding.message));
     format!("::{command} {file}title={title}::{message}")
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
-use crate::app::inspect::{Look, Ours};
+use crate::app::inspect::Look;
 use crate::cluster::client::{Access, Client};
 use crate::testing::fake_kube::FakeKube;
 
@@ -182,11 +182,8 @@ async fn told(document: Option<serde_json::Value>) -> Report {
     let client = Client::connect(&Access::Kubeconfig(kube.kubeconfig())).await;
     let client = client.unwrap();
     let mut look = Look::new(&client);
-    let ours = Ours {
-        name: "v1beta1.custom.metrics.k8s.io",
-        namespace: "gpu-metrics".to_owned(),
-    };
-    live::data(&mut look, Some(&ours)).await.unwrap();
+    let name = "v1beta1.custom.metrics.k8s.io";
+    live::data(&mut look, Some(name)).await.unwrap();
     look.report
 }
 

@@ -17,6 +17,9 @@ use crate::cli::number;
 use crate::config::Addresses;
 use crate::core::duration::parse_duration;
 
+/// The Secret of certificates that the server makes, where no flag names another.
+pub(in crate::cli) const SECRET: &str = "gpu-metrics-apiserver-certificates";
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
@@ -96,7 +99,7 @@ pub(super) struct Listening {
     pub(super) tls_sni_cert_key: Vec<SniPair>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
-    #[arg(long, default_value = "gpu-metrics-apiserver-certificates")]
+    #[arg(long, default_value = SECRET)]
     pub(super) certificate_secret: String,
     /// Service through which kube-apiserver reaches this server, NAME or
     /// NAMESPACE/NAME; the Secret is in its namespace [default: the pod's own]

@@ -68,6 +68,7 @@ fn item(it: &Finding) -> Markup {
             }
             p { (it.message) }
             p.remedy { (it.remedy) }
+            @if let Some(command) = &it.command { pre { (command) } }
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::codes::{GM401, GM402, GM403, GM406, GM407};
+use super::super::codes::{GM401, GM402, GM406, GM407};
 use super::super::{Finding, Severity};
-use super::{Current, GPUS, Seen, listed, of_job};
+use super::{Current, GPUS, Seen, listed};
 use crate::core::inventory::{Authority, Pod};
 use crate::core::layout::Standing;
 use crate::core::policy::Shared;
@@ -50,10 +50,8 @@ struct Device<'s> {
     /// Some row names a pod, which is not the exporter's own.
     named: bool,
     holders: BTreeSet<(&'s str, &'s str)>,
-    /// Those whose scrapes it comes by, and of these those that call its pod
-    /// `exported_pod`.
+    /// Those whose scrapes it comes by.
     jobs: BTreeSet<JobId>,
-    exported: BTreeSet<JobId>,
     /// Whether each of [`FIELDS`] is reported.
     has: [bool; 2],
     /// When it was last.
@@ -65,7 +63,6 @@ struct Device<'s> {
 struct Fleet {
     devices: usize,
     unnamed: usize,
-    exported: BTreeSet<JobId>,
     /// Of each of [`FIELDS`].
     fields: [Lacking; 2],
     /// Devices with several holders, and the most of one.
@@ -102,12 +99,6 @@ pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
         found.extend(without_field(seen, field, lacking));
     }
     found.extend(unnamed(seen, &fleet));
-    found.extend(fleet.exported.iter().map(|job| {
-        let message =
-            "owners are read from exported_namespace and exported_pod (honor_labels: false)";
-        let remedy = "nothing: both ways are understood";
-        Finding::new(&GM403, of_job(seen.job(*job)), message, remedy)
-    }));
     found.extend(shared(seen, &fleet));
     found.extend(twice(seen, &fleet));
     found
@@ -127,9 +118,6 @@ impl<'s> Device<'s> {
         let targets = facts.row.targets.iter().filter_map(|id| frame.target(*id));
         let heard = targets.filter(|target| !target.silent);
         self.jobs.extend(heard.map(|target| seen.job_of(target)));
-        if facts.row.scheme == Some(Scheme::Exported) {
-            self.exported.insert(row.job);
-        }
         let newest = row.target.newest;
         let last = frame.instant_from(newest);
         let is_fresh = |at: Timestamp| newest.millis() - at.millis() < row.target.hold_ms();
@@ -151,7 +139,6 @@ impl Fleet {
     fn add(&mut self, device: Device<'_>) {
         self.devices += 1;
         self.unnamed += usize::from(!device.named);
-        self.exported.extend(device.exported);
         let holders = device.holders.len();
         self.shared += usize::from(holders > 1);
         self.most_holders = holders.max(self.most_holders);

@@ -1,29 +1,33 @@
 //! Registration, rights, configuration files and flags.
 
+use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
 use super::{codes_of, read};
 use crate::core::time::Timestamp;
-use crate::findings::registration::{self, Registered};
-use crate::findings::{Severity, config, rights};
+use crate::findings::registration::{self, Answers, Registered};
+use crate::findings::rights::{Installed, Right, Role};
+use crate::findings::{Finding, Severity, config};
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-/// An APIService of ours that is available; `over` replaces fields of its spec.
+/// An APIService that is answered by this server; `over` replaces fields of its
+/// spec.
 fn registered(over: &Value, condition: &Value) -> Registered {
     let mut spec = json!({
         "group": "custom.metrics.k8s.io", "version": "v1beta2", "groupPriorityMinimum": 100, "versionPriority": 100,
-        "service": {"namespace": "gpu-metrics", "name": "gpu-metrics-apiserver"},
+        "service": {"namespace": "gpu-metrics", "name": "gm"},
     });
     for (key, value) in over.as_object().unwrap() {
         spec[key] = value.clone();
     }
     Registered {
-        name: "v1beta2.custom.metrics.k8s.io".to_owned(),
+        name: "v1beta2.custom.metrics.k8s.io",
         object: read(json!({
             "metadata": {"annotations": {"meta.helm.sh/release-name": "pa", "meta.helm.sh/release-namespace": "monitoring"}},
             "spec": spec, "status": {"conditions": [condition]},
         })),
+        answers: Answers::Ours,
         ..Registered::default()
     }
 }
@@ -32,36 +36,108 @@ fn available(status: &str, reason: &str, message: &str) -> Value {
     json!({"type": "Available", "status": status, "reason": reason, "message": message})
 }
 
+fn fine() -> Value {
+    available("True", "Passed", "")
+}
+
+/// One that leads to the Service of prometheus-adapter, with everything wrong.
+fn theirs(answers: Answers) -> Registered {
+    let over = json!({
+        "service": {"namespace": "monitoring", "name": "prometheus-adapter"},
+        "insecureSkipTLSVerify": true,
+    });
+    Registered {
+        answers,
+        ..registered(&over, &available("False", "MissingEndpoints", "no"))
+    }
+}
+
 #[test]
-fn gm101_is_another_servers_service_and_not_ours_by_another_name() {
-    let fine = available("True", "Passed", "");
-    assert_eq!(registration::owner(&registered(&json!({}), &fine)), None);
-    let other = json!({"service": {"namespace": "monitoring", "name": "prometheus-adapter"}});
-    let mut theirs = registered(&other, &fine);
-    let found = registration::owner(&theirs).unwrap();
-    assert!(
+fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
+    let ours = registered(&json!({}), &fine());
+    let check = |of: &Registered, home: Option<&Registered>, pre| {
+        let found = registration::check(of, home, pre, NOW);
         found
-            .message
-            .contains("monitoring/prometheus-adapter (Helm release monitoring/pa)"),
-        "{}",
-        found.message
+            .into_iter()
+            .map(|it| (it.code, it.command.is_some()))
+            .collect::<Vec<_>>()
+    };
+    let other = [("GM101", false)];
+    let stolen = [("GM101", true)];
+    for (of, home, pre, wanted) in [
+        // Its image is this server's, whatever the Service is called.
+        (Answers::Ours, None, true, &[][..]),
+        (Answers::Other, None, true, &other),
+        (Answers::Other, None, false, &other),
+        (Answers::Other, Some(&ours), false, &stolen),
+        (Answers::Nobody, Some(&ours), false, &stolen),
+        (Answers::Nobody, None, true, &other),
+        // It may be this server that does not answer.
+        (
+            Answers::Nobody,
+            None,
+            false,
+            &[("GM102", false), ("GM103", false)],
+        ),
+    ] {
+        assert_eq!(
+            check(&theirs(of), home, pre),
+            wanted,
+            "{of:?} {home:?} {pre}"
+        );
+    }
+    let found = registration::check(&theirs(Answers::Other), None, true, NOW);
+    let Finding {
+        message, remedy, ..
+    } = &found[0];
+    assert!(
+        message.contains("monitoring/prometheus-adapter (Helm release monitoring/pa)"),
+        "{message}"
     );
-    theirs.service_label = Some("gpu-metrics-apiserver".to_owned());
-    assert_eq!(registration::owner(&theirs), None);
-    theirs.service_label = Some(String::new());
-    assert!(registration::owner(&theirs).is_some());
-    let nobody = Registered::default();
-    assert_eq!(registration::owner(&nobody), None);
+    assert!(
+        remedy.contains("docs/migrate/prometheus-adapter.md") && !remedy.contains("uninstall"),
+        "{remedy}"
+    );
+    let found = registration::check(&theirs(Answers::Other), Some(&ours), false, NOW);
+    let back = r#"-p '{"spec":{"service":{"name":"gm","namespace":"gpu-metrics"}}}'"#;
+    assert!(
+        found[0].command.as_ref().unwrap().ends_with(back),
+        "{found:?}"
+    );
+}
+
+/// A Service with labels and annotations.
+fn service(labels: &Value, annotations: &Value) -> Option<Service> {
+    read(json!({"metadata": {"labels": labels, "annotations": annotations}}))
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_known_by_the_label_of_its_service() {
+    let label = json!({"app.kubernetes.io/name": "gpu-metrics-apiserver"});
+    let down = |labels: &Value| Registered {
+        service: service(labels, &json!({})),
+        ..theirs(Answers::Nobody)
+    };
+    let all = [
+        down(&json!({})),
+        down(&label),
+        registered(&json!({}), &fine()),
+    ];
+    assert_eq!(registration::home(&all[..1]), None);
+    assert_eq!(registration::home(&all[..2]), Some(&all[1]));
+    assert_eq!(registration::home(&all), Some(&all[2]));
 }
 
 #[test]
 fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
-    let fine = available("True", "Passed", "");
     let secure = json!({});
     let insecure = json!({"insecureSkipTLSVerify": true});
     let x509 = "failing or missing response: tls: failed to verify certificate: x509: certificate signed by unknown authority";
+    let own = |over: &Value, condition: &Value| {
+        registration::check(&registered(over, condition), None, false, NOW)
+    };
     for (over, condition, wanted) in [
-        (&secure, fine.clone(), vec![]),
+        (&secure, fine(), vec![]),
         (
             &secure,
             available("False", "MissingEndpoints", "endpoints have no addresses"),
@@ -77,9 +153,9 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
             available("False", "FailedDiscoveryCheck", x509),
             vec![("GM103", Severity::Error)],
         ),
-        (&insecure, fine, vec![("GM103", Severity::Warning)]),
+        (&insecure, fine(), vec![("GM103", Severity::Warning)]),
     ] {
-        let found = registration::check(&registered(over, &condition), NOW);
+        let found = own(over, &condition);
         let found: Vec<_> = found.iter().map(|it| (it.code, it.severity)).collect();
         assert_eq!(found, wanted, "{condition}");
     }
@@ -90,45 +166,164 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
         ("context deadline exceeded".to_owned(), "firewall"),
     ] {
         let condition = available("False", "FailedDiscoveryCheck", &status);
-        let found = registration::check(&registered(&secure, &condition), NOW);
+        let found = own(&secure, &condition);
         assert!(found[0].remedy.contains(remedy), "{status}: {found:?}");
     }
-    let missing = registration::check(&Registered::default(), NOW);
-    assert_eq!(codes_of(missing), ["GM102"]);
 }
 
 #[test]
-fn gm104_is_an_authority_with_less_than_three_days() {
-    for (hours, is_found) in [(-1, true), (48, true), (73, false)] {
-        let mut registered = registered(&json!({}), &available("True", "Passed", ""));
+fn gm102_makes_an_apiservice_again_from_what_installed_the_server() {
+    let command = |home: Option<&Registered>| {
+        let found = registration::check(&Registered::default(), home, false, NOW);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, "GM102");
+        found[0].command.clone()
+    };
+    let made_by = |annotations: &Value| Registered {
+        service: service(&json!({}), annotations),
+        ..registered(&json!({}), &fine())
+    };
+    let manifests = Some("kubectl apply -f manifests/apiservices.yaml".to_owned());
+    let release = |name: &str| {
+        let at = "meta.helm.sh/release-namespace";
+        command(Some(&made_by(
+            &json!({"meta.helm.sh/release-name": name, at: "ns"}),
+        )))
+    };
+    assert_eq!(command(None), None);
+    assert_eq!(command(Some(&made_by(&json!({})))), manifests);
+    let helm = "helm -n ns get manifest gm | kubectl apply -f -".to_owned();
+    assert_eq!(release("gm"), Some(helm));
+    assert_eq!(release("a; reboot"), manifests);
+    assert_eq!(
+        registration::check(&Registered::default(), None, true, NOW),
+        []
+    );
+}
+
+#[test]
+fn gm104_is_an_authority_with_less_than_three_days_and_an_error_without_any() {
+    let x509 = available(
+        "False",
+        "FailedDiscoveryCheck",
+        "x509: certificate has expired",
+    );
+    for (hours, condition, wanted) in [
+        (-1, &x509, Some(Severity::Error)),
+        (48, &fine(), Some(Severity::Warning)),
+        (73, &fine(), None),
+    ] {
+        let mut registered = registered(&json!({}), condition);
         registered.authority_ends = Some(Timestamp::from_secs(NOW.secs() + hours * 3600));
-        let found = codes_of(registration::check(&registered, NOW));
-        assert_eq!(found == ["GM104"], is_found, "{hours}");
+        let found = registration::check(&registered, None, false, NOW);
+        let found: Vec<_> = found.iter().map(|it| (it.code, it.severity)).collect();
+        let wanted: Vec<_> = wanted.into_iter().map(|it| ("GM104", it)).collect();
+        assert_eq!(found, wanted, "{hours}");
+    }
+}
+
+/// The server of the manifests.
+fn of_manifests() -> Installed<'static> {
+    Installed {
+        namespace: "gpu-metrics",
+        service: "gpu-metrics-apiserver",
+        account: "gpu-metrics-apiserver",
+        secret: Some("gpu-metrics-apiserver-certificates".to_owned()),
+        registered: vec![
+            "v1beta2.custom.metrics.k8s.io",
+            "v1beta1.custom.metrics.k8s.io",
+            "v1beta1.external.metrics.k8s.io",
+        ],
+        others: Vec::new(),
     }
 }
 
 #[test]
-fn gm201_and_gm202_name_the_rule_that_is_missing() {
-    let found = rights::server_may_not("gpu-metrics/server", &rights::SERVER[0]);
+fn the_table_of_rights_is_that_of_the_manifests() {
+    let text = include_str!("../../../manifests/rbac.yaml");
+    let mut manifests: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    for object in &mut manifests {
+        object["metadata"].as_object_mut().unwrap().remove("labels");
+    }
+    let roles = [&Role::SERVER[..], &[Role::Autoscaler]].concat();
+    let objects = roles.iter().flat_map(|role| role.objects(&of_manifests()));
+    let sorted = |mut objects: Vec<Value>| {
+        objects.sort_by_key(|it| format!("{}{}", it["kind"], it["metadata"]["name"]));
+        objects
+    };
+    assert_eq!(sorted(objects.collect()), sorted(manifests));
+}
+
+#[test]
+fn every_verb_of_every_rule_is_asked_for() {
+    let asked = |installed: &Installed<'_>| {
+        let rights = Role::SERVER.iter().map(|role| role.rights(installed));
+        rights.map(|rights| rights.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&of_manifests()), [30, 2, 3, 6, 2]);
+    let mut beside = of_manifests();
+    beside.others = beside.registered.split_off(2);
+    assert_eq!(asked(&beside), [30, 2, 3, 5, 2]);
+    // A certificate is given to it: it writes none.
+    beside.secret = None;
+    assert_eq!(asked(&beside), [30, 2, 3, 0, 0]);
+}
+
+#[test]
+fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
+    let installed = Installed {
+        service: "gm",
+        account: "sa",
+        ..of_manifests()
+    };
+    let found = |role: Role, is_missing: fn(&Right<'_>) -> bool| {
+        let mut missing = role.rights(&installed);
+        missing.retain(is_missing);
+        role.finding(&installed, &missing)
+    };
+    assert_eq!(found(Role::Inventory, |_| false), None);
+    let watches = found(Role::Inventory, |it| it.verb == "watch").unwrap();
     assert_eq!(
-        (found.code, found.message.as_str()),
-        ("GM201", "may not list pods")
+        (watches.code, &*watches.object),
+        ("GM201", "ServiceAccount gpu-metrics/sa")
     );
     assert!(
-        found
-            .remedy
-            .contains(r#"{apiGroups: [""], resources: ["pods"], verbs: [list]}"#),
+        watches
+            .message
+            .starts_with("may not watch cronjobs.batch, ")
+            && watches.message.contains(", pods, "),
         "{}",
-        found.remedy
+        watches.message
     );
-    let last = rights::server_may_not("x/y", &rights::SERVER[6]);
-    assert!(
-        last.remedy.contains("Role in kube-system"),
-        "{}",
-        last.remedy
-    );
-    let found = rights::autoscaler_may_not("kube-system/hpa", &rights::AUTOSCALER[0]);
-    assert_eq!(found.code, "GM202");
+    for (role, says) in [
+        (Role::Inventory, "ClusterRole gm:inventory"),
+        (Role::Reviews, "ClusterRole system:auth-delegator"),
+        (
+            Role::Authentication,
+            "extension-apiserver-authentication-reader in kube-system",
+        ),
+        (Role::Certificates, "Role gm:certificates in gpu-metrics"),
+        (Role::Registration, "ClusterRole gm:registration"),
+        (Role::Autoscaler, "ClusterRole gm:autoscaler"),
+    ] {
+        let found = found(role, |_| true).unwrap();
+        assert_eq!(
+            found.code,
+            if role == Role::Autoscaler {
+                "GM202"
+            } else {
+                "GM201"
+            }
+        );
+        assert!(found.remedy.contains(says), "{}", found.remedy);
+        let command = found.command.unwrap();
+        let list = command.strip_prefix("echo '").unwrap();
+        let list = list
+            .strip_suffix("' | kubectl auth reconcile -f -")
+            .unwrap();
+        let list: Value = serde_json::from_str(list).unwrap();
+        assert_eq!(list["items"], json!(role.objects(&installed)));
+    }
 }
 
 #[test]

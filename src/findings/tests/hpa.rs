@@ -36,10 +36,12 @@ fn an_autoscaler_without_a_fault_has_no_finding() {
 #[test]
 fn gm501_names_the_metric_that_was_meant() {
     let served = Served {
-        custom: ["gpu_memory_utilization", "queue_length"]
-            .map(str::to_owned)
-            .into(),
-        external: ["cluster_gpu_held_count"].map(str::to_owned).into(),
+        custom: Some(
+            ["gpu_memory_utilization", "queue_length"]
+                .map(str::to_owned)
+                .into(),
+        ),
+        external: Some(["cluster_gpu_held_count"].map(str::to_owned).into()),
     };
     let found = |kind: &str, name: &str, served: Option<&Served>| {
         let metric = metric(kind, name, &json!({}), &average("50"));
@@ -268,14 +270,22 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
 
 #[test]
 fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
-    let failing = |target: &str, reason: &str| {
+    let failing_with = |target: &str, reason: &str, served: Option<&Served>| {
         let mut hpa = autoscaler(&json!([pods(target)]), &json!({}));
         let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": "10m is longer than the 5m that are kept"});
         hpa.status =
             read(json!({"desiredReplicas": 2, "currentMetrics": null, "conditions": [condition]}));
-        codes_of(hpa::check(&hpa, None))
+        codes_of(hpa::check(&hpa, served))
     };
+    let failing = |target: &str, reason: &str| failing_with(target, reason, None);
     assert_eq!(failing("50", "FailedGetPodsMetric"), ["GM515"]);
+    // Another server has the API: GM101 says all of it.
+    let of_other = Served {
+        custom: None,
+        external: Some(["gpu_memory_utilization".to_owned()].into()),
+    };
+    let found = failing_with("50", "FailedGetPodsMetric", Some(&of_other));
+    assert_eq!(found, [""; 0]);
     assert_eq!(failing("50", "ScalingDisabled"), [""; 0]);
     assert_eq!(failing("95", "FailedGetPodsMetric"), ["GM504"]);
 }

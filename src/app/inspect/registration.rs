@@ -1,0 +1,139 @@
+//! The APIServices, and the server behind them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use serde_json::Value;
+
+use super::super::clock;
+use super::{Answer, Look, encode, resources_of};
+use crate::certificates::managed::APISERVICES;
+use crate::cluster::error::CallError;
+use crate::core::time::Timestamp;
+use crate::findings::registration::{self, Answers, NAME, Registered};
+use crate::findings::rights::{Right, right};
+use crate::x509::{self, Certificate};
+
+const READ_APISERVICES: Right<'static> =
+    right("get", "apiregistration.k8s.io", "v1", "apiservices");
+const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
+
+/// Where the APIServices lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registration {
+    /// The Service of this server; `None`: none leads to it.
+    pub home: Option<Home>,
+    /// Those that lead to another server.
+    pub of_others: Vec<&'static str>,
+}
+
+/// The Service of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Home {
+    /// The APIServices that lead there; by the first it is asked.
+    pub apiservices: Vec<&'static str>,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub service: String,
+    /// The labels of the pods behind it.
+    pub selector: BTreeMap<String, String>,
+}
+
+impl Home {
+    fn new(home: &Registered, all: &[Registered]) -> Option<Self> {
+        let (namespace, service) = home.place()?;
+        let beside = all
+            .iter()
+            .filter(|it| it.name != home.name && it.place() == home.place());
+        let spec = home.service.as_ref().and_then(|it| it.spec.clone());
+        Some(Self {
+            apiservices: std::iter::once(home)
+                .chain(beside)
+                .map(|it| it.name)
+                .collect(),
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            selector: spec.and_then(|it| it.selector).unwrap_or_default(),
+        })
+    }
+}
+
+impl Look<'_> {
+    /// The APIServices, and what is wrong with them. `pre`: before the server is
+    /// installed.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn registration(&mut self, pre: bool) -> Result<Registration, CallError> {
+        let mut all = Vec::new();
+        for name in APISERVICES {
+            all.extend(self.registered(name).await?);
+        }
+        let home = registration::home(&all);
+        let checked = all
+            .iter()
+            .flat_map(|it| registration::check(it, home, pre, clock::now()));
+        self.report.findings.extend(checked);
+        let of_others = all
+            .iter()
+            .filter(|it| registration::is_of_other(it, home, pre));
+        Ok(Registration {
+            home: home.and_then(|home| Home::new(home, &all)),
+            of_others: of_others.map(|it| it.name).collect(),
+        })
+    }
+
+    async fn registered(&mut self, name: &'static str) -> Result<Option<Registered>, CallError> {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let what = format!("APIService {name}");
+        let object = match self.read(&path, &what, &READ_APISERVICES).await? {
+            Answer::Found(object) => Some(object),
+            Answer::Absent => None,
+            Answer::Skipped => return Ok(None),
+        };
+        let mut registered = Registered {
+            name,
+            object,
+            ..Registered::default()
+        };
+        registered.authority_ends = authority_ends(&registered);
+        registered.answers = self.answers(&registered).await;
+        if let Some((namespace, service)) = registered.place() {
+            let path = format!(
+                "/api/v1/namespaces/{}/services/{}",
+                encode(namespace),
+                encode(service)
+            );
+            let what = format!("Service {namespace}/{service}");
+            let read = self.read::<Service>(&path, &what, &READ_SERVICES).await?;
+            registered.service = read.found();
+        }
+        Ok(Some(registered))
+    }
+
+    /// Who answers there. An outage is met by the next read.
+    async fn answers(&self, registered: &Registered) -> Answers {
+        if !registered.is_available() {
+            return Answers::Nobody;
+        }
+        let path = resources_of(registered.name);
+        match self.client.object::<Value>(&path).await {
+            Ok(list) if list["server"] == NAME => Answers::Ours,
+            Ok(_) => Answers::Other,
+            Err(_) => Answers::Nobody,
+        }
+    }
+}
+
+/// When the last certificate of the bundle ends; `None`: there is none.
+fn authority_ends(registered: &Registered) -> Option<Timestamp> {
+    let spec = registered.object.as_ref()?.spec.as_ref()?;
+    let bundle = x509::from_pem(&spec.ca_bundle.as_ref()?.0).ok()?;
+    let ends = bundle.iter().filter_map(|der| {
+        let end = Certificate::read(der).ok()?.validity().not_after;
+        let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    });
+    ends.max().map(Timestamp::from_secs)
+}

@@ -1,0 +1,120 @@
+//! What accounts may do, by SubjectAccessReviews.
+
+use futures_util::future::try_join_all;
+
+use super::{Home, Look};
+use crate::certificates::managed::APISERVICES;
+use crate::cluster::review::KubeReviewer;
+use crate::findings::registration::NAME;
+use crate::findings::rights::{AUTOSCALER, Installed, Right, Role, right};
+use crate::security::identity::Identity;
+use crate::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+
+const ASK_RIGHTS: Right<'static> = right(
+    "create",
+    "authorization.k8s.io",
+    "v1",
+    "subjectaccessreviews",
+);
+
+/// The account by which the HPA controller asks where it has none of its own
+/// (`--use-service-account-credentials`).
+const CONTROLLERS: &str = "system:kube-controller-manager";
+
+impl Look<'_> {
+    /// The rights of the HPA controller.
+    pub async fn autoscaler_rights(&mut self, home: Option<&Home>) {
+        let whole = Identity {
+            user: CONTROLLERS.to_owned(),
+            groups: vec!["system:authenticated".to_owned()],
+            ..Identity::default()
+        };
+        let own = service_account("kube-system", AUTOSCALER);
+        let installed = Installed {
+            service: home.map_or(NAME, |home| &home.service),
+            ..Installed::default()
+        };
+        self.role(Role::Autoscaler, &installed, &[own, whole]).await;
+    }
+
+    /// The rights of the server, which runs by this account. The Secret: where it
+    /// keeps certificates of its own making.
+    pub async fn server_rights(&mut self, home: &Home, account: &str, secret: Option<String>) {
+        let (registered, others) = APISERVICES
+            .iter()
+            .partition(|name| home.apiservices.contains(name));
+        let installed = Installed {
+            namespace: &home.namespace,
+            service: &home.service,
+            account,
+            secret,
+            registered,
+            others,
+        };
+        let identity = [service_account(&home.namespace, account)];
+        for role in Role::SERVER {
+            self.role(role, &installed, &identity).await;
+        }
+    }
+
+    /// Notes what none of these may of what a role gives, or that it cannot be known.
+    async fn role(&mut self, role: Role, installed: &Installed<'_>, who: &[Identity]) {
+        let reviewer = KubeReviewer::for_a_look(self.client.clone());
+        let mut missing = role.rights(installed);
+        let reviews = missing.iter().map(|right| may(&reviewer, who, right));
+        match try_join_all(reviews).await {
+            Ok(verdicts) => {
+                let mut verdicts = verdicts.into_iter();
+                missing.retain(|_| verdicts.next() == Some(false));
+                self.report.looked |= !missing.is_empty();
+                let found = role.finding(installed, &missing);
+                self.report.findings.extend(found);
+            }
+            Err(error) => {
+                let what = format!("rights of {}", who[0].user);
+                let skipped = ASK_RIGHTS.skipped(&what, &error.0);
+                self.report.skipped.insert(skipped);
+            }
+        }
+    }
+}
+
+/// Whether one of these may.
+async fn may(
+    reviewer: &KubeReviewer,
+    who: &[Identity],
+    right: &Right<'_>,
+) -> Result<bool, ReviewError> {
+    let (resource, subresource) = right
+        .resource
+        .split_once('/')
+        .unwrap_or((right.resource, ""));
+    let access = Access::Resource {
+        verb: right.verb.to_owned(),
+        group: right.group.to_owned(),
+        version: right.version.to_owned(),
+        resource: resource.to_owned(),
+        subresource: subresource.to_owned(),
+        namespace: right.namespace.to_owned(),
+        name: right.name.to_owned(),
+    };
+    for identity in who {
+        if reviewer.access(identity, &access).await? == AccessVerdict::Allowed {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A service account, as reviews name it.
+fn service_account(namespace: &str, name: &str) -> Identity {
+    Identity {
+        user: format!("system:serviceaccount:{namespace}:{name}"),
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ],
+        ..Identity::default()
+    }
+}
