@@ -4,7 +4,7 @@
 //! tested with, what its users write, and our own keys.
 
 mod certificates;
-mod migration;
+pub(crate) mod migration;
 mod monitoring;
 mod objects;
 mod shapes;

@@ -136,7 +136,7 @@ fn tried(language: &str) -> Vec<Block> {
 
 /// Runs a shell with the programs of the manual on its PATH; what it said, and
 /// whether all went well.
-fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String) {
+pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String) {
     let kubectl = parts::find("kubectl").unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
     let folders = [program, &kubectl, crate::chart::helm()];

@@ -24,8 +24,8 @@ fn commands(section: &str) -> Vec<String> {
 
 /// A cluster with a release.
 #[derive(Debug)]
-pub(super) struct Scene {
-    pub(super) plane: ControlPlane,
+pub(crate) struct Scene {
+    pub(crate) plane: ControlPlane,
 }
 
 /// A release of our own choice, and what the chart makes of its name.
@@ -113,7 +113,7 @@ impl Scene {
 
     /// The server as the Deployment starts it, with the rights of its
     /// ServiceAccount.
-    pub(super) fn serve(&self, deployment: &str) -> Program {
+    pub(crate) fn serve(&self, deployment: &str) -> Program {
         let deployment = self.object("deployment", deployment);
         let pod = &deployment["spec"]["template"]["spec"];
         let account = pod["serviceAccountName"].as_str().unwrap();

@@ -18,9 +18,14 @@ const OF_THE_LAB: [&str; 2] = ["GM501", "GM513"];
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
 /// What `check -A` says, and its exit code.
-pub(super) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
+pub(crate) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
+    check_with(kubeconfig, &[])
+}
+
+/// The same with flags.
+pub(crate) fn check_with(kubeconfig: &Path, flags: &[&str]) -> (Option<i32>, Value) {
     let mut command = Program::command(["check", "-A", "-o", "json", "--kubeconfig"]);
-    command.arg(kubeconfig);
+    command.arg(kubeconfig).args(flags);
     let end = Program::run(command);
     end.assert_orderly();
     let said = serde_json::from_str(&end.stdout);

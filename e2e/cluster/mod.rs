@@ -3,7 +3,7 @@
 pub(crate) mod asking;
 mod backtesting;
 mod bombs;
-mod check;
+pub(crate) mod check;
 mod crowd;
 mod explaining;
 mod explaining_sync;

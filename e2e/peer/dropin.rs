@@ -22,7 +22,7 @@ use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 
-const NAMESPACE: &str = "monitoring";
+pub(super) const NAMESPACE: &str = "monitoring";
 const NAME: &str = "prometheus-adapter";
 const IMAGE: &str = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12.0";
 
@@ -42,14 +42,14 @@ fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
 }
 
 /// The pod's process: what the Deployment says, but for this machine's places.
-struct Pod {
+pub(super) struct Pod {
     arguments: Vec<String>,
     config: String,
     account: String,
 }
 
 impl Pod {
-    fn of(plane: &ControlPlane) -> Self {
+    pub(super) fn of(plane: &ControlPlane) -> Self {
         let deployment = object(plane, "deployment", NAME);
         let spec = &deployment["spec"]["template"]["spec"];
         assert!(!image(plane).contains("prometheus-adapter"));
@@ -110,7 +110,7 @@ impl Pod {
 
     /// Both, the reference first. Ours asks Prometheus for each request, as the
     /// other does: they are compared while values change.
-    async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
+    pub(super) async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
         let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
         let ours = Program::command::<&str>([]);
@@ -123,7 +123,7 @@ impl Pod {
 
 /// Leads the Service and these APIServices to a port of this machine, and waits
 /// until kube-apiserver finds them available.
-fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
+pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
     let patch = |kind: &str, name: &str, change: Value| {
         let change = format!("--patch={change}");
         plane.kubectl(&[
@@ -136,12 +136,11 @@ fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
             NAMESPACE,
         ]);
     };
-    let ports = json!([{"name": "https", "port": port, "targetPort": 6443}]);
+    // Named otherwise than the port of whatever applies the Service again.
+    let ports = json!([{"name": "here", "port": port, "targetPort": 6443}]);
     let spec = json!({"type": "ExternalName", "externalName": "localhost", "ports": ports});
     patch("service", NAME, json!({"spec": spec}));
     for name in apiservices {
-        let before = object(plane, "apiservice", name);
-        assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
         patch(
             "apiservice",
             name,
@@ -253,7 +252,7 @@ fn series_of(pods: &[String]) -> String {
 }
 
 /// Runs a command of the page, there or back.
-fn follow(plane: &ControlPlane, words: &str) {
+pub(super) fn follow(plane: &ControlPlane, words: &str) {
     let page = "docs/migrate/prometheus-adapter.md";
     let lines = crate::manual::commands(page, "Another image and nothing else");
     let line = lines.iter().find(|line| line.contains(words)).unwrap();
@@ -293,6 +292,8 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     };
     apply_manifests(&plane);
     let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
+    let before = object(&plane, "apiservice", "v1beta1.metrics.k8s.io");
+    assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
     lead(&plane, ours.port(), &["v1beta1.metrics.k8s.io"]);
     // Behind the aggregator, as `kubectl top` asks.
     // kube-apiserver hands on a little after it has said that it does.
@@ -361,6 +362,8 @@ async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
     assert_eq!(image(&plane), IMAGE);
     follow(&plane, "set image");
     let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
+    let before = object(&plane, "apiservice", "v1beta1.custom.metrics.k8s.io");
+    assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
     lead(&plane, ours.port(), &["v1beta1.custom.metrics.k8s.io"]);
 
     let listed: BTreeMap<String, bool> = theirs.listed(CUSTOM).await.into_iter().collect();

@@ -1,6 +1,7 @@
 //! prometheus-adapter and this server with the same file, the same Prometheus
 //! and the same cluster, asked the same questions.
 
+mod checked;
 mod comparison;
 mod differences;
 mod dropin;

@@ -14,7 +14,7 @@ use crate::core::time::Timestamp;
 /// What the server calls itself in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
-const RELEASE: [&str; 2] = [
+pub(super) const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-namespace",
     "meta.helm.sh/release-name",
 ];
@@ -150,23 +150,33 @@ pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool
         }
 }
 
-/// Everything about one; `now` is the time of the cluster.
+/// Everything about them; `now` is the time of the cluster.
 #[must_use]
-pub fn check(
-    registered: &Registered,
-    home: Option<&Registered>,
-    pre: bool,
-    now: Timestamp,
-) -> Vec<Finding> {
-    if is_of_other(registered, home, pre) {
+pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
+    let home = home(all);
+    let found = all.iter().flat_map(|it| match &it.object {
         // What else is wrong there is the other server's.
-        return vec![of_other(registered, home)];
-    }
-    match &registered.object {
+        _ if is_of_other(it, home, pre) => vec![of_other(it, home)],
         _ if pre => Vec::new(),
-        Some(_) => own(registered, now),
-        None => vec![absent(registered, home)],
-    }
+        Some(_) => own(it, now),
+        None if is_served_as_well(it, all, home) => Vec::new(),
+        None => vec![absent(it, home)],
+    });
+    found.collect()
+}
+
+/// Whether another version of the group leads to the server: one is enough for
+/// autoscalers.
+fn is_served_as_well(
+    registered: &Registered,
+    all: &[Registered],
+    home: Option<&Registered>,
+) -> bool {
+    let group = |it: &Registered| it.name.split_once('.').map(|(_, group)| group);
+    home.is_some_and(|home| {
+        let mut leading = all.iter().filter(|it| it.place() == home.place());
+        leading.any(|it| group(it) == group(registered))
+    })
 }
 
 fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::codes::{GM201, GM202};
+use super::registration::RELEASE;
 use super::{Finding, Skipped};
 
 /// A right that somebody needs.
@@ -57,6 +58,8 @@ pub struct Installed<'n> {
     pub service: &'n str,
     /// Its ServiceAccount.
     pub account: &'n str,
+    /// Namespace and name of the Helm release that it is of.
+    pub release: Option<[&'n str; 2]>,
     /// The Secret with the certificates that it makes; `None`: it is given a certificate.
     pub secret: Option<String>,
     /// The APIServices that lead to it.
@@ -225,6 +228,12 @@ impl Role {
         let mut metadata = json!({"name": name});
         if let Some(namespace) = namespace {
             metadata["namespace"] = json!(namespace);
+        }
+        if let Some(release) = of.release {
+            // Without these an upgrade refuses objects that it did not make itself.
+            metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+            let [at, name] = RELEASE;
+            metadata["annotations"] = json!({at: release[0], name: release[1]});
         }
         let version = format!("{RBAC}/v1");
         let (at, account) = self.account(of);

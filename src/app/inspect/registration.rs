@@ -36,11 +36,18 @@ pub struct Home {
     pub namespace: String,
     /// Its name.
     pub service: String,
+    /// Namespace and name of the Helm release that it is of.
+    release: Option<[String; 2]>,
     /// The labels of the pods behind it.
     pub selector: BTreeMap<String, String>,
 }
 
 impl Home {
+    pub(super) fn release(&self) -> Option<[&str; 2]> {
+        let release = self.release.as_ref()?;
+        Some(release.each_ref().map(String::as_str))
+    }
+
     fn new(home: &Registered, all: &[Registered]) -> Option<Self> {
         let (namespace, service) = home.place()?;
         let beside = all
@@ -54,6 +61,7 @@ impl Home {
                 .collect(),
             namespace: namespace.to_owned(),
             service: service.to_owned(),
+            release: home.release().map(|it| it.map(str::to_owned)),
             selector: spec.and_then(|it| it.selector).unwrap_or_default(),
         })
     }
@@ -71,10 +79,8 @@ impl Look<'_> {
             all.extend(self.registered(name).await?);
         }
         let home = registration::home(&all);
-        let checked = all
-            .iter()
-            .flat_map(|it| registration::check(it, home, pre, clock::now()));
-        self.report.findings.extend(checked);
+        let found = registration::check(&all, pre, clock::now());
+        self.report.findings.extend(found);
         let of_others = all
             .iter()
             .filter(|it| registration::is_of_other(it, home, pre));

@@ -32,6 +32,7 @@ impl Look<'_> {
         let own = service_account("kube-system", AUTOSCALER);
         let installed = Installed {
             service: home.map_or(NAME, |home| &home.service),
+            release: home.and_then(Home::release),
             ..Installed::default()
         };
         self.role(Role::Autoscaler, &installed, &[own, whole]).await;
@@ -47,6 +48,7 @@ impl Look<'_> {
             namespace: &home.namespace,
             service: &home.service,
             account,
+            release: home.release(),
             secret,
             registered,
             others,

@@ -54,9 +54,10 @@ fn theirs(answers: Answers) -> Registered {
 
 #[test]
 fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
-    let ours = registered(&json!({}), &fine());
-    let check = |of: &Registered, home: Option<&Registered>, pre| {
-        let found = registration::check(of, home, pre, NOW);
+    let ours = Some(registered(&json!({}), &fine()));
+    let check = |of: Answers, ours: &Option<Registered>, pre| {
+        let all: Vec<_> = ours.iter().cloned().chain([theirs(of)]).collect();
+        let found = registration::check(&all, pre, NOW);
         found
             .into_iter()
             .map(|it| (it.code, it.command.is_some()))
@@ -66,27 +67,23 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     let stolen = [("GM101", true)];
     for (of, home, pre, wanted) in [
         // Its image is this server's, whatever the Service is called.
-        (Answers::Ours, None, true, &[][..]),
-        (Answers::Other, None, true, &other),
-        (Answers::Other, None, false, &other),
-        (Answers::Other, Some(&ours), false, &stolen),
-        (Answers::Nobody, Some(&ours), false, &stolen),
-        (Answers::Nobody, None, true, &other),
+        (Answers::Ours, &None, true, &[][..]),
+        (Answers::Other, &None, true, &other),
+        (Answers::Other, &None, false, &other),
+        (Answers::Other, &ours, false, &stolen),
+        (Answers::Nobody, &ours, false, &stolen),
+        (Answers::Nobody, &None, true, &other),
         // It may be this server that does not answer.
         (
             Answers::Nobody,
-            None,
+            &None,
             false,
             &[("GM102", false), ("GM103", false)],
         ),
     ] {
-        assert_eq!(
-            check(&theirs(of), home, pre),
-            wanted,
-            "{of:?} {home:?} {pre}"
-        );
+        assert_eq!(check(of, home, pre), wanted, "{of:?} {home:?} {pre}");
     }
-    let found = registration::check(&theirs(Answers::Other), None, true, NOW);
+    let found = registration::check(&[theirs(Answers::Other)], true, NOW);
     let Finding {
         message, remedy, ..
     } = &found[0];
@@ -98,7 +95,8 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
         remedy.contains("docs/migrate/prometheus-adapter.md") && !remedy.contains("uninstall"),
         "{remedy}"
     );
-    let found = registration::check(&theirs(Answers::Other), Some(&ours), false, NOW);
+    let all = [ours.unwrap(), theirs(Answers::Other)];
+    let found = registration::check(&all, false, NOW);
     let back = r#"-p '{"spec":{"service":{"name":"gm","namespace":"gpu-metrics"}}}'"#;
     assert!(
         found[0].command.as_ref().unwrap().ends_with(back),
@@ -134,7 +132,7 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
     let insecure = json!({"insecureSkipTLSVerify": true});
     let x509 = "failing or missing response: tls: failed to verify certificate: x509: certificate signed by unknown authority";
     let own = |over: &Value, condition: &Value| {
-        registration::check(&registered(over, condition), None, false, NOW)
+        registration::check(&[registered(over, condition)], false, NOW)
     };
     for (over, condition, wanted) in [
         (&secure, fine(), vec![]),
@@ -173,8 +171,13 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
 
 #[test]
 fn gm102_makes_an_apiservice_again_from_what_installed_the_server() {
-    let command = |home: Option<&Registered>| {
-        let found = registration::check(&Registered::default(), home, false, NOW);
+    let absent = || Registered {
+        name: "v1beta1.external.metrics.k8s.io",
+        ..Registered::default()
+    };
+    let command = |home: Option<Registered>| {
+        let all: Vec<_> = home.into_iter().chain([absent()]).collect();
+        let found = registration::check(&all, false, NOW);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].code, "GM102");
         found[0].command.clone()
@@ -186,19 +189,23 @@ fn gm102_makes_an_apiservice_again_from_what_installed_the_server() {
     let manifests = Some("kubectl apply -f manifests/apiservices.yaml".to_owned());
     let release = |name: &str| {
         let at = "meta.helm.sh/release-namespace";
-        command(Some(&made_by(
+        command(Some(made_by(
             &json!({"meta.helm.sh/release-name": name, at: "ns"}),
         )))
     };
     assert_eq!(command(None), None);
-    assert_eq!(command(Some(&made_by(&json!({})))), manifests);
+    assert_eq!(command(Some(made_by(&json!({})))), manifests);
     let helm = "helm -n ns get manifest gm | kubectl apply -f -".to_owned();
     assert_eq!(release("gm"), Some(helm));
     assert_eq!(release("a; reboot"), manifests);
-    assert_eq!(
-        registration::check(&Registered::default(), None, true, NOW),
-        []
-    );
+    assert_eq!(registration::check(&[absent()], true, NOW), []);
+    // One version of a group is enough.
+    let other = Registered {
+        name: "v1beta1.custom.metrics.k8s.io",
+        ..Registered::default()
+    };
+    let all = [registered(&json!({}), &fine()), other];
+    assert_eq!(registration::check(&all, false, NOW), []);
 }
 
 #[test]
@@ -215,7 +222,7 @@ fn gm104_is_an_authority_with_less_than_three_days_and_an_error_without_any() {
     ] {
         let mut registered = registered(&json!({}), condition);
         registered.authority_ends = Some(Timestamp::from_secs(NOW.secs() + hours * 3600));
-        let found = registration::check(&registered, None, false, NOW);
+        let found = registration::check(&[registered], false, NOW);
         let found: Vec<_> = found.iter().map(|it| (it.code, it.severity)).collect();
         let wanted: Vec<_> = wanted.into_iter().map(|it| ("GM104", it)).collect();
         assert_eq!(found, wanted, "{hours}");
@@ -228,6 +235,7 @@ fn of_manifests() -> Installed<'static> {
         namespace: "gpu-metrics",
         service: "gpu-metrics-apiserver",
         account: "gpu-metrics-apiserver",
+        release: None,
         secret: Some("gpu-metrics-apiserver-certificates".to_owned()),
         registered: vec![
             "v1beta2.custom.metrics.k8s.io",
@@ -274,6 +282,7 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
     let installed = Installed {
         service: "gm",
         account: "sa",
+        release: Some(["ns", "release"]),
         ..of_manifests()
     };
     let found = |role: Role, is_missing: fn(&Right<'_>) -> bool| {
@@ -323,6 +332,9 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
             .unwrap();
         let list: Value = serde_json::from_str(list).unwrap();
         assert_eq!(list["items"], json!(role.objects(&installed)));
+        // An upgrade of the release takes them for its own.
+        let annotations = &list["items"][0]["metadata"]["annotations"];
+        assert_eq!(annotations["meta.helm.sh/release-name"], "release");
     }
 }
 
