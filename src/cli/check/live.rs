@@ -117,8 +117,22 @@ async fn server(look: &mut Look<'_>, home: &Home) -> Result<(), Failure> {
         let has = |(key, value)| labels.is_some_and(|it| it.get(key) == Some(value));
         !home.selector.is_empty() && home.selector.iter().all(has)
     };
-    let found = found.found().map(|it| it.items).unwrap_or_default();
-    for deployment in found.into_iter().filter(is_behind) {
+    let Some(found) = found.found() else {
+        return Ok(());
+    };
+    let mut behind = found.items.into_iter().filter(is_behind).peekable();
+    if behind.peek().is_none() {
+        look.report.skipped.insert(Skipped {
+            what: "rights and flags of the server".to_owned(),
+            reason: format!(
+                "no Deployment makes the pods that Service {namespace}/{} selects",
+                home.service
+            ),
+            remedy: "run the server by a Deployment, or compare its labels with the selector"
+                .to_owned(),
+        });
+    }
+    for deployment in behind {
         let name = deployment.metadata.name.as_deref().unwrap_or("?");
         let object = format!("Deployment {namespace}/{name}");
         let value = serde_json::to_value(&deployment).unwrap_or_default();

@@ -121,6 +121,9 @@ fn files_that_are_no_yaml_or_not_there_are_named_and_the_others_read() {
 fn every_format_has_the_findings_and_what_was_skipped() {
     let mut report = report(&[&HPA.replace("50", "95"), "kind: Secret\n"]);
     report.findings[0].file = Some("a,b.yaml".to_owned());
+    // Longer than a line is wide.
+    let command = format!("echo {} | sh", "x ".repeat(80));
+    report.findings[0].command = Some(command.clone());
     let json: serde_json::Value =
         serde_json::from_str(&print::page(&report, Output::Json, false)).unwrap();
     assert_eq!(json["success"], false);
@@ -130,7 +133,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     assert_eq!(
         keys,
         [
-            "code", "file", "message", "object", "remedy", "severity", "url"
+            "code", "command", "file", "message", "object", "remedy", "severity", "url"
         ]
     );
     assert_eq!(finding["severity"], "error");
@@ -158,6 +161,8 @@ fn every_format_has_the_findings_and_what_was_skipped() {
         let page = print::page(&report, output, false);
         assert!(page.starts_with(begins), "{page}");
         assert!(page.contains("has nothing that is looked at"), "{page}");
+        let has_command = page.contains(&command);
+        assert_eq!(has_command, !matches!(output, Output::Short), "{page}");
     }
 }
 

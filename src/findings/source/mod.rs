@@ -139,7 +139,7 @@ impl<'s> Seen<'s> {
         let target = heard.max_by_key(|target| target.newest)?;
         let newest = frame.heard(row)?.newest;
         let is_current = target.newest.millis() - newest.millis() < target.fresh_ms;
-        (is_current && facts.standing != Standing::Foreign).then(|| Current { facts, target })
+        (is_current && facts.standing != Standing::Foreign).then_some(Current { facts, target })
     }
 
     fn job_of(self, target: &TargetView) -> JobId {

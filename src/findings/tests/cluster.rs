@@ -54,9 +54,9 @@ fn theirs(answers: Answers) -> Registered {
 
 #[test]
 fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
-    let ours = Some(registered(&json!({}), &fine()));
-    let check = |of: Answers, ours: &Option<Registered>, pre| {
-        let all: Vec<_> = ours.iter().cloned().chain([theirs(of)]).collect();
+    let ours = [registered(&json!({}), &fine())];
+    let check = |of: Answers, ours: &[Registered], pre| {
+        let all = [ours, &[theirs(of)]].concat();
         let found = registration::check(&all, pre, NOW);
         found
             .into_iter()
@@ -67,16 +67,16 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     let stolen = [("GM101", true)];
     for (of, home, pre, wanted) in [
         // Its image is this server's, whatever the Service is called.
-        (Answers::Ours, &None, true, &[][..]),
-        (Answers::Other, &None, true, &other),
-        (Answers::Other, &None, false, &other),
-        (Answers::Other, &ours, false, &stolen),
+        (Answers::Ours, &[][..], true, &[][..]),
+        (Answers::Other, &[], true, &other),
+        (Answers::Other, &[], false, &other),
+        (Answers::Other, &ours[..], false, &stolen),
         (Answers::Nobody, &ours, false, &stolen),
-        (Answers::Nobody, &None, true, &other),
+        (Answers::Nobody, &[], true, &other),
         // It may be this server that does not answer.
         (
             Answers::Nobody,
-            &None,
+            &[],
             false,
             &[("GM102", false), ("GM103", false)],
         ),
@@ -95,7 +95,7 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
         remedy.contains("docs/migrate/prometheus-adapter.md") && !remedy.contains("uninstall"),
         "{remedy}"
     );
-    let all = [ours.unwrap(), theirs(Answers::Other)];
+    let all = [&ours[..], &[theirs(Answers::Other)]].concat();
     let found = registration::check(&all, false, NOW);
     let back = r#"-p '{"spec":{"service":{"name":"gm","namespace":"gpu-metrics"}}}'"#;
     assert!(
