@@ -2,9 +2,11 @@
 //! over, among the readiness details as long as it lasts, counted in `/metrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::findings::codes::Code;
 use crate::findings::{Finding, Report, Severity, codes};
+use crate::provider::composite::Own;
 use crate::telemetry::metrics::{Metrics, catalog};
 
 /// Counts findings. Of codes that were not looked at nothing is shown but what
@@ -20,6 +22,17 @@ pub(super) fn count(metrics: &Metrics, of: &[&Code], looked: &[&Code], found: &[
             metrics.show(&catalog::FINDINGS, &[code.id, severity.name()], number);
         }
     }
+}
+
+/// A place for a finding about the server itself, counted in `/metrics`.
+pub(super) fn own(metrics: &Metrics, code: &Code) -> Own {
+    let own = Own::default();
+    let counted = Arc::clone(&own);
+    let labels = [code.id, code.severity.name()];
+    metrics.read(&catalog::FINDINGS, &labels, move || {
+        Some(f64::from(u8::from(counted.load().is_some())))
+    });
+    own
 }
 
 /// Which codes were said.

@@ -14,9 +14,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::gpus::GpuSettings;
-use super::{clock, measure, numbers};
+use super::{clock, findings, measure, numbers};
 use crate::config::{Config, Flags};
 use crate::file;
+use crate::findings::codes::GM603;
+use crate::findings::own;
+use crate::provider::composite::Own;
 use crate::provider::rules::RuleProvider;
 use crate::rules::rule::Rule;
 use crate::source::answers::Answers;
@@ -141,6 +144,7 @@ pub(super) struct Reload {
     in_force: Config,
     targets: Targets,
     check: Check,
+    refused: Own,
     metrics: Metrics,
     shown: Arc<ArcSwap<Vec<(String, String)>>>,
     failures: Arc<AtomicU64>,
@@ -165,12 +169,18 @@ impl Reload {
             in_force: config,
             targets,
             check: health.register("configuration", Weight::Detail, State::Ok),
+            refused: findings::own(&metrics, &GM603),
             metrics,
             shown: Arc::clone(&telemetry.configuration),
             failures,
         };
         reload.show();
         reload
+    }
+
+    /// That the changed file is refused, as long as it is.
+    pub(super) fn refused(&self) -> Own {
+        Arc::clone(&self.refused)
     }
 
     /// Puts each good version in force; for ever.
@@ -197,7 +207,7 @@ impl Reload {
                     misses += 1;
                     if asked || misses == MISSES {
                         let path = file.path.display();
-                        self.refuse(&format!("{path}: cannot be read: {reason}"));
+                        self.refuse(&file, &format!("{path}: cannot be read: {reason}"));
                     }
                 }
                 // The next look finds the whole.
@@ -205,9 +215,8 @@ impl Reload {
                 Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
                     file.text.clone_from(&text);
                     let path = file.path.display();
-                    self.refuse(&format!(
-                        "{path}: it is empty; SIGHUP puts it in force all the same"
-                    ));
+                    let why = format!("{path}: it is empty; SIGHUP puts it in force all the same");
+                    self.refuse(&file, &why);
                 }
                 Ok(text) => {
                     let was_missed = std::mem::take(&mut misses) >= MISSES;
@@ -221,20 +230,22 @@ impl Reload {
     }
 
     async fn read(&mut self, file: &ConfigFile) {
-        let file = file.clone();
-        match tokio::task::spawn_blocking(move || file.resolve()).await {
+        let read = file.clone();
+        match tokio::task::spawn_blocking(move || read.resolve()).await {
             Ok(Ok((config, clients))) => self.take(config, clients),
-            Ok(Err(reason)) => self.refuse(&reason),
-            Err(error) => self.refuse(&error.to_string()),
+            Ok(Err(reason)) => self.refuse(file, &reason),
+            Err(error) => self.refuse(file, &error.to_string()),
         }
     }
 
-    fn refuse(&self, reason: &str) {
+    fn refuse(&self, file: &ConfigFile, reason: &str) {
         tracing::error!("the configuration in force stays: {reason}");
         self.failures.fetch_add(1, Ordering::Relaxed);
         let first = reason.lines().next().unwrap_or_default();
         let state = State::Failed(format!("the configuration in force stays: {first}"));
         self.check.show(state);
+        let finding = own::configuration(&file.path.display().to_string(), first);
+        self.refused.store(Some(Arc::new(finding)));
     }
 
     /// Puts a good file in force.
@@ -270,6 +281,7 @@ impl Reload {
         self.in_force = next;
         tracing::info!("the configuration file is in force");
         self.check.show(State::Ok);
+        self.refused.store(None);
         self.show();
     }
 

@@ -38,7 +38,7 @@ use crate::cluster::inventory::Watches;
 use crate::cluster::names::ObjectNames;
 use crate::cluster::review::KubeReviewer;
 use crate::config::Config;
-use crate::provider::composite::Composite;
+use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
 use crate::security::Security;
 use crate::security::settings::Settings as SecuritySettings;
@@ -147,6 +147,8 @@ struct Background {
     telemetry: Telemetry,
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
+    /// What is wrong with the server itself.
+    own: Vec<Own>,
 }
 
 /// Serves until `stop`, then ends in order; `hurry` cuts that short.
@@ -173,6 +175,7 @@ pub async fn run(
         telemetry: telemetry.clone(),
         tasks: JoinSet::new(),
         draining: shutdown.draining(),
+        own: Vec::new(),
     };
     let serves_resources = serves_resources(&settings.certificate, &settings.config);
     let certificates = background.keep_certificates(settings.certificate, settings.named, &lister);
@@ -332,6 +335,7 @@ impl Background {
             gpus: changes,
         };
         let reload = Reload::new(sources.file, config.clone(), targets, &self.telemetry);
+        self.own.push(reload.refused());
         self.until_draining(reload.follow());
         self.until_draining(relist.run());
         self.until_draining(answers.run());
@@ -342,7 +346,8 @@ impl Background {
             source: clients.source,
         };
         self.until_draining(gpus.run(settings, changed));
-        Arc::new(Composite::new(provider, served))
+        let own = std::mem::take(&mut self.own);
+        Arc::new(Composite::new(provider, served).telling(own))
     }
 
     /// The cluster's objects, and who serves their GPUs.

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use super::Publisher;
 use super::pair::Pair;
+use super::{Publisher, Trouble};
 use crate::file;
 
 /// How often the files are read by default.
@@ -62,7 +62,9 @@ pub async fn run(
                 Ok(_) => publisher.well(),
                 // Of two files one is always written first: only what stays
                 // broken is said, once something was in force.
-                Err(why) if same || publisher.pair().is_none() => publisher.failing(&why),
+                Err(why) if same || publisher.pair().is_none() => {
+                    publisher.failing(&Trouble::lasting(why));
+                }
                 Err(_) => {}
             }
             last = Some(texts);
@@ -203,7 +205,7 @@ mod tests {
             let text = text.to_owned();
             self.until(move |status| {
                 let why = status.trouble.as_ref();
-                status.not_after.is_some() && why.is_some_and(|why| why.contains(&text))
+                status.not_after.is_some() && why.is_some_and(|why| why.text.contains(&text))
             })
             .await;
         }
@@ -222,7 +224,7 @@ mod tests {
                 status
                     .trouble
                     .as_ref()
-                    .is_some_and(|why| why.contains("tls.crt"))
+                    .is_some_and(|why| why.text.contains("tls.crt"))
             })
             .await;
         assert!(waiting.ready(SystemTime::now()).is_err());

@@ -17,6 +17,7 @@ pub mod managed;
 pub mod named;
 pub mod pair;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -61,11 +62,43 @@ pub enum Registration {
     Failing(String),
 }
 
+/// Why a call did not do what it should, or why what should be in force is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// In words.
+    pub text: String,
+    /// What to do; empty where the text says it.
+    pub remedy: String,
+    /// It passes by itself: kube-apiserver is away, or another replica writes.
+    pub passes: bool,
+}
+
+impl Trouble {
+    /// One that lasts until somebody acts; the text says how.
+    #[must_use]
+    pub fn lasting(text: String) -> Self {
+        Self {
+            text,
+            ..Self::default()
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        if self.remedy.is_empty() {
+            return Ok(());
+        }
+        write!(f, ": {}", self.remedy)
+    }
+}
+
 /// What readiness and metrics say of the certificate.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateStatus {
-    /// Why what should be in force is not, with the remedy; `None`: it is.
-    pub trouble: Option<String>,
+    /// Why what should be in force is not; `None`: it is.
+    pub trouble: Option<Trouble>,
     /// The last moment of the one in force; `None`: there is none so far.
     pub not_after: Option<SystemTime>,
     /// How often what came could not be used and the one in force stayed.
@@ -80,9 +113,9 @@ impl CertificateStatus {
     /// # Errors
     /// When there is nothing to serve or its time is over; in words.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
-        let why = self.trouble.as_deref();
+        let why = self.trouble.as_ref().map(Trouble::to_string);
         match self.not_after {
-            None => Err(why.unwrap_or("no certificate so far").to_owned()),
+            None => Err(why.unwrap_or_else(|| "no certificate so far".to_owned())),
             Some(end) if end < now => Err(format!(
                 "the certificate in force expired at {}{}",
                 moment(end),
@@ -90,6 +123,14 @@ impl CertificateStatus {
             )),
             Some(_) => Ok(()),
         }
+    }
+
+    /// Why a restart would find no certificate, where one is in force and what it
+    /// came from is lost for longer than a moment.
+    #[must_use]
+    pub fn lost(&self) -> Option<&Trouble> {
+        let lasting = self.trouble.as_ref().filter(|trouble| !trouble.passes);
+        lasting.filter(|_| self.not_after.is_some())
     }
 
     /// Whether all APIServices are ours and trust us. No reason to be unready:
@@ -176,11 +217,11 @@ impl Publisher {
     }
 
     /// What should be in force cannot be; the log hears of it once.
-    pub fn failing(&self, why: &str) {
+    pub fn failing(&self, why: &Trouble) {
         let begun = self.status.send_if_modified(|status| {
-            let begun = status.trouble.as_deref() != Some(why);
+            let begun = status.trouble.as_ref() != Some(why);
             status.failures += u64::from(begun && status.not_after.is_some());
-            status.trouble = Some(why.to_owned());
+            status.trouble = Some(why.clone());
             begun
         });
         match (begun, self.pair()) {

@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::error::CallError;
 use super::secret::{MANAGER, is_conflict, trouble};
-use crate::certificates::managed::store::{
-    Change, Entry, Registry, ServiceName, Trouble, WriteError,
-};
+use crate::certificates::Trouble;
+use crate::certificates::managed::store::{Change, Entry, Registry, ServiceName, WriteError};
 use crate::certificates::managed::{RESOURCE_APISERVICE, manifest_of};
 
 /// More than any APIService.
@@ -57,10 +56,10 @@ fn failed(name: &str, error: CallError) -> Trouble {
             "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
         ),
     };
-    let Trouble { text, outage } = trouble(error, &rule);
+    let trouble = trouble(error, &rule);
     Trouble {
-        text: format!("APIService {name}: {text}"),
-        outage,
+        text: format!("APIService {name}: {}", trouble.text),
+        ..trouble
     }
 }
 

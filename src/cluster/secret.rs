@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::client::Client;
 use super::error::CallError;
+use crate::certificates::Trouble;
 use crate::certificates::managed::content::{self, Data};
-use crate::certificates::managed::store::{SecretStore, Stored, Trouble, WriteError};
+use crate::certificates::managed::store::{SecretStore, Stored, WriteError};
 
 /// A Secret is at most 1 MiB, a third more as base64; then its metadata.
 const LIMIT: usize = 4 * 1024 * 1024;
@@ -53,10 +54,10 @@ impl SharedSecret {
         if let CallError::NotFound(_) = error {
             return Trouble {
                 text: format!(
-                    "Secret {namespace}/{name} is absent: apply manifests/secret.yaml; the server \
-                     may change it, but not create it"
+                    "Secret {namespace}/{name} is absent; the server may change it, but not create it"
                 ),
-                outage: false,
+                remedy: format!("kubectl -n {namespace} create secret generic {name}"),
+                passes: false,
             };
         }
         let remedy = format!(
@@ -67,12 +68,15 @@ impl SharedSecret {
     }
 }
 
-/// An error with the rule that would mend it.
+/// An error, with the rule that mends it where a right is missing.
 pub(super) fn trouble(error: CallError, rule: &str) -> Trouble {
-    let outage = error.is_outage() || error.is_passing();
     Trouble {
-        text: error.with_remedy(rule).to_string(),
-        outage,
+        passes: error.is_outage() || error.is_passing(),
+        remedy: match error.is_forbidden() {
+            true => rule.to_owned(),
+            false => String::new(),
+        },
+        text: error.to_string(),
     }
 }
 

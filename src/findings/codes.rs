@@ -41,6 +41,7 @@ codes! {
     GM102 Error "an APIService is not available",
     GM103 Error "kube-apiserver cannot verify the server",
     GM104 Warning "the authority in caBundle ends soon or has ended",
+    GM105 Error "a restart finds no certificate",
     GM201 Error "the server lacks a right",
     GM202 Error "the HPA controller may not read a metrics API",
     GM301 Error "Prometheus does not answer",
@@ -75,6 +76,7 @@ codes! {
     GM515 Error "the controller gets no value",
     GM601 Warning "a rule does not do what it seems to",
     GM602 Warning "a flag has no effect",
+    GM603 Error "the changed configuration is refused",
 }
 
 /// The code of that name, in capitals or not.

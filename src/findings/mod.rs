@@ -10,6 +10,7 @@ pub mod codes;
 pub mod config;
 pub mod hpa;
 pub mod names;
+pub mod own;
 pub mod peers;
 pub mod registration;
 pub mod rights;

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwapOption;
+
 use super::gpu::Served;
 use super::rules::RuleProvider;
 use super::usage::{Usage, UsageQuery};
@@ -12,14 +14,18 @@ use super::{
     Pending, Provider, Query,
 };
 use crate::core::time::Timestamp;
-use crate::findings::Report;
+use crate::findings::{Finding, Report};
 use crate::why::Explanation;
+
+/// A finding about the server itself, as long as it lasts.
+pub type Own = Arc<ArcSwapOption<Finding>>;
 
 /// The rules' metrics, and those of GPUs that no rule takes the place of.
 #[derive(Debug)]
 pub struct Composite {
     rules: Arc<RuleProvider>,
     gpus: Served,
+    own: Vec<Own>,
     custom: Mutex<Option<Merged<CustomMetric>>>,
     external: Mutex<Option<Merged<Arc<str>>>>,
 }
@@ -38,9 +44,16 @@ impl Composite {
         Self {
             rules,
             gpus,
+            own: Vec::new(),
             custom: Mutex::default(),
             external: Mutex::default(),
         }
+    }
+
+    /// Tells these findings beside those about the data.
+    #[must_use]
+    pub fn telling(self, own: Vec<Own>) -> Self {
+        Self { own, ..self }
     }
 }
 
@@ -118,7 +131,12 @@ impl Provider for Composite {
     }
 
     fn findings(&self) -> Arc<Report> {
-        self.gpus.load().findings()
+        let mut report = self.gpus.load().findings();
+        for finding in self.own.iter().filter_map(|own| own.load_full()) {
+            let report = Arc::make_mut(&mut report);
+            report.findings.push((*finding).clone());
+        }
+        report
     }
 
     fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {

@@ -299,7 +299,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Err(Error::NoSuchMetric)
     }
 
-    /// What is wrong with the data. No pod and no namespace is named.
+    /// What is wrong with the data and with the server itself. No pod and no
+    /// namespace but the server's own is named.
     fn findings(&self) -> Arc<Report> {
         Arc::default()
     }

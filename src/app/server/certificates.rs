@@ -4,15 +4,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::server::ResolvesServerCert;
+use tokio::sync::watch;
 
+use super::super::findings;
 use super::{Background, CertificateSource, numbers};
 use crate::certificates::files;
 use crate::certificates::managed;
 use crate::certificates::named::{ByName, Named, NamedFiles};
-use crate::certificates::{self, Serving};
+use crate::certificates::{self, CertificateStatus, Serving};
 use crate::cluster::apiservice::ApiServices;
 use crate::cluster::client::Client;
 use crate::cluster::secret::SharedSecret;
+use crate::findings::codes::GM105;
+use crate::findings::own;
+use crate::provider::composite::Own;
 use crate::telemetry::health::{State, Weight};
 
 impl Background {
@@ -65,6 +70,9 @@ impl Background {
             "serving",
             vec![serving.status.clone()],
         );
+        let lost = findings::own(&self.telemetry.metrics, &GM105);
+        self.own.push(Arc::clone(&lost));
+        self.until_draining(tell_lost(serving.status.clone(), lost));
         serving
     }
 
@@ -93,5 +101,19 @@ impl Background {
         });
         numbers::of_certificates(&self.telemetry.metrics, "named", statuses);
         followed
+    }
+}
+
+/// Tells when what the certificate comes from is lost; for ever.
+async fn tell_lost(mut status: watch::Receiver<CertificateStatus>, lost: Own) {
+    loop {
+        let found = status.borrow_and_update().lost().map(|trouble| {
+            let finding = own::certificate(&trouble.text, &trouble.remedy);
+            Arc::new(finding)
+        });
+        lost.store(found);
+        if status.changed().await.is_err() {
+            return;
+        }
     }
 }

@@ -44,6 +44,7 @@ impl Scene {
             telemetry: Telemetry::new(),
             tasks: JoinSet::new(),
             draining,
+            own: Vec::new(),
         };
         let access = Access::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();

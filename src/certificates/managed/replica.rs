@@ -6,8 +6,8 @@ use super::content::{self, Content, Found};
 use super::decide::{Step, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
 use super::settings::Settings;
-use super::store::{Entry, Registry, SecretStore, Trouble, WriteError};
-use crate::certificates::{Publisher, Registration};
+use super::store::{Entry, Registry, SecretStore, WriteError};
+use crate::certificates::{Publisher, Registration, Trouble};
 
 /// Writes that lose against others, one after another, in one pass.
 const TRIES: usize = 5;
@@ -70,7 +70,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             None => false,
         };
         match &kept {
-            Err(trouble) => self.publisher.failing(&trouble.text),
+            Err(trouble) => self.publisher.failing(trouble),
             Ok(_) if contended => {}
             Ok(_) => self.adopt(&bundles, now),
         }
@@ -101,10 +101,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
     /// Reads the Secret and mends it; whether it was written.
     async fn keep_secret(&mut self, bundles: &[Vec<u8>], now: SystemTime) -> Result<bool, Trouble> {
         let place = self.secret.place();
-        let own = |text: String| Trouble {
-            text: format!("{place}: {text}"),
-            outage: false,
-        };
+        let own = |text: String| Trouble::lasting(format!("{place}: {text}"));
         for _ in 0..TRIES {
             let stored = self.secret.read().await?;
             let found = content::read(&stored.data);
@@ -137,9 +134,12 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
                 }
             }
         }
-        Err(own(format!(
-            "{TRIES} times another replica wrote first; trying again"
-        )))
+        Err(Trouble {
+            passes: true,
+            ..own(format!(
+                "{TRIES} times another replica wrote first; trying again"
+            ))
+        })
     }
 
     /// Mends the APIServices; whether one was left for others' writes.
@@ -152,9 +152,9 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
                 Err(WriteError::Conflict) => contended = true,
                 // While kube-apiserver is away nothing is known to have changed.
                 Err(WriteError::Failed(trouble))
-                    if trouble.outage && *registration != Registration::Waiting => {}
+                    if trouble.passes && *registration != Registration::Waiting => {}
                 Err(WriteError::Failed(trouble)) => {
-                    *registration = Registration::Failing(trouble.text);
+                    *registration = Registration::Failing(trouble.to_string());
                 }
             }
         }
@@ -187,7 +187,8 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         let pair = &known.leaf.pair;
         if let Err(error) = pair.check(now) {
             let place = self.secret.place();
-            self.publisher.failing(&format!("{place}: {error}"));
+            let trouble = Trouble::lasting(format!("{place}: {error}"));
+            self.publisher.failing(&trouble);
             return;
         }
         let served = self.publisher.pair();
@@ -203,9 +204,13 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         if nothing_to_lose || trusted_everywhere(bundles, anchor) {
             self.publisher.serve(pair);
         } else {
-            self.publisher.failing(
-                "a new serving certificate waits until our APIServices trust its authority",
-            );
+            self.publisher.failing(&Trouble {
+                passes: true,
+                ..Trouble::lasting(
+                    "a new serving certificate waits until our APIServices trust its authority"
+                        .to_owned(),
+                )
+            });
         }
     }
 }

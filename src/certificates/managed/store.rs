@@ -8,22 +8,7 @@ use std::fmt;
 use std::future::Future;
 
 use super::content::Data;
-
-/// Why a call did not do what it should; the text is for the log and names the
-/// remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    /// In words.
-    pub text: String,
-    /// The server as a whole is away: said of it once, not of each object.
-    pub outage: bool,
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+use crate::certificates::Trouble;
 
 /// Why a write was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]

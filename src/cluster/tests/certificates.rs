@@ -112,13 +112,13 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
             r#"{"message": "User \"x\" cannot get"}"#,
             "allow get and patch of the Secret serving",
         ),
-        (404, "{}", "apply manifests/secret.yaml"),
+        (404, "{}", "create secret generic serving"),
         (200, key, "no Secret"),
         (200, "SECRET KEY", "no Secret"),
         (500, "{}", "HTTP 500"),
     ] {
         kube.fault(Method::GET, SECRET, status, body);
-        let text = secret.read().await.unwrap_err().text;
+        let text = secret.read().await.unwrap_err().to_string();
         assert!(text.contains(wanted), "{text}");
         assert!(!text.contains("SECRET KEY"), "{text}");
     }
@@ -128,7 +128,7 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
     let WriteError::Failed(trouble) = error else {
         panic!("{error:?}");
     };
-    assert!(trouble.text.contains("manifests/rbac.yaml"), "{trouble}");
+    assert!(trouble.remedy.contains("manifests/rbac.yaml"), "{trouble}");
 }
 
 #[tokio::test]

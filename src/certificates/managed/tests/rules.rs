@@ -267,10 +267,9 @@ fn a_secret_that_cannot_be_read_leaves_the_pair_in_force() {
     let leaf = replica.leaf();
     world.lock().secret_fails = Some("forbidden: allow it".to_owned());
     replica.pass(start());
-    let trouble = replica.serving.status.borrow().trouble.clone();
-    assert_eq!(trouble.as_deref(), Some("forbidden: allow it"));
-    assert_eq!(replica.leaf(), leaf);
     let status = replica.serving.status.borrow().clone();
+    assert_eq!(status.lost().unwrap().text, "forbidden: allow it");
+    assert_eq!(replica.leaf(), leaf);
     assert_eq!(status.ready(start()), Ok(()));
     let expired = status.ready(start() + DAY * 91).unwrap_err();
     assert!(expired.contains("forbidden: allow it"), "{expired}");
@@ -287,6 +286,7 @@ fn without_a_secret_from_the_start_nothing_is_served_and_readiness_says_why() {
     let mut replica = Stepped::new(&world, &settings);
     replica.pass(start());
     let status = replica.serving.status.borrow();
+    assert_eq!(status.lost(), None, "there is none to lose");
     assert_eq!(status.ready(start()), Err("forbidden: allow it".to_owned()));
     assert!(replica.serving.in_force.pair().is_none());
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use super::super::content::{Data, anchors};
 use super::super::store::{
-    Change, Entry, Registry, SecretStore, ServiceName, Stored, Trouble, WriteError,
+    Change, Entry, Registry, SecretStore, ServiceName, Stored, WriteError,
 };
 use super::super::{Replica, Settings};
-use crate::certificates::{Registration, Serving, serving};
+use crate::certificates::{Registration, Serving, Trouble, serving};
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -144,10 +144,7 @@ async fn turn() {
 }
 
 fn trouble(text: &str) -> Trouble {
-    Trouble {
-        text: text.to_owned(),
-        outage: false,
-    }
+    Trouble::lasting(text.to_owned())
 }
 
 impl SecretStore for World {

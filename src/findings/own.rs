@@ -1,0 +1,24 @@
+//! What is wrong with the server itself: faults that a restart turns into an
+//! outage.
+
+use super::Finding;
+use super::codes::{GM105, GM603};
+
+/// What the serving certificate comes from is lost, for this reason.
+#[must_use]
+pub fn certificate(why: &str, remedy: &str) -> Finding {
+    let message = format!("{why}. The certificate in force stays, and a restart finds none");
+    let remedy = match remedy {
+        "" => "mend what the message names",
+        remedy => remedy,
+    };
+    Finding::new(&GM105, "serving certificate", message, remedy)
+}
+
+/// A changed configuration file is refused, for this reason.
+#[must_use]
+pub fn configuration(path: &str, why: &str) -> Finding {
+    let message = format!("{why}. The configuration in force stays until a restart");
+    let remedy = "correct what the message names: the file is read again within seconds";
+    Finding::new(&GM603, format!("File {path}"), message, remedy)
+}
