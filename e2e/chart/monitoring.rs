@@ -76,7 +76,7 @@ fn prometheus_takes_the_alerts() {
     std::fs::write(&file, rule["spec"].to_string()).unwrap();
     promtool(&["check", "rules", "--lint-fatal", file.to_str().unwrap()]);
     let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
-    assert_eq!(rules.len(), 11);
+    assert_eq!(rules.len(), 13);
     for alert in rules {
         assert_eq!(
             alert["labels"],
@@ -94,7 +94,7 @@ fn an_apiservice_that_is_left_to_another_server_is_not_missed() {
     let objects = try_render("keda", &["prometheusRule.enabled=true"]).unwrap();
     let rules = &one(&objects, "PrometheusRule")["spec"]["groups"][0]["rules"];
     let rules = rules.as_array().unwrap();
-    assert_eq!(rules.len(), 10);
+    assert_eq!(rules.len(), 12);
     let missed = |rule: &Value| rule["alert"] == "GpuMetricsNotRegistered";
     assert!(!rules.iter().any(missed));
 }

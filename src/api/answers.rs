@@ -62,7 +62,7 @@ impl Inner {
             return Err(Failure::TakesWork);
         }
         self.provider.as_of(at, now).map_err(|error| match error {
-            Error::NotReady => Failure::NotReady,
+            Error::NotReady(what) => Failure::NotReady(what),
             error => Failure::Malformed(format!("at: {error}")),
         })
     }

@@ -38,8 +38,8 @@ pub(crate) enum Failure {
     JsonOnly,
     /// The answer takes work, for which there is no room.
     TakesWork,
-    /// The provider has no data yet.
-    NotReady,
+    /// The provider has no data yet; says what it waits for.
+    NotReady(&'static str),
     /// The answer needs what is to be fetched first.
     Lacks(Lack),
     /// Objects are not to be seen, as the log has said.
@@ -76,7 +76,7 @@ impl Failure {
     pub(crate) fn of_provider(error: Error, objects: Objects<'_>, query: &Query<'_>) -> Self {
         let because = match error {
             Error::TakesWork => return Self::TakesWork,
-            Error::NotReady => return Self::NotReady,
+            Error::NotReady(what) => return Self::NotReady(what),
             Error::Lacks(lack) => return Self::Lacks(lack),
             Error::Unlisted { what } => return Self::Unlisted(what),
             Error::Unavailable { what } => return Self::Unavailable(what),
@@ -129,6 +129,10 @@ impl Failure {
         let (code, message) = match self {
             Self::Malformed(text) => return (StatusCode::BAD_REQUEST, text, None),
             Self::NoValue(text) => return (StatusCode::NOT_FOUND, text, None),
+            Self::NotReady(what) => {
+                let message = format!("no data yet: {what}");
+                return (StatusCode::SERVICE_UNAVAILABLE, message, None);
+            }
             Self::Denied(denied) => return denied::row(&denied),
             Self::WatchNotSupported { group, resource } => return no_watch(group, resource),
             Self::NoSuchPath => {
@@ -162,10 +166,6 @@ impl Failure {
             Self::JsonOnly => (
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json",
-            ),
-            Self::NotReady => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "no data yet: the first poll of the metrics backend is still under way",
             ),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "requests have no body here"),
             Self::TooSlow => (

@@ -207,7 +207,7 @@ fn failure(error: Error, target: &UsageTarget) -> Failure {
             ))
         }
         Error::TakesWork => Failure::TakesWork,
-        Error::NotReady => Failure::NotReady,
+        Error::NotReady(what) => Failure::NotReady(what),
         Error::Lacks(lack) => Failure::Lacks(lack),
         Error::Unlisted { what } => Failure::Unlisted(what),
         Error::Unavailable { what } => Failure::Unavailable(what),

@@ -346,10 +346,10 @@ impl Engine {
     /// What is wrong with the data; `None` before the first round.
     fn judge(&self, snapshot: &Snapshot) -> Option<Report> {
         let failing = self.journal.failing_alone();
-        let trouble = self.journal.trouble().map(|(kind, since)| {
+        let trouble = self.journal.trouble().map(|(told, since)| {
             let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
             let fields = fields.map(|it| it.name.as_str());
-            source::unanswered(fields, since, (kind.label(), kind.remedy()))
+            source::unanswered(fields, since, (&told.how, told.remedy))
         });
         if failing.is_empty()
             && let Some(trouble) = trouble
@@ -398,13 +398,13 @@ impl Engine {
     /// has none, or the newest reason for which it fails, without address and
     /// text.
     fn trouble(&self) -> Option<String> {
-        let Some((kind, since)) = self.journal.trouble() else {
+        let Some((told, since)) = self.journal.trouble() else {
             return self.empty_since.map(|_| no_series(self.source.matchers()));
         };
         Some(format!(
             "queries to Prometheus have failed since {} ({}); the server's log says why",
             since.whole_second().date(),
-            kind.label()
+            told.kind.label()
         ))
     }
 

@@ -32,6 +32,9 @@ use crate::telemetry::Telemetry;
 /// what an engine takes whose source answers and does not advance.
 const OVERLAP: Duration = Duration::from_secs(120);
 
+/// How often it is looked at what keeps the cluster's objects from being listed.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// How much longer than the longest window pods that went are remembered: their
 /// readings may be that late.
 const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
@@ -59,7 +62,8 @@ fn provider(config: &Config) -> (Arc<GpuProvider>, Vec<MetricSpec>) {
     let specs = metrics::built_in().into_iter();
     let mut specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
     specs.retain(|_| config.gpus_enabled);
-    (Arc::new(GpuProvider::new(&specs)), specs)
+    let provider = GpuProvider::new(&specs).requested_by(&config.gpu_resources);
+    (Arc::new(provider), specs)
 }
 
 /// Whatever runs for one version of the settings.
@@ -151,8 +155,7 @@ impl Gpus {
     ) {
         // Values of the first round are for the pods that are there: with none
         // so far it would call itself ready and answer 404.
-        let mut listed = self.watches.subscribe();
-        let _ = listed.changed().await;
+        self.wait_for_objects().await;
         let mut in_force = self.start(settings);
         self.put_in_force(&in_force);
         while let Some(mut changed) = changes.recv().await {
@@ -180,6 +183,21 @@ impl Gpus {
         // Nobody can change them any more.
         std::future::pending::<()>().await;
         drop(in_force);
+    }
+
+    /// Waits until the cluster's objects were listed; tells when they may not be.
+    async fn wait_for_objects(&self) {
+        let mut listed = self.watches.subscribe();
+        let mut said = false;
+        while tokio::time::timeout(LOOK, listed.changed()).await.is_err() {
+            let Some(why) = self.watches.unbound() else {
+                continue;
+            };
+            self.served.load().tell_unbound(&why);
+            if !std::mem::replace(&mut said, true) {
+                tracing::warn!("{why}");
+            }
+        }
     }
 
     fn start(&self, settings: GpuSettings) -> Running {

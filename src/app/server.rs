@@ -4,6 +4,7 @@
 //! what it waits for, and readiness is all of them.
 
 mod certificates;
+mod reviews;
 #[cfg(test)]
 mod tests;
 
@@ -214,6 +215,7 @@ pub async fn run(
     }
     let believed = Arc::clone(&trust);
     let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
+    background.follow_reviews(&reviewer);
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);

@@ -5,10 +5,16 @@ use crate::core::letters::escaped;
 const WIDTH: usize = 80;
 
 /// Breaks longer lines at blanks. What goes on begins `hang` columns to the
-/// right of its line's beginning; a word that is longer than a line stays whole.
+/// right of its line's beginning; a word that is longer than a line stays whole,
+/// and so does a line with a command, which is copied.
 pub(super) fn wrapped(text: &str, hang: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
+        if line.contains("kubectl ") {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        }
         let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len() + hang);
         let (mut column, mut begun) = (0, false);
         for (place, word) in line.split(' ').enumerate() {

@@ -9,8 +9,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::bindings::Binding;
 use super::error::CallError;
 use super::store::Refused;
+
+/// What one binding lets the server read.
+const INVENTORY: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
 
 /// Whether the server is ready without a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct WatchHealth {
     /// Why it is not followed now, with the remedy if there is one; `None`: it
     /// is.
     pub trouble: Option<String>,
+    /// Whether kube-apiserver refuses it.
+    pub forbidden: bool,
     /// When the server last said something on it: an object, a bookmark, a
     /// list, an accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
@@ -92,11 +98,38 @@ impl WatchRegistry {
     }
 
     fn troubles(&self, wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
+        let unbound = self.unbound();
         let inner = self.lock();
         let watches = inner.watches.values().filter(|watch| wanted(watch));
-        watches
+        let mut troubles: Vec<(Arc<str>, String)> = watches
             .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble.clone()?)))
-            .collect()
+            .collect();
+        // One binding is behind all of them.
+        if let Some(why) = unbound {
+            let before = troubles.len();
+            troubles.retain(|(name, _)| !INVENTORY.contains(&&**name));
+            if troubles.len() < before {
+                troubles.push(("inventory".into(), why));
+            }
+        }
+        troubles
+    }
+
+    /// The ClusterRoleBinding that is missing where nothing of the inventory may
+    /// be read, with the remedy.
+    #[must_use]
+    pub fn unbound(&self) -> Option<String> {
+        let inner = self.lock();
+        let mut last = None;
+        for name in INVENTORY {
+            let watch = inner.watches.get(name)?;
+            last = Some(watch.trouble.as_ref().filter(|_| watch.forbidden)?);
+        }
+        let remedy = Binding::Inventory.remedy(last?);
+        Some(format!(
+            "the server may list none of {}: {remedy}",
+            INVENTORY.join(", ")
+        ))
     }
 
     /// Enters a watch; it leaves the registry when the reporter is dropped.
@@ -107,6 +140,7 @@ impl WatchRegistry {
             need,
             complete: false,
             trouble: Some("waiting for kube-apiserver".to_owned()),
+            forbidden: false,
             last_contact: None,
             objects: 0,
             lists: 0,
@@ -195,7 +229,10 @@ impl Reporter {
 
     /// All is well (again).
     pub(super) fn well(&mut self) {
-        self.change(|watch| (watch.complete, watch.trouble) = (true, None));
+        self.change(|watch| {
+            (watch.complete, watch.trouble) = (true, None);
+            watch.forbidden = false;
+        });
         if let Some(lasted) = self.registry.outage_ends() {
             tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
         }
@@ -217,6 +254,7 @@ impl Reporter {
         };
         self.change(|watch| {
             watch.failures += 1;
+            watch.forbidden = error.is_forbidden();
             if watch.need == Need::WhereAllowed && error.is_forbidden() {
                 watch.need = Need::Optional;
             }
@@ -320,6 +358,30 @@ mod tests {
         nodes.failed(&forbidden);
         assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
         assert_eq!(registry.unwell().len(), 2, "and it is said all the same");
+    }
+
+    #[test]
+    fn one_missing_binding_is_said_once_and_not_of_each_watch() {
+        let registry = WatchRegistry::default();
+        let mut watches = INVENTORY.map(|name| registry.enter(name, Need::Required));
+        let forbidden = |name: &str| CallError::Forbidden {
+            text: format!(
+                "{name} is forbidden: User \"system:serviceaccount:gpu:server\" cannot list"
+            ),
+            remedy: "a rule".to_owned(),
+        };
+        for (watch, name) in watches.iter_mut().zip(INVENTORY).skip(1) {
+            watch.failed(&forbidden(name));
+        }
+        assert_eq!(registry.unbound(), None, "a rule is missing, no binding");
+        watches[0].failed(&forbidden("pods"));
+        let unready = registry.unready();
+        assert_eq!(unready.len(), 1, "{unready:?}");
+        let words = "kubectl create clusterrolebinding server:inventory ";
+        assert!(unready[0].1.contains(words), "{unready:?}");
+        watches[0].well();
+        assert_eq!(registry.unbound(), None);
+        assert_eq!(registry.unready().len(), 3);
     }
 
     #[test]

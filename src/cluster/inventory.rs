@@ -32,6 +32,7 @@ const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 pub struct Watches {
     inventory: watch::Receiver<Arc<Inventory>>,
     shared: Arc<Shared>,
+    registry: WatchRegistry,
     /// Dropping a set ends its tasks.
     _tasks: JoinSet<()>,
 }
@@ -73,6 +74,7 @@ impl Watches {
         Self {
             inventory,
             shared,
+            registry: registry.clone(),
             _tasks: tasks,
         }
     }
@@ -91,6 +93,13 @@ impl Watches {
     #[must_use]
     pub fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory.borrow())
+    }
+
+    /// The ClusterRoleBinding without which nothing can be listed, if it is
+    /// missing.
+    #[must_use]
+    pub fn unbound(&self) -> Option<String> {
+        self.registry.unbound()
     }
 
     /// The same for those who wait for changes, or outlive the watches.

@@ -16,6 +16,7 @@
 
 pub mod apiservice;
 pub mod authentication;
+mod bindings;
 pub mod client;
 mod departed;
 mod discovery;

@@ -1,5 +1,6 @@
 //! TokenReview and SubjectAccessReview, put to kube-apiserver.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::bindings::Binding;
 use super::client::Client;
 use super::error::{CallError, excerpt};
 use super::watch::jitter;
@@ -38,19 +40,72 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 /// How often the log hears that reviews fail.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// What the server lacks where it may not create reviews.
-const REMEDY: &str = "bind the ClusterRole system:auth-delegator to the server's account \
-                      (apiGroups: [\"authentication.k8s.io\"], resources: [\"tokenreviews\"], verbs: [\"create\"]; \
-                      apiGroups: [\"authorization.k8s.io\"], resources: [\"subjectaccessreviews\"], verbs: [\"create\"])";
+/// So many refusals in a row are no rule that is just being replaced.
+const REFUSALS: u32 = 3;
+
+/// Whether kube-apiserver lets the server create reviews of a kind.
+#[derive(Debug)]
+enum Standing {
+    /// None was answered so far.
+    Unknown,
+    /// The last one that was answered was made.
+    Allowed,
+    /// The last ones were refused.
+    Forbidden { times: u32, why: String },
+}
+
+/// A kind of review.
+#[derive(Debug)]
+struct Asked {
+    client: Client,
+    path: &'static str,
+    standing: Mutex<Standing>,
+}
+
+impl Asked {
+    const fn new(client: Client, path: &'static str) -> Self {
+        Self {
+            client,
+            path,
+            standing: Mutex::new(Standing::Unknown),
+        }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of an answer. An outage or a timeout is none.
+    fn note<T>(&self, outcome: &Result<T, CallError>) {
+        let mut standing = self.standing();
+        match outcome {
+            Ok(_) => *standing = Standing::Allowed,
+            Err(error) if error.is_forbidden() => {
+                let times = match &*standing {
+                    Standing::Forbidden { times, .. } => times.saturating_add(1),
+                    Standing::Unknown | Standing::Allowed => 1,
+                };
+                let why = error.to_string();
+                *standing = Standing::Forbidden { times, why };
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn is_allowed(&self) -> bool {
+        matches!(*self.standing(), Standing::Allowed)
+    }
+}
 
 /// Asks the real kube-apiserver. Caches, single flight and limits, also of
 /// time, are its caller's.
 #[derive(Debug)]
 pub struct KubeReviewer {
-    tokens: Client,
-    accesses: Client,
+    tokens: Asked,
+    accesses: Asked,
     lines: LineLimit<()>,
-    remedy: &'static str,
+    /// Whether who asks is the server, which has a binding for it.
+    is_server: bool,
 }
 
 impl KubeReviewer {
@@ -58,12 +113,12 @@ impl KubeReviewer {
     #[must_use]
     pub fn new(tokens: Client, accesses: Client) -> Self {
         Self {
-            tokens,
-            accesses,
+            tokens: Asked::new(tokens, TOKEN_REVIEWS),
+            accesses: Asked::new(accesses, ACCESS_REVIEWS),
             lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
                 tracing::error!(left_out, "more reviews failed within a minute");
             }),
-            remedy: REMEDY,
+            is_server: true,
         }
     }
 
@@ -71,30 +126,66 @@ impl KubeReviewer {
     #[must_use]
     pub fn for_a_look(client: Client) -> Self {
         Self {
-            remedy: "",
+            is_server: false,
             ..Self::new(client.clone(), client)
+        }
+    }
+
+    /// Why reviews are not to be had, once kube-apiserver has refused
+    /// [`REFUSALS`] of a kind in a row.
+    pub fn forbidden(&self) -> Option<String> {
+        [&self.tokens, &self.accesses]
+            .into_iter()
+            .find_map(|asked| match &*asked.standing() {
+                Standing::Forbidden { times, why } if *times >= REFUSALS => Some(why.clone()),
+                _ => None,
+            })
+    }
+
+    /// Asks for a review of each kind that is not known to be allowed: a server
+    /// that is not ready gets no request that would ask for one.
+    pub async fn ask_again(&self) {
+        if !self.tokens.is_allowed() {
+            let _ = self.token(&Token("none".to_owned()), &[]).await;
+        }
+        if !self.accesses.is_allowed() {
+            let nobody = Identity {
+                user: "system:anonymous".to_owned(),
+                ..Identity::default()
+            };
+            let what = Access::NonResource {
+                verb: "get".to_owned(),
+                path: "/readyz".to_owned(),
+            };
+            let _ = self.access(&nobody, &what).await;
         }
     }
 
     /// Creates a review; its status.
     async fn create<R: Serialize + DeserializeOwned, S>(
         &self,
-        client: &Client,
-        path: &str,
+        asked: &Asked,
         review: &R,
         status: fn(R) -> Option<S>,
     ) -> Result<S, ReviewError> {
+        let Asked { client, path, .. } = asked;
         let body = serde_json::to_vec(review)
             .map_err(|error| ReviewError(format!("a review that cannot be written: {error}")))?;
-        let decoded = attempts(client, path, &body.into())
-            .await
-            .and_then(|answer| {
-                // The answer may hold the token: nothing of an error's text is told.
-                let created = decode(&answer).and_then(status);
-                created.ok_or_else(|| client.garbled(path))
-            });
+        let answer = attempts(client, path, &body.into()).await;
+        let answer = answer.map_err(|error| match &error {
+            CallError::Forbidden { text, .. } if self.is_server => {
+                let remedy = Binding::AuthDelegator.remedy(text);
+                error.with_remedy(&remedy)
+            }
+            _ => error,
+        });
+        asked.note(&answer);
+        let decoded = answer.and_then(|answer| {
+            // The answer may hold the token: nothing of an error's text is told.
+            let created = decode(&answer).and_then(status);
+            created.ok_or_else(|| client.garbled(path))
+        });
         decoded.map_err(|error| {
-            let error = error.with_remedy(self.remedy);
             if self.lines.admit(()) {
                 tracing::error!("a review failed, and nobody is let in by one: {error}");
             }
@@ -238,7 +329,7 @@ impl Reviewer for KubeReviewer {
     ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
             let review = token_review(token, audiences);
-            let status = self.create(&self.tokens, TOKEN_REVIEWS, &review, |it| it.status);
+            let status = self.create(&self.tokens, &review, |it| it.status);
             Ok(judge_token(status.await?, audiences))
         })
     }
@@ -250,7 +341,7 @@ impl Reviewer for KubeReviewer {
     ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
         Box::pin(async move {
             let review = access_review(who, what);
-            let status = self.create(&self.accesses, ACCESS_REVIEWS, &review, |it| it.status);
+            let status = self.create(&self.accesses, &review, |it| it.status);
             Ok(judge_access(status.await?))
         })
     }

@@ -56,6 +56,15 @@ impl GpuResources {
         Self(names)
     }
 
+    /// The names in words; of the default ones NVIDIA's own.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match *self == Self::default() {
+            true => "nvidia.com/gpu".to_owned(),
+            false => self.0.join(" or "),
+        }
+    }
+
     /// What an amount of this resource is; `None`: it is no GPU.
     #[must_use]
     pub fn amount(&self, resource: &str) -> Option<Amount> {

@@ -47,6 +47,22 @@ const SCALED: [(&str, &str); 4] = [
     ("ReplicationController", "v1"),
 ];
 
+/// Words of the server about values that are missing, with what to do.
+const ANSWERS: [(&str, &str); 3] = [
+    (
+        "the pods request no ",
+        "add the GPUs to the limits of the pods' containers, or name the resource by which they ask for them in gpu.resources",
+    ),
+    (
+        "of the model that the metric selector names",
+        "write one of these models into the metric's selector",
+    ),
+    (
+        "the server may not list pods",
+        "make the ClusterRoleBinding that the server's log names, or apply manifests/rbac.yaml",
+    ),
+];
+
 /// Names of metrics that are served now. An API that another server has (GM101)
 /// has none: what is wrong with its metrics follows from that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -331,10 +347,14 @@ fn without_value(object: &str, hpa: &HorizontalPodAutoscaler) -> Option<Finding>
         "FailedGetExternalMetric",
     ];
     let told = reasons.iter().find_map(|reason| condition(hpa, reason))?;
-    let remedy = format!(
-        "see kubectl gpu-metrics explain hpa {}",
-        place(&hpa.metadata)
-    );
+    let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
+    let remedy = match known {
+        Some((_, remedy)) => (*remedy).to_owned(),
+        None => format!(
+            "see kubectl gpu-metrics explain hpa {}",
+            place(&hpa.metadata)
+        ),
+    };
     Some(Finding::new(&GM515, object, told, remedy))
 }
 

@@ -6,10 +6,12 @@
 //! stands in its page under `docs/checks`, which is part of the program.
 
 mod asked;
+mod availability;
 pub mod codes;
 pub mod config;
 pub mod hpa;
 pub mod names;
+pub mod network;
 pub mod own;
 pub mod peers;
 pub mod registration;

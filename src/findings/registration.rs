@@ -8,7 +8,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 use serde_json::json;
 
 use super::codes::{GM101, GM102, GM103, GM104};
-use super::{Finding, Severity};
+use super::{Finding, Severity, availability};
 use crate::core::time::Timestamp;
 
 /// What the server calls itself in its answers and in the label of its objects.
@@ -21,35 +21,6 @@ pub(super) const RELEASE: [&str; 2] = [
 
 /// Authorities are renewed long before: with so little left nobody renews.
 const SOON: i64 = 3 * 24 * 3600;
-
-/// What to do about a condition of an APIService (kube-aggregator
-/// `pkg/controllers/status/remote/remote_available_controller.go`).
-const REMEDIES: [(&str, &str); 6] = [
-    (
-        "ServiceNotFound",
-        "the APIService names a Service that is not there: install the server, or correct spec.service",
-    ),
-    (
-        "ServicePortError",
-        "spec.service.port is none of the Service's ports",
-    ),
-    (
-        "EndpointsNotFound",
-        "the Service selects nothing: compare its selector with the labels of the server's pods",
-    ),
-    (
-        "MissingEndpoints",
-        "no pod of the server is ready: see its log and /readyz",
-    ),
-    (
-        "ServiceAccessError",
-        "kube-apiserver could not read the Service: try again",
-    ),
-    (
-        "FailedDiscoveryCheck",
-        "kube-apiserver cannot reach the pods: allow the control plane to reach port 6443 of the nodes (firewall, NetworkPolicy)",
-    ),
-];
 
 /// Which server answers where an APIService leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -278,20 +249,6 @@ fn authority(registered: &Registered, left: i64) -> Finding {
         .with_severity(severity)
 }
 
-/// What to do where kube-apiserver reached something, whose answer was an error:
-/// the status ends the condition's message (kube-aggregator, as above).
-fn answered(message: &str) -> Option<&'static str> {
-    let (_, answer) = message.split_once("bad status from ")?;
-    Some(match answer.rsplit(' ').next() {
-        Some("404") => {
-            "something answers, and does not serve this group: another server stands behind the Service (compare its selector and port with the server's pods), or a version of the server that does not have the group"
-        }
-        _ => {
-            "something answers, and refuses: see the log of the server, or what else stands behind the Service"
-        }
-    })
-}
-
 fn unavailable(registered: &Registered, condition: &APIServiceCondition) -> Option<Finding> {
     if condition.status == "True" {
         return None;
@@ -302,9 +259,6 @@ fn unavailable(registered: &Registered, condition: &APIServiceCondition) -> Opti
         let remedy = "let the server write caBundle (get and patch of its APIServices: GM201 says what is missing), or put the authority of its certificate there";
         return Some(registered.finding(&GM103, message.to_owned(), remedy));
     }
-    let known = REMEDIES.iter().find(|(known, _)| *known == reason);
-    let known = known.map(|(_, remedy)| *remedy);
-    let remedy = answered(message).or(known);
-    let remedy = remedy.unwrap_or("see the log of the server");
+    let remedy = availability::remedy(reason, message);
     Some(registered.finding(&GM102, format!("{reason}: {message}"), remedy))
 }

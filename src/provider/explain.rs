@@ -40,7 +40,7 @@ impl GpuProvider {
             .ok_or(Error::NoSuchMetric)?;
         let (value, mut no_value) = served(self, of, query)?;
         let loaded = self.current.load();
-        let current = loaded.as_ref().ok_or(Error::NotReady)?;
+        let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
         let lookup = current.lookup((metric, spec), query)?;
         let found = current.snapshot.layout().table(resource);
         let object = found.and_then(|(_, table)| {

@@ -5,6 +5,7 @@ pub(super) mod external;
 mod past;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
@@ -21,6 +22,7 @@ use crate::core::inventory::ObjectKind;
 use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
+use crate::core::resources::GpuResources;
 use crate::core::selector::Selector;
 use crate::core::snapshot::{Snapshot, group_of};
 use crate::core::time::Timestamp;
@@ -65,6 +67,10 @@ pub struct GpuProvider {
     fleet: Vec<MetricSpec>,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<Current>,
+    /// Whether the cluster's objects may not be read.
+    unbound: AtomicBool,
+    /// What pods request where they request GPUs, in words.
+    gpus: Arc<str>,
     findings: ArcSwap<Report>,
     published: past::Published,
 }
@@ -95,9 +101,41 @@ impl GpuProvider {
             fleet,
             kinds,
             current: ArcSwapOption::empty(),
+            unbound: AtomicBool::default(),
+            gpus: GpuResources::default().words().into(),
             findings: ArcSwap::from_pointee(unknown(metrics)),
             published: past::Published::default(),
         }
+    }
+
+    /// Pods request GPUs by these resources.
+    #[must_use]
+    pub fn requested_by(self, resources: &GpuResources) -> Self {
+        Self {
+            gpus: resources.words().into(),
+            ..self
+        }
+    }
+
+    /// Nothing is computed, because the cluster's objects may not be read: why,
+    /// with the remedy.
+    pub fn tell_unbound(&self, why: &str) {
+        self.unbound.store(true, Ordering::Relaxed);
+        let skipped = source::unseen("the server may not list pods", why);
+        self.tell(Arc::new(Report {
+            skipped: [skipped].into(),
+            ..Report::default()
+        }));
+    }
+
+    /// What is waited for as long as nothing was computed.
+    pub(super) fn not_ready(&self) -> Error {
+        Error::NotReady(match self.unbound.load(Ordering::Relaxed) {
+            true => {
+                "the server may not list pods: its log names the ClusterRoleBinding that is missing"
+            }
+            false => "the first poll of the metrics backend is still under way",
+        })
     }
 
     /// Tells what is wrong with the data from now on.
@@ -119,6 +157,7 @@ impl GpuProvider {
             held_by: None,
             memo: Memo::default(),
             trouble,
+            gpus: Arc::clone(&self.gpus),
         })));
     }
 
@@ -200,7 +239,7 @@ impl Provider for GpuProvider {
         if kind.namespaced != objects.namespace.is_some() {
             return Err(Error::WrongScope);
         }
-        let current = loaded.as_ref().ok_or(Error::NotReady)?;
+        let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
         let lookup = current.lookup((metric, spec), query)?;
         if spec.measure == Measure::OriginalAverage {
             return original_of_namespaces(&lookup, kind, objects.which, sink);

@@ -9,6 +9,7 @@ use super::{Effort, Error, Objects, Query, Which};
 use crate::core::aggregate::{Absence, Group, Reasons};
 use crate::core::grid::RowId;
 use crate::core::inventory::Authority;
+use crate::core::labels::Labels;
 use crate::core::layout::{KindTable, Object};
 use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
@@ -33,6 +34,8 @@ pub(super) struct Current {
     pub(super) memo: Memo,
     /// Why values may be missing, if the source fails.
     pub(super) trouble: Option<String>,
+    /// What pods request where they request GPUs, in words.
+    pub(super) gpus: Arc<str>,
 }
 
 /// A query with everything looked up.
@@ -48,6 +51,7 @@ pub(super) struct Lookup<'a> {
     effort: Effort,
     /// Told where there is no value.
     trouble: Option<&'a str>,
+    gpus: &'a str,
 }
 
 impl Current {
@@ -69,6 +73,7 @@ impl Current {
             now: snapshot.at_source(query.now),
             effort: query.effort,
             trouble: self.trouble.as_deref(),
+            gpus: &self.gpus,
         })
     }
 }
@@ -295,10 +300,7 @@ impl<'a> Lookup<'a> {
     pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> Error {
         let metric = &self.spec.name;
         if self.narrowed.has_labels() {
-            let reason = format!(
-                "no GPU of {of} with fresh samples for {metric} matches the metric selector"
-            );
-            return Error::NoValue { reason };
+            return self.unmatched(of, group.map_or(&[], |group| group.rows));
         }
         let absence = group.map(|group| self.snapshot.absence(&group));
         let reason = match (absence.and_then(why), self.trouble) {
@@ -312,6 +314,50 @@ impl<'a> Lookup<'a> {
             ),
         };
         Error::NoValue { reason }
+    }
+
+    /// Why no GPU of `of`, whose rows these are, satisfies the labels asked for.
+    fn unmatched(&self, of: &str, rows: &[RowId]) -> Error {
+        let metric = &self.spec.name;
+        let layout = self.snapshot.layout();
+        let facts = rows.iter().filter_map(|row| layout.fact(*row));
+        let models: Vec<String> = self.narrowed.other_models(facts).into_iter().collect();
+        let reason = match models.as_slice() {
+            [] => format!(
+                "no GPU of {of} with fresh samples for {metric} matches the metric selector"
+            ),
+            models => format!(
+                "no GPU of {of} is of the model that the metric selector names: there are {}",
+                models.join(", ")
+            ),
+        };
+        Error::NoValue { reason }
+    }
+
+    /// The rows of objects.
+    fn rows_of(&self, objects: Objects<'_>) -> Vec<RowId> {
+        let Some((_, table)) = self.snapshot.layout().table(objects.resource) else {
+            return Vec::new();
+        };
+        let (_, within) = table.within(objects.namespace);
+        let chosen = within
+            .iter()
+            .filter(|object| is_asked(objects.which, &object.name, &object.labels));
+        chosen.flat_map(|object| object.members.clone()).collect()
+    }
+
+    /// Whether the objects are pods of which none requests a GPU.
+    fn request_none(&self, objects: Objects<'_>) -> bool {
+        let inventory = self.snapshot.layout().inventory();
+        if objects.resource != "pods" || inventory.authority != Authority::Cluster {
+            return false;
+        }
+        let mut pods = inventory.pods.iter().filter(|pod| {
+            Some(&*pod.namespace) == objects.namespace
+                && pod.is_live()
+                && is_asked(objects.which, &pod.name, &pod.labels)
+        });
+        pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
     /// The same for objects, where the answer may need what only a cluster
@@ -333,7 +379,23 @@ impl<'a> Lookup<'a> {
                     .to_owned(),
             };
         }
-        self.no_value(of, group)
+        let rows = self.rows_of(objects);
+        if rows.is_empty() && self.request_none(objects) {
+            let (metric, gpus) = (&self.spec.name, self.gpus);
+            let reason = format!("no value of {metric} for {of}: the pods request no {gpus}");
+            return Error::NoValue { reason };
+        }
+        match self.narrowed.has_labels() {
+            true => self.unmatched(of, &rows),
+            false => self.no_value(of, group),
+        }
+    }
+}
+
+fn is_asked(which: Which<'_>, name: &str, labels: &Labels) -> bool {
+    match which {
+        Which::Named(asked) => asked == name,
+        Which::Matching(selector) => selector.matches(labels),
     }
 }
 

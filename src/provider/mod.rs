@@ -216,9 +216,9 @@ pub enum Error {
     /// The answer takes more work than [`Effort::AtHand`] allows.
     #[error("the answer takes more work than is allowed here")]
     TakesWork,
-    /// Nothing was computed yet: the first poll is still under way.
-    #[error("no data yet")]
-    NotReady,
+    /// Nothing was computed yet: what is waited for.
+    #[error("no data yet: {0}")]
+    NotReady(&'static str),
     /// The answer needs what is not in memory: it is to be
     /// [fetched](Provider::fetch).
     #[error("not in memory")]

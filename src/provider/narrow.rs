@@ -1,5 +1,6 @@
 //! Metric selectors: the reserved keys, and labels that narrow the devices.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -83,19 +84,38 @@ impl Narrowed {
         cost_of(&self.labels)
     }
 
+    /// The models of rows where none is of the model asked for, as a selector
+    /// can say them.
+    pub(super) fn other_models<'r>(
+        &self,
+        rows: impl Iterator<Item = &'r RowFacts>,
+    ) -> BTreeSet<String> {
+        let mut asked = self.labels.iter().filter(|it| it.key == MODEL).peekable();
+        let mut others = BTreeSet::new();
+        if asked.peek().is_none() {
+            return others;
+        }
+        for facts in rows {
+            let model = model_of(facts);
+            if asked.clone().all(|requirement| holds(requirement, model)) {
+                return BTreeSet::new();
+            }
+            let mut form = [0; MAX_NAME];
+            others.extend(model.map(|model| {
+                let spelt = spell(model, b'-', &mut form);
+                spelt.map_or_else(|| model.to_owned(), |it| String::from_utf8_lossy(it).into())
+            }));
+        }
+        others
+    }
+
     /// Whether a row satisfies the labels asked for.
     #[must_use]
     pub fn admits(&self, facts: &RowFacts) -> bool {
         self.labels
             .iter()
             .all(|requirement| match requirement.key.as_str() {
-                MODEL => {
-                    let labels = &facts.row.labels;
-                    let model = MODEL_LABELS
-                        .iter()
-                        .find_map(|name| labels.get_ignore_case(name));
-                    holds(requirement, model)
-                }
+                MODEL => holds(requirement, model_of(facts)),
                 CONTAINER => {
                     let container = facts
                         .row
@@ -114,6 +134,11 @@ impl Narrowed {
         let labels = self.labels.iter();
         Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
     }
+}
+
+fn model_of(facts: &RowFacts) -> Option<&str> {
+    let mut names = MODEL_LABELS.iter();
+    names.find_map(|name| facts.row.labels.get_ignore_case(name))
 }
 
 /// Looks at a label set that a selector takes: one for each requirement. A

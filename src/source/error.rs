@@ -1,10 +1,15 @@
 //! What a source can do wrong, one sentence each, and the closed list of kinds
 //! that failures are counted by.
 
+mod told;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustls::{CertificateError, InvalidMessage};
+
 use crate::core::duration::format_duration;
+pub use told::Told;
 
 /// Why a poll brought nothing. Old data stands and ages by its own timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +35,8 @@ pub enum Error {
     Tls {
         /// The address asked.
         address: String,
+        /// Why, as far as it is known.
+        cause: TlsCause,
         /// What rustls said.
         reason: String,
     },
@@ -144,6 +151,49 @@ pub enum Error {
         /// Its clock minus ours, in milliseconds.
         skew_ms: i64,
     },
+}
+
+/// Why TLS fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsCause {
+    /// The port speaks HTTP without TLS.
+    PlainHttp,
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is not valid yet.
+    NotYetValid,
+    /// The certificate is of an authority that is not trusted.
+    UnknownAuthority,
+    /// The certificate is for another name.
+    OtherName,
+    /// Anything else.
+    Other,
+}
+
+impl TlsCause {
+    /// What rustls says.
+    #[must_use]
+    pub const fn of(error: &rustls::Error) -> Self {
+        let invalid = match error {
+            // The first byte of `HTTP/1.1 400 Bad Request` is no TLS record's.
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+                return Self::PlainHttp;
+            }
+            rustls::Error::InvalidCertificate(invalid) => invalid,
+            _ => return Self::Other,
+        };
+        match invalid {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Self::NotYetValid
+            }
+            CertificateError::UnknownIssuer => Self::UnknownAuthority,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::OtherName
+            }
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What a refusal says about its reason, in the words of the stores.
@@ -286,27 +336,6 @@ impl ErrorKind {
             Self::NullData => "null_data",
             Self::TooLarge => "too_large",
             Self::ClockSkew => "clock_skew",
-        }
-    }
-
-    /// What to do about it, for people without the log, which says more.
-    #[must_use]
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::Unreachable | Self::Timeout | Self::Truncated => {
-                "check prometheus.url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
-            }
-            Self::Tls => "check prometheus.tls",
-            Self::Credentials | Self::Denied => "check prometheus.auth and the account's rights",
-            Self::Tenant => "name the tenant in prometheus.headers (X-Scope-OrgID)",
-            Self::TooLarge => "narrow prometheus.matchers, or raise prometheus.maxBodyBytes",
-            Self::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
-            Self::Rejected
-            | Self::ServerError
-            | Self::NotAnAnswer
-            | Self::Query
-            | Self::Partial
-            | Self::NullData => "the server's log has what Prometheus said",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use super::error::{Error, ErrorKind};
+use super::error::{Error, ErrorKind, Told};
 use crate::core::duration::format_duration;
 use crate::core::signal::SignalId;
 use crate::core::time::Timestamp;
@@ -52,7 +52,8 @@ impl fmt::Display for Event {
 /// A reason that has begun and not ended.
 #[derive(Clone, Debug)]
 struct Trouble {
-    kind: ErrorKind,
+    /// How it was met last.
+    told: Told,
     since: Timestamp,
     /// When a query failed for it last.
     latest: Timestamp,
@@ -72,15 +73,16 @@ pub struct Journal {
 impl Journal {
     /// A query of `signal` failed; the event to log, if the reason is new.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> Option<Event> {
-        let kind = error.kind();
-        if let Some(trouble) = self.open.iter_mut().find(|t| t.kind == kind) {
+        let (kind, told) = (error.kind(), error.told());
+        if let Some(trouble) = self.open.iter_mut().find(|t| t.told.kind == kind) {
+            trouble.told = told;
             trouble.failures += 1;
             trouble.latest = now;
             trouble.signals.insert(signal);
             return None;
         }
         self.open.push(Trouble {
-            kind,
+            told,
             since: now,
             latest: now,
             failures: 1,
@@ -102,7 +104,7 @@ impl Journal {
             trouble.signals.remove(&signal);
             if trouble.signals.is_empty() {
                 healed.push(Event::Healed {
-                    kind: trouble.kind,
+                    kind: trouble.told.kind,
                     lasted: now.since(trouble.since),
                     failures: trouble.failures,
                 });
@@ -115,10 +117,10 @@ impl Journal {
     /// The reason that was met last, of those that are open, and since when any
     /// of them is.
     #[must_use]
-    pub fn trouble(&self) -> Option<(ErrorKind, Timestamp)> {
+    pub fn trouble(&self) -> Option<(&Told, Timestamp)> {
         let latest = self.open.iter().max_by_key(|trouble| trouble.latest)?;
         let since = self.open.iter().map(|trouble| trouble.since).min()?;
-        Some((latest.kind, since))
+        Some((&latest.told, since))
     }
 
     /// The signals that fail, where another one has been answered since; none where
@@ -146,6 +148,12 @@ mod tests {
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_secs(secs)
+    }
+
+    /// What is open, and since when.
+    fn open(journal: &Journal) -> Option<(ErrorKind, Timestamp)> {
+        let (told, since) = journal.trouble()?;
+        Some((told.kind, since))
     }
 
     fn status(status: u16) -> Error {
@@ -186,9 +194,9 @@ mod tests {
         assert!(journal.failed(A, &status(503), at(0)).is_some());
         assert!(journal.failed(B, &status(503), at(0)).is_none());
         assert!(journal.succeeded(A, at(5)).is_empty());
-        assert_eq!(journal.trouble(), Some((ErrorKind::ServerError, at(0))));
+        assert_eq!(open(&journal), Some((ErrorKind::ServerError, at(0))));
         assert_eq!(journal.succeeded(B, at(5)).len(), 1);
-        assert_eq!(journal.trouble(), None);
+        assert_eq!(open(&journal), None);
     }
 
     #[test]
@@ -196,9 +204,9 @@ mod tests {
         let mut journal = Journal::default();
         journal.failed(A, &status(503), at(0));
         journal.failed(A, &status(403), at(5));
-        assert_eq!(journal.trouble(), Some((ErrorKind::Denied, at(0))));
+        assert_eq!(open(&journal), Some((ErrorKind::Denied, at(0))));
         journal.failed(A, &status(503), at(10));
-        assert_eq!(journal.trouble(), Some((ErrorKind::ServerError, at(0))));
+        assert_eq!(open(&journal), Some((ErrorKind::ServerError, at(0))));
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Fixture {
         if self.ready.load(Ordering::SeqCst) {
             Ok(())
         } else {
-            Err(Error::NotReady)
+            Err(Error::NotReady("the first poll"))
         }
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use serde::Deserialize;
 
-use super::{CheckArgs, targets};
+use super::{CheckArgs, network, targets};
 use crate::app::inspect::{Answer, Home, Look, encode};
 use crate::cli::cluster::Cluster;
 use crate::cli::values::List;
@@ -61,14 +61,21 @@ pub(in crate::cli) async fn look_at(
     look.autoscaler_rights(home).await;
     let mut served = None;
     if !pre {
+        let mut deployments = Vec::new();
         if let Some(home) = home {
-            server(&mut look, home).await?;
+            deployments = behind(&mut look, home).await?;
+            for deployment in &deployments {
+                server(&mut look, home, deployment).await;
+            }
         }
         data(
             &mut look,
             home.and_then(|home| home.apiservices.first().copied()),
         )
         .await?;
+        if let Some(home) = home {
+            network::check(&mut look, &home.namespace, &deployments).await?;
+        }
         served = look.served(&registration.of_others).await?;
     }
     let hpas = look.autoscalers(namespace, served.as_ref()).await?;
@@ -103,25 +110,25 @@ pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> O
     }
 }
 
-/// The server's rights and flags, as the Deployment behind its Service gives them.
-async fn server(look: &mut Look<'_>, home: &Home) -> Result<(), Failure> {
+/// The Deployments whose pods the server's Service selects.
+async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
     let namespace = &home.namespace;
     let path = format!("/apis/apps/v1/namespaces/{}/deployments", encode(namespace));
     let what = format!("Deployments of {namespace}");
     let found = look
         .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
         .await?;
+    let Some(found) = found.found() else {
+        return Ok(Vec::new());
+    };
     let is_behind = |deployment: &Deployment| {
         let template = deployment.spec.as_ref().map(|it| &it.template);
         let labels = template.and_then(|it| it.metadata.as_ref()?.labels.as_ref());
         let has = |(key, value)| labels.is_some_and(|it| it.get(key) == Some(value));
         !home.selector.is_empty() && home.selector.iter().all(has)
     };
-    let Some(found) = found.found() else {
-        return Ok(());
-    };
-    let mut behind = found.items.into_iter().filter(is_behind).peekable();
-    if behind.peek().is_none() {
+    let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
+    if behind.is_empty() {
         look.report.skipped.insert(Skipped {
             what: "rights and flags of the server".to_owned(),
             reason: format!(
@@ -132,22 +139,26 @@ async fn server(look: &mut Look<'_>, home: &Home) -> Result<(), Failure> {
                 .to_owned(),
         });
     }
-    for deployment in behind {
-        let name = deployment.metadata.name.as_deref().unwrap_or("?");
-        let object = format!("Deployment {namespace}/{name}");
-        let value = serde_json::to_value(&deployment).unwrap_or_default();
-        let words = super::files::words(&value);
-        let secret = secret(&words);
-        let (_, sentences) = serve::retired::take_out(words);
-        look.report
-            .findings
-            .extend(config::flags(&object, &sentences));
-        let pod = deployment.spec.and_then(|it| it.template.spec);
-        let account = pod.and_then(|it| it.service_account_name);
-        let account = account.unwrap_or_else(|| "default".to_owned());
-        look.server_rights(home, &account, secret).await;
-    }
-    Ok(())
+    Ok(behind)
+}
+
+/// The server's rights and flags, as a Deployment behind its Service gives them.
+async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
+    let name = deployment.metadata.name.as_deref().unwrap_or("?");
+    let object = format!("Deployment {}/{name}", home.namespace);
+    let words = super::files::words(&serde_json::to_value(deployment).unwrap_or_default());
+    let secret = secret(&words);
+    let (_, sentences) = serve::retired::take_out(words);
+    look.report
+        .findings
+        .extend(config::flags(&object, &sentences));
+    let pod = deployment
+        .spec
+        .as_ref()
+        .and_then(|it| it.template.spec.as_ref());
+    let account = pod.and_then(|it| it.service_account_name.as_deref());
+    look.server_rights(home, account.unwrap_or("default"), secret)
+        .await;
 }
 
 /// The Secret in which a server with this command line keeps certificates that it

@@ -2,6 +2,7 @@
 
 pub(super) mod files;
 pub(super) mod live;
+mod network;
 pub(super) mod print;
 mod targets;
 

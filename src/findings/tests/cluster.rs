@@ -160,8 +160,28 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
     let status = "failing or missing response from https://10.0.0.1: bad status from https://10.0.0.1/apis: ";
     for (status, remedy) in [
         (format!("{status}404"), "another server"),
+        (format!("{status}403"), "front proxy"),
         (format!("{status}503"), "refuses"),
         ("context deadline exceeded".to_owned(), "firewall"),
+        ("dial tcp 10.0.0.1:443: i/o timeout".to_owned(), "firewall"),
+        (
+            "dial tcp 10.0.0.1:443: connect: connection refused".to_owned(),
+            "nothing listens",
+        ),
+        (
+            "remote error: tls: access denied".to_owned(),
+            "no certificate to show",
+        ),
+        (
+            "remote error: tls: protocol version not supported".to_owned(),
+            "--tls-min-version",
+        ),
+        (
+            "http: server gave HTTP response to HTTPS client".to_owned(),
+            "plain HTTP",
+        ),
+        ("EOF".to_owned(), "closes it"),
+        ("something new".to_owned(), "log of the server"),
     ] {
         let condition = available("False", "FailedDiscoveryCheck", &status);
         let found = own(&secure, &condition);

@@ -112,7 +112,7 @@ impl GpuProvider {
         query: &Query<'_>,
     ) -> Result<Sought<'a>, Error> {
         let (place, spec, reach) = self.named(query.metric).ok_or(Error::NoSuchMetric)?;
-        let current = current.ok_or(Error::NotReady)?;
+        let current = current.ok_or_else(|| self.not_ready())?;
         let mut lookup = current.lookup((place, spec), query)?;
         if reach == Reach::Fleet {
             lookup.prefer(FLEET_WINDOW);

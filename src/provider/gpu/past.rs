@@ -2,6 +2,7 @@
 //! held. What was served then is not kept.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -50,7 +51,7 @@ impl GpuProvider {
     /// Who answers for the time `at`.
     pub(super) fn look_back(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
         let loaded = self.current.load();
-        let current = loaded.as_ref().ok_or(Error::NotReady)?;
+        let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
         let refused = |reason: String| Err(Error::OutOfReach { reason });
         if at > now {
             return refused("it is in the future: values are computed of what was read".to_owned());
@@ -58,7 +59,7 @@ impl GpuProvider {
         let published = self.published.0.lock();
         let published = published.unwrap_or_else(PoisonError::into_inner);
         let Some(first) = published.front() else {
-            return Err(Error::NotReady);
+            return Err(self.not_ready());
         };
         let reach = first.taken;
         let Some(then) = published.iter().rev().find(|then| then.taken <= at) else {
@@ -83,7 +84,10 @@ impl GpuProvider {
                 held_by: Some(Arc::clone(&current.snapshot)),
                 memo: Memo::default(),
                 trouble: None,
+                gpus: Arc::clone(&self.gpus),
             }),
+            unbound: AtomicBool::default(),
+            gpus: Arc::clone(&self.gpus),
             findings: ArcSwap::new(self.findings.load_full()),
             published: Published::default(),
         };

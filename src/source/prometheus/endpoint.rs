@@ -15,7 +15,7 @@ use crate::config::{Compression, PrometheusSettings, Verb};
 use crate::core::duration::format_duration;
 use crate::core::time::Timestamp;
 use crate::source::credentials::{Secrets, TlsMaterial, authorize};
-use crate::source::error::{Cause, Error};
+use crate::source::error::{Cause, Error, TlsCause};
 use crate::source::{decode, query};
 
 use super::budget::{Budget, Room};
@@ -326,6 +326,7 @@ impl Endpoint {
         if let Some(tls) = tls_error(error) {
             return Error::Tls {
                 address,
+                cause: TlsCause::of(tls),
                 reason: tls.to_string(),
             };
         }
@@ -407,6 +408,7 @@ fn build(
         .build()
         .map_err(|error| Error::Tls {
             address: address.to_owned(),
+            cause: TlsCause::Other,
             reason: causes(&error)
                 .last()
                 .map_or_else(String::new, ToString::to_string),

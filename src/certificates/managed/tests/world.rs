@@ -8,9 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::super::content::{Data, anchors};
-use super::super::store::{
-    Change, Entry, Registry, SecretStore, ServiceName, Stored, WriteError,
-};
+use super::super::store::{Change, Entry, Registry, SecretStore, ServiceName, Stored, WriteError};
 use super::super::{Replica, Settings};
 use crate::certificates::{Registration, Serving, Trouble, serving};
 

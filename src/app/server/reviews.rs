@@ -1,0 +1,28 @@
+//! Whether kube-apiserver answers the server's reviews: without them nobody is
+//! let in, and readiness says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Background;
+use crate::cluster::review::KubeReviewer;
+use crate::telemetry::health::{State, Weight};
+
+/// How often a review is asked for while none is known to be allowed.
+const AGAIN: Duration = Duration::from_secs(5);
+
+impl Background {
+    pub(super) fn follow_reviews(&mut self, reviewer: &Arc<KubeReviewer>) {
+        let judged = Arc::clone(reviewer);
+        let judge = move || judged.forbidden().map_or(State::Ok, State::Failed);
+        let health = &self.telemetry.health;
+        health.ask("reviews", Weight::Readiness, judge);
+        let reviewer = Arc::clone(reviewer);
+        self.until_draining(async move {
+            loop {
+                reviewer.ask_again().await;
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! Whether a NetworkPolicy keeps the server from a Prometheus of the cluster.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use url::Url;
+
+use super::files::words;
+use crate::app::inspect::{Look, encode};
+use crate::cli::values::List;
+use crate::cluster::error::CallError;
+use crate::findings::codes::GM301;
+use crate::findings::network::{self, Client};
+use crate::findings::rights::{Right, right};
+
+const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
+const READ_NAMESPACES: Right<'static> = right("get", "", "v1", "namespaces");
+const READ_PODS: Right<'static> = right("list", "", "v1", "pods");
+const READ_POLICIES: Right<'static> = right("list", "networking.k8s.io", "v1", "networkpolicies");
+
+/// How the server says that no answer comes.
+const SILENT: [&str; 2] = ["(unreachable", "(timeout"];
+
+/// Names the policy that shuts the server out in the finding that Prometheus does
+/// not answer. `namespace` is the server's, `deployments` run it.
+pub(super) async fn check(
+    look: &mut Look<'_>,
+    namespace: &str,
+    deployments: &[Deployment],
+) -> Result<(), CallError> {
+    let is_silent = |it: &crate::findings::Finding| {
+        it.code == GM301.id && SILENT.iter().any(|words| it.message.contains(words))
+    };
+    let Some(place) = look.report.findings.iter().position(is_silent) else {
+        return Ok(());
+    };
+    for deployment in deployments {
+        let Some((service, of)) = prometheus(deployment, namespace) else {
+            continue;
+        };
+        let client = client(look, namespace, deployment).await?;
+        let pods = pods(look, &of, &service).await?;
+        let path = format!(
+            "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+            encode(&of)
+        );
+        let policies =
+            list::<NetworkPolicy>(look, &path, "NetworkPolicies", &READ_POLICIES).await?;
+        if let (Some(client), false) = (client, pods.is_empty())
+            && let Some(policy) = network::shut_out(&policies, &pods, &client)
+            && let Some(finding) = look.report.findings.get_mut(place)
+        {
+            network::name(finding, policy, &client);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+async fn list<T: serde::de::DeserializeOwned>(
+    look: &mut Look<'_>,
+    path: &str,
+    what: &str,
+    right: &Right<'_>,
+) -> Result<Vec<T>, CallError> {
+    let what = format!("{what} (does one shut the server out of Prometheus?)");
+    let list = look.read::<List<T>>(path, &what, right).await?;
+    Ok(list.found().map(|it| it.items).unwrap_or_default())
+}
+
+/// Name and namespace of the Service at `--prometheus-url`: `NAME`,
+/// `NAME.NAMESPACE`, `NAME.NAMESPACE.svc` and longer.
+fn prometheus(deployment: &Deployment, namespace: &str) -> Option<(String, String)> {
+    let value = serde_json::to_value(deployment).ok()?;
+    let url = words(&value).into_iter().find_map(|word| {
+        let word = word.into_string().ok()?;
+        Some(word.strip_prefix("--prometheus-url=")?.to_owned())
+    })?;
+    let url = Url::parse(&url).ok()?;
+    let mut parts = url.domain()?.split('.');
+    let service = parts.next()?;
+    let of = parts.next().unwrap_or(namespace);
+    let is_service = parts.next().is_none_or(|part| part == "svc");
+    is_service.then(|| (service.to_owned(), of.to_owned()))
+}
+
+async fn client(
+    look: &mut Look<'_>,
+    namespace: &str,
+    deployment: &Deployment,
+) -> Result<Option<Client>, CallError> {
+    let path = format!("/api/v1/namespaces/{}", encode(namespace));
+    let what = format!("Namespace {namespace}");
+    let found = look
+        .read::<Namespace>(&path, &what, &READ_NAMESPACES)
+        .await?;
+    let template = deployment.spec.as_ref().map(|it| &it.template);
+    let labels = template.and_then(|it| it.metadata.as_ref()?.labels.clone());
+    Ok(found.found().map(|found| Client {
+        namespace: namespace.to_owned(),
+        namespace_labels: found.metadata.labels.unwrap_or_default(),
+        labels: labels.unwrap_or_default(),
+    }))
+}
+
+/// The labels of a Service's pods.
+async fn pods(
+    look: &mut Look<'_>,
+    namespace: &str,
+    service: &str,
+) -> Result<Vec<BTreeMap<String, String>>, CallError> {
+    let path = format!("/api/v1/namespaces/{}/", encode(namespace));
+    let what = format!("Service {namespace}/{service}");
+    let of_service = format!("{path}services/{}", encode(service));
+    let found = look
+        .read::<Service>(&of_service, &what, &READ_SERVICES)
+        .await?;
+    let selector = found.found().and_then(|it| it.spec?.selector);
+    let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let selector: Vec<String> = selector
+        .iter()
+        .map(|(key, it)| format!("{key}={it}"))
+        .collect();
+    let path = format!("{path}pods?labelSelector={}", encode(&selector.join(",")));
+    let pods = list::<Pod>(look, &path, &format!("Pods of {namespace}"), &READ_PODS).await?;
+    Ok(pods
+        .into_iter()
+        .map(|pod| pod.metadata.labels.unwrap_or_default())
+        .collect())
+}

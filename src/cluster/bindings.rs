@@ -1,0 +1,69 @@
+//! The ClusterRoleBindings of `manifests/rbac.yaml`, by name and as a command,
+//! for a refusal that one of them mends.
+
+/// A ClusterRoleBinding of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// Lets it create TokenReviews and SubjectAccessReviews.
+    AuthDelegator,
+    /// Lets it list and watch pods, namespaces, nodes, services and owners.
+    Inventory,
+}
+
+impl Binding {
+    /// What to do about a 403 of kube-apiserver, which names the account:
+    /// `User "system:serviceaccount:NAMESPACE:NAME" cannot …`.
+    pub(super) fn remedy(self, refusal: &str) -> String {
+        let Some((namespace, account)) = account(refusal) else {
+            let role = self.role("gpu-metrics-apiserver");
+            return format!("bind the ClusterRole {role} to the server's account");
+        };
+        let role = self.role(account);
+        let name = format!("{account}:{}", self.suffix());
+        format!(
+            "the ClusterRoleBinding {name} is missing: kubectl create clusterrolebinding {name} \
+             --clusterrole={role} --serviceaccount={namespace}:{account}"
+        )
+    }
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::AuthDelegator => "auth-delegator",
+            Self::Inventory => "inventory",
+        }
+    }
+
+    /// The ClusterRole, whose name is the account's in the manifests and in the
+    /// chart.
+    fn role(self, account: &str) -> String {
+        match self {
+            Self::AuthDelegator => "system:auth-delegator".to_owned(),
+            Self::Inventory => format!("{account}:inventory"),
+        }
+    }
+}
+
+fn account(refusal: &str) -> Option<(&str, &str)> {
+    let (_, user) = refusal.split_once("\"system:serviceaccount:")?;
+    user.split_once('"')?.0.split_once(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binding_of_the_account_that_is_refused_is_named_as_a_command() {
+        let refusal = "pods is forbidden: User \"system:serviceaccount:gpu:server\" cannot list";
+        assert_eq!(
+            Binding::Inventory.remedy(refusal),
+            "the ClusterRoleBinding server:inventory is missing: kubectl create clusterrolebinding \
+             server:inventory --clusterrole=server:inventory --serviceaccount=gpu:server"
+        );
+        let of_user = Binding::AuthDelegator.remedy("User \"ada\" cannot create");
+        assert_eq!(
+            of_user,
+            "bind the ClusterRole system:auth-delegator to the server's account"
+        );
+    }
+}

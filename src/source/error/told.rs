@@ -1,0 +1,90 @@
+//! What is told of a failure to people without the log: its cause and what to
+//! do, without addresses and without texts of others.
+
+use super::{Cause, Error, ErrorKind, TlsCause, skew_text};
+
+/// A failure in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its kind.
+    pub kind: ErrorKind,
+    /// The kind, and the cause where it is known.
+    pub how: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+const PREFIX: &str = "correct prometheus.url: it ends in the path prefix that Prometheus has by --web.external-url or --web.route-prefix, if any";
+
+impl Error {
+    /// What people without the log are told.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        let kind = self.kind();
+        let (cause, remedy) = match self {
+            Self::Tls { cause, .. } => of_tls(*cause),
+            Self::Status {
+                cause: Cause::Path, ..
+            } => ("no query API is at this path".to_owned(), PREFIX),
+            Self::NotAnAnswer { .. } => {
+                let cause = "what answers at this path is not the query API";
+                (cause.to_owned(), PREFIX)
+            }
+            Self::ClockSkew { skew_ms, .. } => (skew_text(*skew_ms), remedy(kind)),
+            _ => (String::new(), remedy(kind)),
+        };
+        let how = match cause.as_str() {
+            "" => kind.label().to_owned(),
+            cause => format!("{}: {cause}", kind.label()),
+        };
+        Told { kind, how, remedy }
+    }
+}
+
+fn of_tls(cause: TlsCause) -> (String, &'static str) {
+    let (cause, remedy) = match cause {
+        TlsCause::PlainHttp => (
+            "the port speaks plain HTTP",
+            "write http:// into prometheus.url, or the port that has TLS",
+        ),
+        TlsCause::Expired => (
+            "its certificate has expired",
+            "renew the certificate of Prometheus",
+        ),
+        TlsCause::NotYetValid => (
+            "its certificate is not valid yet",
+            "set the clocks of Prometheus and of this server by NTP, or renew the certificate",
+        ),
+        TlsCause::UnknownAuthority => (
+            "its certificate is of an authority that is not trusted",
+            "name the authority's certificate in prometheus.tls.caFile",
+        ),
+        TlsCause::OtherName => (
+            "its certificate is for another name",
+            "write a name of the certificate into prometheus.url",
+        ),
+        TlsCause::Other => ("", "check prometheus.tls: the server's log says more"),
+    };
+    (cause.to_owned(), remedy)
+}
+
+const fn remedy(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Truncated => {
+            "check prometheus.url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
+        }
+        ErrorKind::Credentials | ErrorKind::Denied => {
+            "check prometheus.auth and the account's rights"
+        }
+        ErrorKind::Tenant => "name the tenant in prometheus.headers (X-Scope-OrgID)",
+        ErrorKind::TooLarge => "narrow prometheus.matchers, or raise prometheus.maxBodyBytes",
+        ErrorKind::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
+        ErrorKind::Tls
+        | ErrorKind::Rejected
+        | ErrorKind::ServerError
+        | ErrorKind::NotAnAnswer
+        | ErrorKind::Query
+        | ErrorKind::Partial
+        | ErrorKind::NullData => "the server's log has what Prometheus said",
+    }
+}
