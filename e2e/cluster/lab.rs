@@ -116,9 +116,19 @@ impl Lab {
     /// Starts it again with another configuration.
     pub(super) fn reconfigure(&mut self, config: &str) {
         self.server = None;
-        std::fs::write(self.dir.path().join("config.yaml"), config).unwrap();
+        self.write_config(config);
         self.start_server();
         self.await_available();
+    }
+
+    /// Changes the file of `--config`.
+    pub(super) fn write_config(&self, config: &str) {
+        std::fs::write(self.config(), config).unwrap();
+    }
+
+    /// The file of `--config`.
+    pub(super) fn config(&self) -> PathBuf {
+        self.dir.path().join("config.yaml")
     }
 
     /// Another server of the same settings, on a port of its own (0: any). Its
@@ -126,8 +136,7 @@ impl Lab {
     pub(super) fn replica(&self, port: u16, flags: &[&str]) -> Program {
         let mut command = Program::command(install::arguments(&self.plane));
         command.arg(format!("--secure-port={port}"));
-        let config = self.dir.path().join("config.yaml");
-        command.arg("--config").arg(config);
+        command.arg("--config").arg(self.config());
         let prometheus = self
             .stand_in
             .clone()

@@ -13,7 +13,7 @@ use crate::program::eventually;
 
 /// Runs a line in the checkout, by the control plane's kubectl; what it says, or
 /// its complaint.
-fn ask(kubeconfig: &Path, line: &str) -> Result<String, String> {
+pub(super) fn ask(kubeconfig: &Path, line: &str) -> Result<String, String> {
     let kubectl = parts::find("kubectl").unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", kubectl.parent().unwrap().display());
@@ -32,7 +32,7 @@ fn ask(kubeconfig: &Path, line: &str) -> Result<String, String> {
     }
 }
 
-fn run(kubeconfig: &Path, line: &str) -> String {
+pub(super) fn run(kubeconfig: &Path, line: &str) -> String {
     ask(kubeconfig, line).unwrap_or_else(|complaint| panic!("{complaint}"))
 }
 

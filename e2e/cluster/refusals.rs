@@ -169,7 +169,10 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
     for (check, words) in [
         (
             "cluster-objects",
-            ["cannot list resource", "add to the server's ClusterRole"],
+            [
+                "ClusterRoleBinding",
+                "gpu-metrics-apiserver:inventory is missing",
+            ],
         ),
         (
             "authentication",
@@ -200,9 +203,10 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
             begun.elapsed()
         );
     }
-    stand.await_well("").await;
+    stand.await_unready(&["reviews"]).await;
     reviews_are_refused(&plane, &stand).await;
     manifests(&plane, &["rbac"]);
+    stand.await_well("").await;
     let proxy = front_proxy(&plane, stand.port);
     let begun = Instant::now();
     loop {
@@ -238,7 +242,9 @@ async fn reviews_are_refused(plane: &ControlPlane, stand: &Stand) {
     }
     stand
         .server
-        .await_stderr("bind the ClusterRole system:auth-delegator");
+        .await_stderr("kubectl create clusterrolebinding gpu-metrics-apiserver:auth-delegator");
+    let words = ["gpu-metrics-apiserver:auth-delegator is missing"];
+    stand.await_failing("reviews", &words).await;
     let token = [("Authorization", "Bearer of-nobody")];
     let straight = Way::straight(stand.port, None);
     let came = straight.get_with(&metric(), &token).await;

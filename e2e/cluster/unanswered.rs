@@ -2,16 +2,22 @@
 //! says of each.
 
 use std::convert::Infallible;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use gpu_metrics_apiserver::certificates::authority::{Authority, Validity};
+use http::header::DATE;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 use super::check::check;
 use super::lab::{Lab, PATIENCE};
@@ -20,11 +26,18 @@ use crate::program::eventually;
 
 /// A status with a body, which part of the queries it answers, how `check` calls
 /// that, and what its remedy names.
-const BROKEN: [(u16, &str, &str, &str, &str); 5] = [
+const BROKEN: [(u16, &str, &str, &str, &str); 6] = [
     (401, "", "", "(denied)", "prometheus.auth"),
     (403, "", "", "(denied)", "prometheus.auth"),
     (401, "no org id", "", "(tenant)", "X-Scope-OrgID"),
-    (200, "<html>It works</html>", "", "(not_an_answer)", "log"),
+    (
+        200,
+        "<html>It works</html>",
+        "",
+        "(not_an_answer: what answers at this path is not the query API)",
+        "path prefix",
+    ),
+    (200, SKEWED, "", "(clock_skew: its clock is 1h", "NTP"),
     (
         500,
         "no",
@@ -33,6 +46,9 @@ const BROKEN: [(u16, &str, &str, &str, &str); 5] = [
         "log",
     ),
 ];
+
+/// The body of a store whose clock is an hour ahead.
+const SKEWED: &str = "an hour ahead";
 
 const CONFIG: &str = "gpu: {window: 10s}\nprometheus: {timeout: 2s}\n";
 
@@ -47,6 +63,17 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
     let whole = lab.prometheus.url().to_owned();
     told(&mut lab, never, ("(timeout)", "prometheus.url"), false);
     told(&mut lab, nobody, ("(unreachable)", "NetworkPolicy"), false);
+    let secure = whole.replace("http://", "https://");
+    let plain = "(tls: the port speaks plain HTTP)";
+    let remedy = "write http:// into prometheus.url";
+    told(&mut lab, secure, (plain, remedy), false);
+    let elsewhere = format!("{whole}/prefix");
+    let path = "(rejected: no query API is at this path)";
+    told(&mut lab, elsewhere, (path, "path prefix"), false);
+    let (expired, task) = expired().await;
+    let certificate = "(tls: its certificate has expired)";
+    told(&mut lab, expired, (certificate, "renew the certificate"), false);
+    task.abort();
     for (status, body, part, how, remedy) in BROKEN {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = url(&listener.local_addr().unwrap());
@@ -63,7 +90,13 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
                                 true => (status, Bytes::from_static(body.as_bytes())),
                                 false => forwarded(&asked).await,
                             };
+                            let is_skewed = answer.1 == SKEWED;
                             let mut response = Response::new(Full::new(answer.1));
+                            if is_skewed {
+                                let then = SystemTime::now() + Duration::from_secs(3660);
+                                let date = httpdate(then).parse().unwrap();
+                                response.headers_mut().insert(DATE, date);
+                            }
                             *response.status_mut() = answer.0.try_into().unwrap();
                             Ok::<_, Infallible>(response)
                         }
@@ -89,6 +122,38 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
 
 fn url(address: &std::net::SocketAddr) -> String {
     format!("http://{address}")
+}
+
+/// A time as HTTP headers have it.
+fn httpdate(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time).unwrap();
+    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+/// A store whose certificate ended a day ago.
+async fn expired() -> (String, JoinHandle<()>) {
+    let day = Duration::from_secs(24 * 3600);
+    let now = SystemTime::now();
+    let until = |not_after| Validity {
+        not_before: now - 2 * day,
+        not_after,
+    };
+    let authority = Authority::new("test", until(now + day)).unwrap();
+    let address = [IpAddr::from([127, 0, 0, 1])];
+    let issued = authority.serving(&["localhost"], &address, until(now - day));
+    let issued = issued.unwrap();
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![issued.certificate.clone()], issued.key());
+    let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://{}", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // The client leaves when it sees the certificate.
+            let _ = acceptor.accept(stream).await;
+        }
+    });
+    (address, task)
 }
 
 async fn forwarded(url: &str) -> (u16, Bytes) {

@@ -10,6 +10,7 @@ use super::{Effort, Error, Objects, Provider, Query, Which};
 use crate::core::batch::Batch;
 use crate::core::metric::Value;
 use crate::core::policy::Policy;
+use crate::core::resources::GpuResources;
 use crate::core::selector::Selector;
 use crate::core::signal::SignalId;
 use crate::core::snapshot::Snapshot;
@@ -53,7 +54,12 @@ impl Site {
             decode(spec.id, &body, &hasher, &mut batch).unwrap();
             pipeline.take(&batch, now);
         }
-        let snapshot = Arc::new(pipeline.publish(&Arc::new(fleet.inventory(now)), now));
+        let mut inventory = fleet.inventory(now);
+        // Sorts last.
+        let mut web = inventory.pods[0].clone();
+        (web.namespace, web.gpus, web.uncounted) = ("web".into(), 0, false);
+        inventory.pods.push(web);
+        let snapshot = Arc::new(pipeline.publish(&Arc::new(inventory), now));
         let provider = GpuProvider::new(snapshot.metrics());
         provider.publish(Arc::clone(&snapshot));
         Self {
@@ -79,9 +85,19 @@ impl Site {
 
     /// The pods of the largest namespace, or one of them.
     fn pods(&self, which: Which<'_>, by: &str, effort: Effort) -> Result<Vec<Value>, Error> {
+        self.pods_of(&self.namespace(), which, by, effort)
+    }
+
+    fn pods_of(
+        &self,
+        namespace: &str,
+        which: Which<'_>,
+        by: &str,
+        effort: Effort,
+    ) -> Result<Vec<Value>, Error> {
         let objects = Objects {
             resource: "pods",
-            namespace: Some(&self.namespace()),
+            namespace: Some(namespace),
             which,
         };
         let query = Query {
@@ -168,4 +184,45 @@ fn choosing_objects_by_a_long_selector_is_work_too() {
         assert_eq!(few, Err(Error::TakesWork));
     }
     assert_eq!(site.pods(objects, "", Effort::Full), Ok(all));
+}
+
+fn reason(answer: Result<Vec<Value>, Error>) -> String {
+    match answer {
+        Err(Error::NoValue { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_model_that_is_not_there_is_answered_with_those_that_are() {
+    let site = Site::new();
+    let everything = Selector::everything();
+    let asked = |by: &str| site.pods(Which::Matching(&everything), by, Effort::Full);
+    let said = reason(asked("model=A10"));
+    let words =
+        "no GPU of the pods selected is of the model that the metric selector names: there are ";
+    let model = said.strip_prefix(words).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(asked(&format!("model={model}")), Ok(site.all()));
+    let other = reason(asked(&format!("model={model},container=nope")));
+    assert!(other.ends_with("matches the metric selector"), "{other}");
+}
+
+#[test]
+fn pods_that_request_no_gpu_are_told_so_by_the_configured_names() {
+    let resources = GpuResources::new(vec!["example.com/t4".to_owned()]);
+    let mut site = Site::new();
+    let everything = Selector::everything();
+    let said = |site: &Site, by| {
+        let which = Which::Matching(&everything);
+        reason(site.pods_of("web", which, by, Effort::Full))
+    };
+    let no_gpu = "no value of gpu_memory_utilization for the pods selected: the pods request no ";
+    assert_eq!(said(&site, ""), format!("{no_gpu}nvidia.com/gpu"));
+    assert_eq!(said(&site, "model=A100"), format!("{no_gpu}nvidia.com/gpu"));
+    let provider = GpuProvider::new(site.snapshot.metrics()).requested_by(&resources);
+    provider.publish(Arc::clone(&site.snapshot));
+    site.provider = provider;
+    assert_eq!(said(&site, ""), format!("{no_gpu}example.com/t4"));
+    let nobody = reason(site.pods_of("web", Which::Named("nope"), "", Effort::Full));
+    assert!(nobody.contains("check that its pods hold GPUs"), "{nobody}");
 }

@@ -156,8 +156,18 @@ async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nob
         failed.any(|finding| finding.name == "configuration")
     };
     until("the file is refused", is_refused).await;
+    let own = |code: &str| {
+        provider
+            .findings()
+            .findings
+            .iter()
+            .any(|it| it.code == code)
+    };
+    assert!(own("GM603"));
     assert_eq!(ask(&*provider, METRIC), Ok(80.0));
     assert!(provider.knows_usage());
+    std::fs::write(&path, of(&two)).unwrap();
+    until("a good file", || !own("GM603")).await;
 
     scene.drain.send(true).unwrap();
     let ended = async { while scene.background.tasks.join_next().await.is_some() {} };

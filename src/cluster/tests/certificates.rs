@@ -185,16 +185,20 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
         &path(NAME),
         json!({"metadata": {}, "spec": {"caBundle": "?"}}),
     );
-    let text = services.read(NAME).await.unwrap_err().text;
+    let text = services.read(NAME).await.unwrap_err().to_string();
     assert!(text.starts_with(&format!("APIService {NAME}: ")), "{text}");
     kube.fault(Method::GET, &path(NAME), 403, "{}");
-    let text = services.read(NAME).await.unwrap_err().text;
+    let text = services.read(NAME).await.unwrap_err().to_string();
     assert!(
         text.contains("allow get and patch of the APIService"),
         "{text}"
     );
     kube.fault(Method::GET, &path(RESOURCE_APISERVICE), 403, "{}");
-    let text = services.read(RESOURCE_APISERVICE).await.unwrap_err().text;
+    let text = services
+        .read(RESOURCE_APISERVICE)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         text.contains("apply manifests/optional/resource-metrics.yaml"),
         "{text}"

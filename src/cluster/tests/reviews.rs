@@ -180,3 +180,29 @@ async fn a_temporary_failure_is_tried_again() {
     let (answer, ()) = tokio::join!(reviewer.token(&token, &[]), mend);
     assert!(matches!(answer, Ok(TokenVerdict::Authenticated(_))));
 }
+
+#[tokio::test]
+async fn three_refusals_in_a_row_are_a_missing_binding_and_no_number_of_timeouts_is() {
+    let kube = FakeKube::start().await;
+    let reviewer = reviewer(&kube).await;
+    kube.document(ACCESS, json!({"status": {"allowed": false}}));
+    kube.fault(TOKENS, Fault::Forbidden);
+    for _ in 0..2 {
+        reviewer.ask_again().await;
+    }
+    assert_eq!(reviewer.forbidden(), None);
+    kube.fault(TOKENS, Fault::Text(String::new()));
+    for _ in 0..3 {
+        reviewer.ask_again().await;
+    }
+    assert_eq!(reviewer.forbidden(), None, "this is no refusal");
+    assert_eq!(kube.posts().len(), 4, "what is allowed is not asked again");
+    kube.fault(TOKENS, Fault::Forbidden);
+    reviewer.ask_again().await;
+    let why = reviewer.forbidden().unwrap();
+    assert!(why.contains("system:auth-delegator"), "{why}");
+    kube.heal(TOKENS);
+    kube.document(TOKENS, json!({"status": {}}));
+    reviewer.ask_again().await;
+    assert_eq!(reviewer.forbidden(), None);
+}

@@ -270,12 +270,16 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
 
 #[test]
 fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
-    let failing_with = |target: &str, reason: &str, served: Option<&Served>| {
+    let told = |target: &str, reason: &str, message: &str, served: Option<&Served>| {
         let mut hpa = autoscaler(&json!([pods(target)]), &json!({}));
-        let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": "10m is longer than the 5m that are kept"});
+        let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": message});
         hpa.status =
             read(json!({"desiredReplicas": 2, "currentMetrics": null, "conditions": [condition]}));
-        codes_of(hpa::check(&hpa, served))
+        hpa::check(&hpa, served)
+    };
+    let failing_with = |target: &str, reason: &str, served: Option<&Served>| {
+        let message = "10m is longer than the 5m that are kept";
+        codes_of(told(target, reason, message, served))
     };
     let failing = |target: &str, reason: &str| failing_with(target, reason, None);
     assert_eq!(failing("50", "FailedGetPodsMetric"), ["GM515"]);
@@ -288,4 +292,18 @@ fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
     assert_eq!(found, [""; 0]);
     assert_eq!(failing("50", "ScalingDisabled"), [""; 0]);
     assert_eq!(failing("95", "FailedGetPodsMetric"), ["GM504"]);
+    for (message, remedy) in [
+        (
+            "unable: the pods request no nvidia.com/gpu",
+            "gpu.resources",
+        ),
+        (
+            "no GPU is of the model that the metric selector names: there are Tesla-T4",
+            "one of these models",
+        ),
+        ("something else", "explain hpa team/infer"),
+    ] {
+        let found = told("50", "FailedGetPodsMetric", message, None);
+        assert!(found[0].remedy.contains(remedy), "{found:?}");
+    }
 }

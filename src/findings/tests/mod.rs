@@ -3,6 +3,7 @@
 mod around;
 mod cluster;
 mod hpa;
+mod network;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};

@@ -147,21 +147,77 @@ fn what_stores_say_of_wrong_addresses_has_its_remedy() {
     }
 }
 
+/// What people without the log are told.
+fn told(error: &Error) -> String {
+    let told = error.told();
+    format!("{}; {}", told.how, told.remedy)
+}
+
 #[test]
 fn a_skew_says_which_clock_is_ahead_by_how_much() {
-    let error = |skew_ms| {
-        Error::ClockSkew {
-            address: "http://p".into(),
-            skew_ms,
-        }
-        .to_string()
+    let error = |skew_ms| Error::ClockSkew {
+        address: "http://p".into(),
+        skew_ms,
     };
     assert_eq!(
-        error(90_500),
+        error(90_500).to_string(),
         "http://p: its clock is 1m30s ahead of ours: set both by NTP"
     );
     assert_eq!(
-        error(-3_600_000),
+        error(-3_600_000).to_string(),
         "http://p: our clock is 1h ahead of its: set both by NTP"
     );
+    let told = told(&error(90_500));
+    assert!(
+        told.starts_with("clock_skew: its clock is 1m30s ahead"),
+        "{told}"
+    );
+}
+
+#[test]
+fn each_cause_is_told_in_its_own_words_without_the_address() {
+    let tls = |error: rustls::Error| Error::Tls {
+        address: "https://p".into(),
+        cause: TlsCause::of(&error),
+        reason: error.to_string(),
+    };
+    let certificate = |error| tls(rustls::Error::InvalidCertificate(error));
+    let not_an_answer = Error::NotAnAnswer {
+        address: "http://p".into(),
+        reason: "no JSON".into(),
+        excerpt: "<html>".into(),
+    };
+    let plain = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
+    for (error, words) in [
+        (tls(plain), "tls: the port speaks plain HTTP; write http://"),
+        (
+            certificate(CertificateError::Expired),
+            "tls: its certificate has expired; renew",
+        ),
+        (
+            certificate(CertificateError::NotValidYet),
+            "not valid yet; set the clocks",
+        ),
+        (
+            certificate(CertificateError::UnknownIssuer),
+            "prometheus.tls.caFile",
+        ),
+        (
+            certificate(CertificateError::NotValidForName),
+            "another name",
+        ),
+        (
+            certificate(CertificateError::BadSignature),
+            "tls; check prometheus.tls",
+        ),
+        (
+            refused(404, "404 page not found"),
+            "rejected: no query API is at this path; correct prometheus.url",
+        ),
+        (refused(403, "no"), "denied; check prometheus.auth"),
+        (not_an_answer, "not_an_answer: what answers at this path"),
+    ] {
+        let told = told(&error);
+        assert!(told.contains(words) && !told.contains("://p"), "{told}");
+    }
 }

@@ -1,0 +1,326 @@
+//! Faults that are easily taken for others, made on a cluster: what is said, and
+//! that what is said mends them.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::asking::{Came, Way, identity_of};
+use super::check::check;
+use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, TEAM};
+use super::manual::run;
+use super::scaling::SYNC;
+use crate::program::eventually;
+
+const PODS: &str =
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
+
+/// The Secret of `manifests/secret.yaml`.
+const SECRET: &str = "gpu-metrics-apiserver-certificates";
+
+/// A finding of `check`.
+struct Found {
+    message: String,
+    remedy: String,
+}
+
+fn findings(kubeconfig: &Path, code: &str, object: &str) -> Result<Found, String> {
+    let (_, said) = check(kubeconfig);
+    let mut all = said["findings"].as_array().unwrap().iter();
+    let found = all.find(|it| it["code"] == code && it["object"] == object);
+    let text = |it: &Value| it.as_str().unwrap().to_owned();
+    found
+        .map(|it| Found {
+            message: text(&it["message"]),
+            remedy: text(&it["remedy"]),
+        })
+        .ok_or_else(|| said.to_string())
+}
+
+/// Waits for a finding with these words; its remedy.
+fn await_found(lab: &Lab, code: &str, object: &str, words: &str) -> String {
+    eventually(&format!("{code} with {words:?}"), PATIENCE, || {
+        let found = findings(lab.plane.kubeconfig(), code, object)?;
+        match found.message.contains(words) {
+            true => Ok(found.remedy),
+            false => Err(found.message),
+        }
+    })
+}
+
+fn await_gone(lab: &Lab, code: &str, object: &str) {
+    eventually(&format!("the end of {code}"), PATIENCE, || {
+        match findings(lab.plane.kubeconfig(), code, object) {
+            Err(_) => Ok(()),
+            Ok(found) => Err(found.message),
+        }
+    });
+}
+
+/// Runs the command that stands in a text, up to its end or a semicolon.
+fn apply_printed(lab: &Lab, text: &str) {
+    let begin = text.find("kubectl ").unwrap_or_else(|| panic!("{text}"));
+    let command = text[begin..].split(';').next().unwrap();
+    println!("as printed: {command}");
+    run(lab.plane.kubeconfig(), command);
+}
+
+/// The last line of the server's log with these words.
+fn logged(lab: &Lab, words: &str) -> String {
+    let server = lab.server.as_ref().unwrap();
+    server.find_in_stderr(words, PATIENCE, |said| {
+        let line = said.lines().rev().find(|line| line.contains(words))?;
+        Some(line.to_owned())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_a_fault_mends_it() {
+    let mut lab = Lab::start(SYNC).await;
+    lab.deploy(2);
+    lab.gpus.work(40);
+    lab.await_answer(PODS, |said| said.matches(r#""value":"40""#).count() == 2);
+    a_refused_configuration(&lab).await;
+    a_lost_secret(&lab);
+    no_certificate_and_no_server(&mut lab);
+    pods_without_gpus(&lab);
+    a_model_that_is_not_there(&lab);
+    a_policy_that_shuts_the_server_out(&mut lab);
+    no_inventory(&mut lab);
+    no_reviews(&lab).await;
+}
+
+async fn a_refused_configuration(lab: &Lab) {
+    lab.write_config("gpu: {window: soon}\n");
+    let file = format!("File {}", lab.config().display());
+    await_found(lab, "GM603", &file, "config.yaml:1:");
+    let way = Way::straight(lab.port, Some(identity_of(lab.plane.kubeconfig())));
+    let Came::Body(metrics) = way.get("/metrics").await else {
+        panic!("no metrics");
+    };
+    let counted = r#"gpu_metrics_apiserver_findings{code="GM603",severity="error"} 1.0"#;
+    assert!(metrics.contains(counted), "{metrics}");
+    lab.write_config(CONFIG);
+    await_gone(lab, "GM603", &file);
+}
+
+fn delete_secret(lab: &Lab) {
+    lab.plane.kubectl(&["delete", "secret", SECRET, "-n", HOME]);
+}
+
+fn a_lost_secret(lab: &Lab) {
+    delete_secret(lab);
+    let object = "serving certificate";
+    let remedy = await_found(
+        lab,
+        "GM105",
+        object,
+        &format!("Secret {HOME}/{SECRET} is absent"),
+    );
+    apply_printed(lab, &remedy);
+    await_gone(lab, "GM105", object);
+}
+
+fn no_certificate_and_no_server(lab: &mut Lab) {
+    let object = "APIService v1beta2.custom.metrics.k8s.io";
+    let _ = lab.end_server("TERM");
+    let remedy = await_found(lab, "GM102", object, "connection refused");
+    assert!(remedy.contains("nothing listens"), "{remedy}");
+    delete_secret(lab);
+    lab.start_server();
+    let remedy = await_found(lab, "GM102", object, "tls: access denied");
+    assert!(remedy.contains("its log says which Secret"), "{remedy}");
+    let words = format!("kubectl -n {HOME} create secret generic {SECRET}");
+    apply_printed(lab, &logged(lab, &words));
+    await_gone(lab, "GM102", object);
+}
+
+/// A Deployment and its HPA; its pods get GPUs where these are requested.
+fn deploy_web(lab: &Lab, requests_gpu: bool) {
+    let mut pod = json!({
+        "metadata": {"labels": {"web": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "none"}]},
+    });
+    if requests_gpu {
+        pod["metadata"]["labels"]["app"] = json!(APP);
+        pod["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": 1}});
+    }
+    lab.plane.apply(&json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": TEAM},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"web": "web"}}, "template": pod},
+    }));
+}
+
+fn autoscale(lab: &Lab, name: &str, selector: &Value) -> String {
+    let metric = json!({"type": "Pods", "pods": {
+        "metric": {"name": "gpu_memory_utilization", "selector": selector},
+        "target": {"type": "AverageValue", "averageValue": "50"},
+    }});
+    lab.plane.apply(&json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": TEAM},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": 1, "maxReplicas": 2, "metrics": [metric],
+        },
+    }));
+    format!("HorizontalPodAutoscaler {TEAM}/{name}")
+}
+
+fn pods_without_gpus(lab: &Lab) {
+    deploy_web(lab, false);
+    let object = autoscale(lab, "web", &json!({}));
+    let remedy = await_found(lab, "GM515", &object, "the pods request no nvidia.com/gpu");
+    assert!(
+        remedy.contains("limits of the pods' containers"),
+        "{remedy}"
+    );
+    deploy_web(lab, true);
+    await_gone(lab, "GM515", &object);
+}
+
+fn a_model_that_is_not_there(lab: &Lab) {
+    let of = |model: &str| json!({"matchLabels": {"model": model}});
+    let object = autoscale(lab, APP, &of("A10"));
+    let words = "the model that the metric selector names: there are ";
+    let remedy = await_found(lab, "GM515", &object, words);
+    assert!(remedy.contains("one of these models"), "{remedy}");
+    let said =
+        findings(lab.plane.kubeconfig(), "GM515", &object).unwrap_or_else(|it| panic!("{it}"));
+    let (_, model) = said.message.split_once(words).unwrap();
+    println!("the model as told: {model}");
+    autoscale(lab, APP, &of(model));
+    await_gone(lab, "GM515", &object);
+}
+
+/// kube-prometheus' policy, as far as it matters here. Nothing enforces it: the
+/// server does not reach a Service that nothing resolves.
+fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
+    let url = "http://prometheus-k8s.monitoring.svc:9090";
+    let labels = json!({"app.kubernetes.io/name": "prometheus"});
+    let metadata = json!({"name": "prometheus-k8s", "namespace": "monitoring", "labels": labels});
+    lab.plane.kubectl(&["create", "namespace", "monitoring"]);
+    lab.plane.apply(
+        &json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata,
+        "spec": {"selector": labels, "ports": [{"port": 9090}]}}),
+    );
+    lab.plane.apply(
+        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+        "spec": {"containers": [{"name": "prometheus", "image": "none"}]}}),
+    );
+    let adapter =
+        json!({"podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus-adapter"}}});
+    lab.plane.apply(&json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata,
+        "spec": {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress", "Ingress"],
+            "ingress": [{"from": [adapter], "ports": [{"port": 9090, "protocol": "TCP"}]}], "egress": [{}]},
+    }));
+    lead_to_prometheus(lab, url);
+    let _ = lab.end_server("TERM");
+    lab.stand_in = Some(url.to_owned());
+    lab.start_server();
+    lab.await_available();
+    let words = "NetworkPolicy monitoring/prometheus-k8s does not let the server's pods in";
+    let remedy = await_found(lab, "GM301", "Prometheus", words);
+    apply_printed(lab, &remedy);
+    eventually("a policy that lets the server in", PATIENCE, || {
+        let found = findings(lab.plane.kubeconfig(), "GM301", "Prometheus")?;
+        match found.message.contains("NetworkPolicy") {
+            true => Err(found.message),
+            false => Ok(()),
+        }
+    });
+    let _ = lab.end_server("TERM");
+    lab.stand_in = None;
+    lab.start_server();
+    lab.await_available();
+    await_gone(lab, "GM301", "Prometheus");
+}
+
+/// The Deployment's `--prometheus-url`, which `check` reads.
+fn lead_to_prometheus(lab: &Lab, url: &str) {
+    let get = ["get", "deploy", NAME, "-n", HOME, "-o", "json"];
+    let said: Value = serde_json::from_str(&lab.plane.kubectl(&get)).unwrap();
+    let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
+    let args = args
+        .unwrap()
+        .iter()
+        .map(|arg| arg.as_str().unwrap().to_owned());
+    let flag = "--prometheus-url=";
+    let args: Vec<String> = args
+        .map(|arg| match arg.starts_with(flag) {
+            true => format!("{flag}{url}"),
+            false => arg,
+        })
+        .collect();
+    let container = json!({"name": NAME, "args": args});
+    let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}}).to_string();
+    lab.plane
+        .kubectl(&["patch", "deploy", NAME, "-n", HOME, "-p", &patch]);
+}
+
+fn account() -> String {
+    format!("ServiceAccount {HOME}/{NAME}")
+}
+
+fn unbind(lab: &Lab, name: &str) {
+    let binding = format!("{NAME}:{name}");
+    lab.plane
+        .kubectl(&["delete", "clusterrolebinding", &binding]);
+}
+
+fn no_inventory(lab: &mut Lab) {
+    unbind(lab, "inventory");
+    let _ = lab.end_server("TERM");
+    lab.start_server();
+    await_found(lab, "GM201", &account(), "may not");
+    let admin = lab.plane.kubeconfig();
+    let words = "no data yet: the server may not list pods";
+    eventually(words, PATIENCE, || {
+        let said = lab.plane.kubectl_as(admin, &["get", "--raw", PODS]);
+        let said = said.expect_err("a value of a pod that is not known");
+        said.contains(words).then_some(()).ok_or(said)
+    });
+    let skipped = eventually("the binding that is missing", PATIENCE, || {
+        let said = check(admin).1;
+        let mut skipped = said["skipped"].as_array().unwrap().iter();
+        let found = skipped.find(|it| it["reason"] == "the server may not list pods");
+        let remedy = found.map(|it| it["remedy"].as_str().unwrap().to_owned());
+        remedy.ok_or_else(|| said.to_string())
+    });
+    assert!(
+        skipped.contains(&format!("ClusterRoleBinding {NAME}:inventory is missing")),
+        "{skipped}"
+    );
+    apply_printed(lab, &skipped);
+    await_gone(lab, "GM201", &account());
+    lab.await_answer(PODS, |said| said.matches(r#""value":"#).count() >= 2);
+}
+
+async fn no_reviews(lab: &Lab) {
+    unbind(lab, "auth-delegator");
+    // The autoscalers go on asking.
+    let ready = Way::straight(lab.port, None);
+    await_ready(&ready, "[-]reviews failed: reason withheld").await;
+    await_found(lab, "GM201", &account(), "may not");
+    let words = format!("ClusterRoleBinding {NAME}:auth-delegator is missing");
+    apply_printed(lab, &logged(lab, &words));
+    await_gone(lab, "GM201", &account());
+    await_ready(&ready, "[+]reviews ok").await;
+}
+
+/// Waits until `/readyz` has this line.
+async fn await_ready(way: &Way, line: &str) {
+    let begun = Instant::now();
+    loop {
+        let came = way.get("/readyz?verbose").await;
+        if let Came::Body(said) | Came::Status(_, said) = &came
+            && said.contains(line)
+        {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{line}: {came:?}");
+        tokio::time::sleep(SYNC).await;
+    }
+}
