@@ -2,6 +2,7 @@
 
 pub(crate) mod browser;
 mod hostile;
+pub(crate) mod truth;
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,9 @@ use crate::program::Program;
 use browser::{Browser, PATIENCE};
 
 /// The pages in the row.
-pub(crate) const PAGES: [&str; 8] = [
+pub(crate) const PAGES: [&str; 9] = [
     "",
+    "gpus",
     "workloads",
     "pods",
     "namespaces",
@@ -34,15 +36,21 @@ pub(crate) fn printed(program: &Program) -> String {
     })
 }
 
-/// A demonstration with values, and the address of its page.
-fn demo(arguments: &[&str]) -> (Program, String) {
+/// A demonstration, and the address of its page.
+fn start(arguments: &[&str]) -> (Program, String) {
     let mut command = Program::command(["demo", "--port", "0"]);
     command.args(arguments);
     let demo = Program::start(command);
+    let url = printed(&demo);
+    (demo, url)
+}
+
+/// The same with values.
+fn demo(arguments: &[&str]) -> (Program, String) {
+    let (demo, url) = start(arguments);
     demo.await_stdout("the first values", PATIENCE, |said| {
         said.contains("try, in another terminal").then_some(())
     });
-    let url = printed(&demo);
     (demo, url)
 }
 
@@ -162,6 +170,18 @@ fn nobody_but_the_browser_with_the_token_is_let_in() {
     );
     second.open(&url);
     assert_eq!(is_in(&second), false, "the token was good twice");
+    first.open(&url);
+    assert_eq!(
+        first.run("return location.href"),
+        origin(&url),
+        "a used link does not lead on"
+    );
+    // Another page of the same host leaves this one open.
+    let (_other, elsewhere) = start(&[]);
+    first.open(&elsewhere);
+    assert_eq!(is_in(&first), true);
+    first.open(origin(&url));
+    assert_eq!(is_in(&first), true);
     let by_name = url.replace("127.0.0.1", "localhost");
     first.open(&by_name);
     assert_eq!(is_in(&first), false);

@@ -1,21 +1,27 @@
 //! The page of a cluster: with the rights of who opens it, and the operators'.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::install::manifest;
-use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::scaling::{SYNC, on_pods};
 use crate::page::browser::Browser;
+use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 
+/// What the kubeconfigs of tests call the cluster.
+const CLUSTER: &str = "test";
+
 /// The page of a user, open in a browser; its address without the token.
-fn page_of(kubeconfig: &Path, browser: &Browser) -> (Program, String) {
+fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
     let mut command = Program::command(["ui"]);
-    command.arg("--kubeconfig").arg(kubeconfig);
+    command.args(flags).arg("--kubeconfig").arg(kubeconfig);
     let program = Program::start(command);
     let url = printed(&program);
     browser.open(&url);
@@ -24,7 +30,7 @@ fn page_of(kubeconfig: &Path, browser: &Browser) -> (Program, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_what_its_user_may_see_and_says_what_not() {
-    let lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start(SYNC).await;
     lab.deploy(2);
     lab.gpus.work(40);
     lab.autoscale(4, &json!([on_pods("gpu_memory_utilization", "50")]));
@@ -47,17 +53,19 @@ async fn the_page_shows_what_its_user_may_see_and_says_what_not() {
     everything(&lab, &browser);
     a_namespace(&lab, &browser);
     in_the_clear(&lab, &browser);
+    unwell(&lab, &browser);
+    without_prometheus(&mut lab, &browser);
 }
 
 fn everything(lab: &Lab, browser: &Browser) {
-    let (_ui, origin) = page_of(lab.plane.kubeconfig(), browser);
+    let admin = lab.plane.kubeconfig();
+    let (_ui, origin) = page_of(admin, &[], browser);
+    assert_eq!(browser.text("header .brand span"), CLUSTER);
     let scaled = format!("{origin}hpas");
     eventually("the autoscaler on its page", PATIENCE, || {
         browser.open(&scaled);
         let said = browser.text("main");
-        said.contains("ScalingActive True")
-            .then_some(())
-            .ok_or(said)
+        said.contains("✓ able to scale").then_some(()).ok_or(said)
     });
     inspect(browser, &origin, &PAGES);
     browser.open(&scaled);
@@ -74,11 +82,54 @@ fn everything(lab: &Lab, browser: &Browser) {
     }
     let here = browser.run("return location.href.split('/').pop()");
     inspect(browser, &origin, &[here.as_str().unwrap()]);
+    // Which pod holds each GPU, and which is free.
+    let holders: BTreeSet<String> = lab.gpus.holders().into_iter().collect();
+    let holders: BTreeSet<String> = holders.iter().map(|pod| format!("{TEAM}/{pod}")).collect();
+    browser.open(&format!("{origin}gpus"));
+    let rows = rows(browser);
+    let (free, held): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row[1] == "free");
+    assert!(
+        free.len() == 10 && free.iter().all(|row| row[2] == "–"),
+        "{rows:?}"
+    );
+    let named: BTreeSet<String> = held.iter().map(|row| row[2].clone()).collect();
+    assert_eq!(named, holders);
+    let pods = |gpus: &Value| -> BTreeSet<String> {
+        let gpus = gpus.as_array().unwrap().iter();
+        let pods = gpus.flat_map(|gpu| gpu["pods"].as_array().unwrap());
+        pods.map(|pod| pod.as_str().unwrap().to_owned()).collect()
+    };
+    let (gpus, said) = top_gpus(admin);
+    assert_eq!(pods(&gpus), holders, "{gpus}");
+    assert!(!said.contains("list pods"), "{said}");
+    // A user who may read the metrics of nodes, and list no pods.
+    let role = "--clusterrole=gpu-metrics-apiserver:metrics-reader";
+    lab.plane
+        .kubectl(&["create", "clusterrolebinding", "bob", role, "--user=bob"]);
+    let (gpus, said) = top_gpus(&lab.plane.user_kubeconfig("bob", &[]));
+    assert_eq!(pods(&gpus), BTreeSet::new(), "{gpus}");
+    assert_eq!(said.matches("list pods").count(), 1, "{said}");
+}
+
+/// What `top gpus` says as JSON, and beside it.
+fn top_gpus(kubeconfig: &Path) -> (Value, String) {
+    let mut command = Program::command(["top", "gpus", "-o", "json"]);
+    command.arg("--kubeconfig").arg(kubeconfig);
+    let end = Program::run(command);
+    (serde_json::from_str(&end.stdout).unwrap(), end.stderr)
 }
 
 fn a_namespace(lab: &Lab, browser: &Browser) {
     let ann = lab.plane.user_kubeconfig("ann", &[]);
-    let (_ui, origin) = page_of(&ann, browser);
+    let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
+    let landed = format!("{origin}workloads?namespace={TEAM}");
+    assert_eq!(browser.run("return location.href"), landed.as_str());
+    assert!(
+        browser.text("table").contains(APP),
+        "{}",
+        browser.text("main")
+    );
+    let (_ui, origin) = page_of(&ann, &[], browser);
     for page in ["", "pods", "workloads", "namespaces"] {
         browser.open(&format!("{origin}{page}"));
         let said = browser.text("main .failure");
@@ -86,6 +137,10 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
             said.contains("could not be read") && said.contains("ann"),
             "/{page}: {said}"
         );
+        let is_told = said.contains("write a namespace that you may read");
+        assert_eq!(is_told, page != "namespaces", "/{page}: {said}");
+        let ask = "return fetch(location.href).then((it) => it.status)";
+        assert_eq!(browser.run(ask), 403, "/{page}");
         assert_eq!(browser.violations(), Vec::<String>::new());
     }
     browser.open(&format!("{origin}hpas"));
@@ -143,4 +198,57 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
         "{}",
         browser.text("main")
     );
+}
+
+/// What keeps an autoscaler from its target, in words.
+fn unwell(lab: &Lab, browser: &Browser) {
+    let (_ui, origin) = page_of(lab.plane.kubeconfig(), &[], browser);
+    let says = |words: &str| {
+        eventually(words, PATIENCE, || {
+            browser.open(&format!("{origin}hpas"));
+            let rows = rows(browser);
+            let said = rows.first().is_some_and(|row| row[2].contains(words));
+            said.then_some(()).ok_or_else(|| format!("{rows:?}"))
+        });
+    };
+    lab.autoscale(2, &json!([on_pods("gpu_memory_utilization", "10")]));
+    says("× wants more than its maximum of 2");
+    lab.autoscale(2, &json!([on_pods("no_such_metric", "10")]));
+    says("× no metric: unable to get metric no_such_metric");
+    // There are twelve GPUs.
+    let stable = Duration::from_secs(3600);
+    let metrics = json!([on_pods("gpu_memory_utilization", "40")]);
+    lab.autoscale_after(13, &metrics, stable);
+    lab.deploy(13);
+    says("× 12 of 13 pods have a value");
+}
+
+fn without_prometheus(lab: &mut Lab, browser: &Browser) {
+    lab.stand_in = Some("http://127.0.0.1:9".to_owned());
+    lab.reconfigure(CONFIG);
+    let (_ui, origin) = page_of(lab.plane.kubeconfig(), &[], browser);
+    eventually("the cause", PATIENCE, || {
+        browser.open(&origin);
+        let said = browser.text("main .failure");
+        said.contains("(unreachable)").then_some(()).ok_or(said)
+    });
+    let numbers = "return [...document.querySelectorAll('.tiles dd')].map((it) => it.innerText)";
+    let numbers = browser.run(numbers);
+    let numbers = numbers.as_array().unwrap();
+    assert!(
+        numbers.len() > 5 && numbers.iter().all(|it| it == "–"),
+        "{numbers:?}"
+    );
+    // A user who may not read findings is told as well.
+    let ann = lab.plane.user_kubeconfig("ann", &[]);
+    let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
+    for page in ["pods", "workloads"] {
+        browser.open(&format!("{origin}{page}"));
+        let said = browser.text("main .failure");
+        assert!(
+            said.contains("No number is known") && said.contains("unreachable"),
+            "{said}"
+        );
+        assert!(!browser.text("body").contains("0 of them"), "{said}");
+    }
 }

@@ -194,6 +194,7 @@ impl Api {
             effort,
             fetched,
             pool: &inner.pool,
+            may_list_pods: context.may_list_pods.get().copied().unwrap_or(true),
         };
         let is_ours = target.has_values() && (past.is_some() || params.explain());
         if is_ours {

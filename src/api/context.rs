@@ -33,6 +33,9 @@ pub(super) struct RequestContext {
     pub(super) began: Instant,
     /// Set by the layer that authenticates.
     pub(super) user: OnceLock<User>,
+    /// Set by the layer that authorizes explanations. Without that layer
+    /// everything may be known.
+    pub(super) may_list_pods: OnceLock<bool>,
 }
 
 impl RequestContext {
@@ -57,6 +60,7 @@ impl RequestContext {
             peer: request.extensions.get().cloned(),
             began: Instant::now(),
             user: OnceLock::new(),
+            may_list_pods: OnceLock::new(),
         }
     }
 

@@ -13,12 +13,14 @@ use http::Method;
 
 use super::answers::Api;
 use super::context::RequestContext;
+use super::params::Params;
 use super::response;
 use super::status::Failure;
 use crate::security::Security;
 use crate::security::audit::Outcome;
 use crate::security::authenticate::User;
 use crate::security::denied::Denied;
+use crate::security::reviewer::Access;
 
 /// The request's context.
 type Context = Extension<Arc<RequestContext>>;
@@ -162,10 +164,15 @@ pub(super) async fn authorize(
         .settings
         .review_until(&context.access, context.began);
     let user: Option<&User> = context.user.get();
-    match security.authorize.check(user, &context.access, until).await {
-        Ok(()) => next.run(request).await,
-        Err(denied) => refuse(&api, &context, denied),
+    if let Err(denied) = security.authorize.check(user, &context.access, until).await {
+        return refuse(&api, &context, denied);
     }
+    if context.params.as_ref().is_ok_and(Params::explain) {
+        let all_pods = Access::all_pods();
+        let may = security.authorize.check(user, &all_pods, until).await;
+        let _ = context.may_list_pods.set(may.is_ok());
+    }
+    next.run(request).await
 }
 
 /// Everything here is for reading.

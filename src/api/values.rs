@@ -32,6 +32,8 @@ pub(super) struct Values<'r> {
     pub(super) effort: Effort,
     pub(super) fetched: Option<&'r Fetched>,
     pub(super) pool: &'r Pool,
+    /// Whether the user may know the pods of all namespaces.
+    pub(super) may_list_pods: bool,
 }
 
 impl Values<'_> {
@@ -125,6 +127,7 @@ impl Values<'_> {
         let explanation = self.provider.explain(of, query);
         let mut explanation =
             explanation.map_err(|error| Failure::of_provider(error, objects, query))?;
+        explanation.name_holders(self.may_list_pods);
         match self.past {
             Some(past) => {
                 // Readings that came later prolong it: it is not what was so then.

@@ -107,6 +107,9 @@ pub enum Failure {
     /// What was asked for did not work out: exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// The user has no right to it: exit code 1.
+    #[error("{0}")]
+    Refused(String),
     /// It was looked at, and is not well; everything about it is said: exit
     /// code 1.
     #[error("findings")]
@@ -120,7 +123,7 @@ impl Failure {
     const fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::Failed(_) | Self::Findings => 1,
+            Self::Failed(_) | Self::Refused(_) | Self::Findings => 1,
             Self::Unchecked(_) => 3,
         }
     }

@@ -78,6 +78,8 @@ pub enum Access {
 pub struct Client {
     client: kube::Client,
     address: Arc<str>,
+    /// What the kubeconfig calls the cluster.
+    cluster: Option<Arc<str>>,
     token: Option<Arc<TokenFile>>,
     namespace: Arc<str>,
     /// Who answers what begins with these, in this process.
@@ -98,7 +100,7 @@ impl Client {
     /// # Errors
     /// When the description cannot be read or used.
     pub async fn connect(access: &Access) -> Result<Self, ClientError> {
-        let (mut config, from) = match access {
+        let ((mut config, cluster), from) = match access {
             Access::Kubeconfig(path) => (
                 read_kubeconfig(Some(path), None).await?,
                 path.display().to_string(),
@@ -107,8 +109,8 @@ impl Client {
                 kubeconfig,
                 context,
             } => {
-                let config = of_user(kubeconfig.as_deref(), context.as_deref()).await?;
-                (config, "kubeconfig".to_owned())
+                let found = of_user(kubeconfig.as_deref(), context.as_deref()).await?;
+                (found, "kubeconfig".to_owned())
             }
             Access::InCluster => (in_cluster()?, "service account".to_owned()),
         };
@@ -119,6 +121,7 @@ impl Client {
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
+            cluster: cluster.map(Into::into),
             token: token.map(Arc::new),
             namespace,
             near: None,
@@ -132,6 +135,7 @@ impl Client {
         Self {
             client: kube::Client::new(service, "default"),
             address: "this process".into(),
+            cluster: None,
             token: None,
             namespace: "default".into(),
             near: None,
@@ -145,6 +149,12 @@ impl Client {
             near: Some((paths, other.client)),
             ..self
         }
+    }
+
+    /// What the kubeconfig calls the cluster, or its address.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        self.cluster.as_deref().unwrap_or(&self.address)
     }
 
     /// The namespace that is meant where none is named.
@@ -328,8 +338,11 @@ fn message(body: &[u8]) -> String {
     }
 }
 
+/// How to reach a cluster, and its name in the kubeconfig.
+type Found = (Config, Option<String>);
+
 /// What kubectl would use.
-async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Config, ClientError> {
+async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
     let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let named = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
     let found = read_kubeconfig(path, context).await;
@@ -340,10 +353,7 @@ async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Config, C
 }
 
 /// A file, or the one that kubectl would use; a context, or the current one.
-async fn read_kubeconfig(
-    path: Option<&Path>,
-    context: Option<&str>,
-) -> Result<Config, ClientError> {
+async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
     let place = path.map_or_else(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
         |path| path.display().to_string(),
@@ -368,9 +378,11 @@ async fn read_kubeconfig(
         context: context.map(str::to_owned),
         ..KubeConfigOptions::default()
     };
-    Config::from_custom_kubeconfig(file, &options)
-        .await
-        .map_err(|error| unusable(&error))
+    let context = context.or(file.current_context.as_deref());
+    let named = file.contexts.iter().find(|it| Some(&*it.name) == context);
+    let cluster = named.and_then(|it| Some(it.context.as_ref()?.cluster.clone()));
+    let config = Config::from_custom_kubeconfig(file, &options).await;
+    Ok((config.map_err(|error| unusable(&error))?, cluster))
 }
 
 /// Takes the token file out of a configuration, where that is what counts in
@@ -385,8 +397,9 @@ fn take_token_file(config: &mut Config) -> Result<Option<TokenFile>, ClientError
     path.map(|path| TokenFile::open(path.into())).transpose()
 }
 
-fn in_cluster() -> Result<Config, ClientError> {
-    Config::incluster().map_err(|error| ClientError::InCluster(chain(&error)))
+fn in_cluster() -> Result<Found, ClientError> {
+    let config = Config::incluster().map_err(|error| ClientError::InCluster(chain(&error)))?;
+    Ok((config, None))
 }
 
 /// The layers that `kube` documents for a client of one's own.

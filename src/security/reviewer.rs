@@ -59,6 +59,21 @@ pub enum Access {
 }
 
 impl Access {
+    /// Knowing the pods of all namespaces by name.
+    #[must_use]
+    pub fn all_pods() -> Self {
+        let [verb, group, version, resource] = ["list", "", "v1", "pods"].map(str::to_owned);
+        Self::Resource {
+            verb,
+            group,
+            version,
+            resource,
+            subresource: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+        }
+    }
+
     /// Bytes of the text in it, which a client chose.
     #[must_use]
     pub fn size(&self) -> usize {

@@ -35,7 +35,10 @@ pub(super) fn describe(
     let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
     let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
     let rows = device.rows.iter().filter(|facts| until(facts) > begin);
-    let pods = holders(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
+    let pods = named(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
+    // What was heard later than a reading is believed has taken its place.
+    let latest = newest.map_or(0, |newest| until(&newest) - device.intervals_ms[2]);
+    let holders = holders(device, layout, |facts| until(&facts) > latest);
     Device {
         uuid: row
             .map(|row| row.device.uuid.to_string())
@@ -52,8 +55,9 @@ pub(super) fn describe(
             model.map(str::to_owned)
         }),
         node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
-        shared_with: others(device, layout),
-        pods,
+        shared_with: holders.difference(&pods).count(),
+        holders,
+        pods: pods.into_iter().collect(),
         // Whatever is reported of a device says that it is held.
         field: device
             .signal
@@ -82,37 +86,33 @@ pub(super) fn describe(
     }
 }
 
-fn owners<'a>(device: &'a DeviceReasons<'_>) -> impl Iterator<Item = &'a Owner> {
-    let rows = device.rows.iter();
-    rows.filter_map(|facts| facts.row.owner.as_ref())
-}
-
-/// The pods among these that the asker may know by name.
-fn holders<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> Vec<String> {
+/// The pods among these that a reader of the value may know by name.
+fn named<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> BTreeSet<String> {
     let asked = selected.namespace();
     let named = owners.filter(|owner| asked == Some(&owner.namespace));
-    let named: BTreeSet<String> = named
-        .map(|owner| format!("{}/{}", owner.namespace, owner.pod))
-        .collect();
-    named.into_iter().collect()
+    named.map(pod).collect()
 }
 
-/// How many pods hold the device and are not the group's. Those that held it
-/// before do not share it.
-fn others(device: &DeviceReasons<'_>, layout: &Layout) -> usize {
-    let Some(rank) = device.rows.first().map(|facts| facts.device) else {
-        return 0;
-    };
-    let pod = |owner: &Owner| (owner.namespace.clone(), owner.pod.clone());
-    let own: BTreeSet<_> = owners(device).map(pod).collect();
-    let rows = layout.device_rows(rank).iter();
-    let held = rows.filter_map(|row| {
+/// The pods that hold the device now, of whatever group. Those that held it
+/// before are not among them.
+fn holders(
+    device: &DeviceReasons<'_>,
+    layout: &Layout,
+    is_current: impl Fn(&RowFacts) -> bool,
+) -> BTreeSet<String> {
+    let rank = device.rows.first().map(|facts| facts.device);
+    let rows = rank.map_or(&[][..], |rank| layout.device_rows(rank));
+    let held = rows.iter().filter_map(|row| {
         let facts = layout.fact(*row);
-        facts.filter(|facts| facts.standing == Standing::Held)
+        facts.filter(|facts| facts.standing == Standing::Held && is_current(facts))
     });
-    let all = held.filter_map(|facts| facts.row.owner.as_ref().map(pod));
-    let all: BTreeSet<_> = all.collect();
-    all.difference(&own).count()
+    held.filter_map(|facts| facts.row.owner.as_ref().map(pod))
+        .collect()
+}
+
+/// `ml/train-0`.
+fn pod(owner: &Owner) -> String {
+    format!("{}/{}", owner.namespace, owner.pod)
 }
 
 fn reading(outcome: &Outcome, measure: &Measure) -> Reading {

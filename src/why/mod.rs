@@ -8,10 +8,16 @@ mod device;
 mod of_group;
 mod promql;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 pub use of_group::{Question, fields_of, meaning};
 pub use promql::Selected;
+
+/// Said once of devices whose holders are not named.
+pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users who may list pods in all namespaces: kubectl auth \
+                                   can-i list pods -A";
 
 /// How one value came to be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +49,22 @@ pub struct Explanation {
     pub notes: Vec<String>,
     /// The query to Prometheus that gives the same number.
     pub promql: Option<Promql>,
+}
+
+impl Explanation {
+    /// Names the holders of each device to a user who may know all pods; says to
+    /// others that they are not named.
+    pub fn name_holders(&mut self, may_list_pods: bool) {
+        if may_list_pods {
+            for device in &mut self.devices {
+                device.holders.extend(std::mem::take(&mut device.pods));
+                device.pods = std::mem::take(&mut device.holders).into_iter().collect();
+                device.shared_with = 0;
+            }
+        } else if self.devices.iter().any(|device| device.shared_with > 0) {
+            self.notes.push(HOLDERS_UNNAMED.to_owned());
+        }
+    }
 }
 
 /// A value as it is served.
@@ -116,8 +138,11 @@ pub struct Device {
     /// The pods that hold or held it in the window, as far as they may be named:
     /// `ml/train-0`.
     pub pods: Vec<String>,
-    /// Other pods that share it, counted.
+    /// Other pods that hold it now, counted.
     pub shared_with: usize,
+    /// All pods that hold it now; never written, see [`Explanation::name_holders`].
+    #[serde(skip)]
+    pub holders: BTreeSet<String>,
     /// The field its readings are of.
     pub field: Option<String>,
     /// The labels that name the pod.

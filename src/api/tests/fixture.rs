@@ -12,8 +12,9 @@ use crate::findings::codes::GM408;
 use crate::findings::source::unseen;
 use crate::findings::{Finding, Report};
 use crate::provider::{
-    AsOf, CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
+    AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Objects, Provider, Query, Which,
 };
+use crate::why::{Device, Explanation};
 
 /// 2026-01-02T03:04:20Z and a quarter.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_323_060_250);
@@ -197,6 +198,18 @@ impl Provider for Fixture {
             findings: vec![found],
             skipped: [unseen("so it is", "mend it")].into(),
             looked: true,
+        })
+    }
+
+    fn explain(&self, _: Described<'_>, _: &Query<'_>) -> Result<Explanation, Error> {
+        let device = Device {
+            shared_with: 1,
+            holders: ["ml/train-0".to_owned()].into(),
+            ..Device::default()
+        };
+        Ok(Explanation {
+            devices: vec![device],
+            ..Explanation::default()
         })
     }
 

@@ -46,12 +46,14 @@ pub(in crate::cli) async fn look_at(
         && !groups.iter().any(|group| group.name == AGGREGATION)
     {
         look.report.skipped.insert(Skipped {
-            what: "registration, rights and autoscalers".to_owned(),
+            what: "registration and rights".to_owned(),
             reason: "this server has metrics alone (demo): it is no kube-apiserver".to_owned(),
             remedy: "name a cluster by --kubeconfig or --context, or files: check hpa.yaml"
                 .to_owned(),
         });
         data(&mut look, None).await?;
+        let served = look.served().await?;
+        look.autoscalers(namespace, served.as_ref()).await?;
         look.report.make_plain();
         look.report.sort();
         return Ok(look.report);

@@ -21,7 +21,7 @@ const GPUS_PER_NODE: u32 = 8;
 const SCRAPE: Duration = Duration::from_secs(2);
 
 /// Starts the exporters.
-pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<Feed, Failure> {
+pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Feed, Arc<Fleet>), Failure> {
     let mut scenario = Scenario::demo().starting_at(clock::now());
     scenario.seed = seed;
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
@@ -41,7 +41,8 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<Feed, Failure> {
         .map(|exporter| target(&fleet, exporter))
         .collect();
     let exporters = Exporters::new(targets, KeyHasher::new()).map_err(|error| failed(&error))?;
-    Ok(Feed {
+    let simulated = Arc::clone(&fleet);
+    let feed = Feed {
         source: Source::Exporters(Box::new(exporters)),
         inventory: Box::new(move |at| {
             // The exporters live as long as the inventory is asked for.
@@ -49,7 +50,8 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<Feed, Failure> {
             Arc::new(fleet.inventory(at))
         }),
         scrape: Some(SCRAPE),
-    })
+    };
+    Ok((feed, simulated))
 }
 
 /// The labels a ServiceMonitor gives the target (docs/exporter.md, "After the
@@ -63,6 +65,8 @@ fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
         ("pod", &exporter.pod),
         ("container", "nvidia-dcgm-exporter"),
         ("service", "nvidia-dcgm-exporter"),
+        // Old exporters do not name it, and of a free GPU no pod does.
+        ("node", &fleet.nodes()[exporter.node as usize].name),
     ];
     ExporterTarget {
         url: format!("http://{}/metrics", running.addr),

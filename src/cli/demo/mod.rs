@@ -4,6 +4,7 @@
 //! real Prometheus, read as in production), the poll loop, and the API over TLS
 //! with certificates made for the occasion.
 
+mod autoscalers;
 mod files;
 mod fleet;
 mod show;
@@ -34,6 +35,7 @@ use crate::provider::gpu::GpuProvider;
 use crate::serve::listener::{Limits, Listener};
 use crate::source::{KeyHasher, Prometheus, Source};
 use crate::telemetry::{self, Telemetry};
+use autoscalers::Autoscalers;
 
 /// A kubectl that hangs on must not hold up Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -92,9 +94,12 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         None => fleet::NAMESPACE,
     };
     directory.write(&identity, (address, namespace))?;
-    let mut feed = match &config.prometheus {
-        Some(settings) => Feed::prometheus(settings.clone())?,
-        None => fleet::simulate(args.gpus, args.seed).await?,
+    let (mut feed, autoscalers) = match &config.prometheus {
+        Some(settings) => (Feed::prometheus(settings.clone())?, None),
+        None => {
+            let (feed, fleet) = fleet::simulate(args.gpus, args.seed).await?;
+            (feed, Some(Autoscalers::new(fleet)))
+        }
     };
     feed.adjust(&config);
     let metrics: Vec<MetricSpec> = metrics::built_in()
@@ -108,8 +113,14 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let engine = engine(config, feed, metrics, &provider, &telemetry);
     let polling = tokio::spawn(engine.run(stopped.clone()));
     let api = Api::new(Arc::clone(&provider) as _, clock::now, telemetry);
-    let open = router::open(&api);
-    let pages = ui::routes(Client::of_service(open.clone()), None);
+    let mut open = router::open(&api);
+    let mut autoscaler = None;
+    if let Some(autoscalers) = autoscalers {
+        open = open.merge(autoscalers.routes());
+        autoscaler = autoscalers.first();
+        tokio::spawn(autoscalers.control(Client::of_service(open.clone()), stopped.clone()));
+    }
+    let pages = ui::routes(Client::of_service(open.clone()), None, "demo");
     let url = page.url();
     let showing_page = tokio::spawn(page.serve(pages, stopped.clone()));
     let server = router::into_service(open);
@@ -122,7 +133,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let showing = tokio::spawn(show::run(
         Arc::clone(&provider),
         directory.kubeconfig(),
-        (address, url),
+        (address, url, autoscaler),
         stopped,
     ));
     signals.wait().await;

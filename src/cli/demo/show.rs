@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) async fn run(
     provider: Arc<GpuProvider>,
     kubeconfig: PathBuf,
-    (address, page): (SocketAddr, String),
+    (address, page, autoscaler): (SocketAddr, String, Option<String>),
     mut stop: watch::Receiver<bool>,
 ) {
     say(&format!("the page, for one browser: {page}"));
@@ -48,7 +48,7 @@ pub(super) async fn run(
             shown = busiest(&snapshot);
             if let Some(busiest) = &shown {
                 wait = EVERY;
-                say(&commands(&kubeconfig, busiest));
+                say(&commands(&kubeconfig, busiest, autoscaler.as_deref()));
             }
         }
         if let Some(busiest) = &shown {
@@ -107,7 +107,7 @@ fn busiest(snapshot: &Snapshot) -> Option<Busiest> {
     })
 }
 
-fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
+fn commands(kubeconfig: &std::path::Path, busiest: &Busiest, autoscaler: Option<&str>) -> String {
     let namespace = &busiest.namespace;
     let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
@@ -145,21 +145,24 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest) -> String {
         Some(workload) => format!("deploy {namespace}/{workload}"),
         None => format!("ns {namespace}"),
     };
-    for (what, words) in [
+    let decision = autoscaler.map(|hpa| {
+        let what = "why an autoscaler wants its replicas";
+        (what, format!("explain hpa {hpa}"))
+    });
+    let own = [
         (
             "how a value came to be",
             format!("explain {object} {MEMORY_UTILIZATION}"),
         ),
         ("who holds GPUs", format!("top pods -n {namespace}")),
         ("whether an autoscaler is well", format!("check {hpa}")),
-    ] {
+    ];
+    for (what, words) in own.into_iter().chain(decision) {
         text.push_str(&format!(
             "  # {what}\n  {program} {words} --kubeconfig {kubeconfig}\n"
         ));
     }
-    text.push_str(
-        "There is no cluster here, so no autoscaler: explain hpa needs one.\nCtrl-C ends it.",
-    );
+    text.push_str("Ctrl-C ends it.");
     text
 }
 

@@ -255,10 +255,12 @@ pub(super) fn failure(error: &CallError) -> Failure {
             format!("{error}: is it gpu-metrics-apiserver that serves this API group?")
         }
         CallError::NotFound(said) => said.clone(),
-        CallError::Forbidden { text, .. } => format!(
-            "you may not read this: {text}: have a role allow it; for GPU metrics there is \
-             manifests/optional/metrics-reader.yaml"
-        ),
+        CallError::Forbidden { text, .. } => {
+            return Failure::Refused(format!(
+                "you may not read this: {text}: have a role allow it; for GPU metrics there is \
+                 manifests/optional/metrics-reader.yaml"
+            ));
+        }
         _ => error.to_string(),
     })
 }

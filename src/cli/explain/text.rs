@@ -148,12 +148,13 @@ pub(in crate::cli) fn named(device: &Device) -> String {
 
 /// Who holds a device, and how it is read: a sentence each.
 pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
-    let pods = device.pods.join(", ");
-    let mut told = vec![match (device.pods.is_empty(), device.shared_with) {
-        (true, 0) => "held by no pod that may be named here".to_owned(),
-        (true, others) => format!("held by pods that are not named here: {others}"),
-        (false, 0) => format!("held by {pods}"),
-        (false, others) => format!("held by {pods}; shared with pods not named here: {others}"),
+    let last = device.readings.last();
+    let mut told = vec![match last.and_then(|reading| reading.held) {
+        Some(false) => "free: no pod holds it".to_owned(),
+        _ => match holders(device) {
+            Some(pods) => format!("held by {pods}"),
+            None => "no pod is known to hold it".to_owned(),
+        },
     }];
     if let Some(field) = &device.field {
         told.push(format!(
@@ -178,6 +179,21 @@ pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
         ));
     }
     told
+}
+
+/// The pods that hold a device, and how many more do.
+pub(in crate::cli) fn holders(device: &Device) -> Option<String> {
+    let pods = device.pods.join(", ");
+    let count = |others: usize, more: &str| match others {
+        1 => format!("1 {more}pod"),
+        others => format!("{others} {more}pods"),
+    };
+    match (device.pods.is_empty(), device.shared_with) {
+        (true, 0) => None,
+        (true, others) => Some(count(others, "")),
+        (false, 0) => Some(pods),
+        (false, others) => Some(format!("{pods} and {}", count(others, "more "))),
+    }
 }
 
 /// The end of a UUID tells devices apart.

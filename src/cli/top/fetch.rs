@@ -31,8 +31,9 @@ const WORKLOADS: [&str; 5] = [
     "cronjobs.batch",
 ];
 
-/// Rows whose newest instant is asked for, each by itself.
-pub(in crate::cli) const MOST_INSTANTS: usize = 100;
+/// Rows of a namespace whose newest instant is asked for, each by itself. GPUs are
+/// counted by what explains their nodes, so all nodes are asked for.
+const MOST_INSTANTS: usize = 100;
 
 /// Of them side by side.
 const SIDE_BY_SIDE: usize = 8;
@@ -103,7 +104,7 @@ pub(in crate::cli) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Fo
     if found.rows.is_empty()
         && let Some(refusal) = found.refused.pop_first()
     {
-        return Err(Failure::Failed(refusal));
+        return Err(Failure::Refused(refusal));
     }
     found.notes.append(&mut found.refused);
     if let (Some(name), true) = (&args.name, args.what != What::Gpus) {
@@ -119,9 +120,7 @@ pub(in crate::cli) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Fo
         found.notes.insert(said);
         found.notes.append(&mut found.empty);
     }
-    if args.what != What::Gpus {
-        found.newest(cluster).await;
-    }
+    found.newest(args.what, cluster).await;
     Ok(found)
 }
 
@@ -295,36 +294,43 @@ impl Found {
     }
 
     /// Asks each row for its number at the newest instant, or why it has none.
-    async fn newest(&mut self, cluster: &Cluster) {
-        if self.rows.len() > MOST_INSTANTS {
+    async fn newest(&mut self, what: What, cluster: &Cluster) {
+        let is_of_nodes = matches!(what, What::Nodes | What::Gpus);
+        let most = if is_of_nodes {
+            usize::MAX
+        } else {
+            MOST_INSTANTS
+        };
+        if self.rows.len() > most {
             self.notes.insert(format!(
-                "NOW%, IDLE-SINCE and WINDOW are asked for the first {MOST_INSTANTS} rows"
+                "NOW%, IDLE-SINCE and WINDOW are asked for the first {most} rows"
             ));
         }
-        let asked = self
-            .rows
-            .iter_mut()
-            .take(MOST_INSTANTS)
-            .map(|row| async move {
-                let path = format!("{}?explain=true", row.path.as_ref()?);
-                match cluster.read::<Explanation>(&path).await {
-                    Ok(explanation) => {
-                        // Without a value the newest instant is not of now.
-                        if explanation.value.is_some() {
-                            let instants = explanation.instants.iter();
-                            row.instants = instants.map(|it| it.number).collect();
-                            row.now = row.instants.last().copied().flatten();
-                            let all_listed = explanation.devices.len() == explanation.device_count;
-                            let devices = all_listed.then_some(&*explanation.devices);
-                            row.idle_since = devices.and_then(idle);
-                        }
-                        let why = explanation.no_value.clone();
-                        row.explanation = Some(Box::new(explanation));
-                        why
+        let asked = self.rows.iter_mut().take(most).map(|row| async move {
+            let path = format!("{}?explain=true", row.path.as_ref()?);
+            match cluster.read::<Explanation>(&path).await {
+                Ok(mut explanation) => {
+                    // Without a value the newest instant is not of now.
+                    if explanation.value.is_some() {
+                        let instants = explanation.instants.iter();
+                        row.instants = instants.map(|it| it.number).collect();
+                        row.now = row.instants.last().copied().flatten();
+                        let all_listed = explanation.devices.len() == explanation.device_count;
+                        let devices = all_listed.then_some(&*explanation.devices);
+                        row.idle_since = devices.and_then(idle);
                     }
-                    Err(error) => Some(error.to_string()),
+                    let why = explanation.no_value.clone();
+                    // Of thousands of nodes no more is kept than is shown.
+                    for device in &mut explanation.devices {
+                        let before = device.readings.len().saturating_sub(1);
+                        device.readings.drain(..before);
+                    }
+                    row.explanation = Some(Box::new(explanation));
+                    why.filter(|_| what != What::Gpus)
                 }
-            });
+                Err(error) => Some(error.to_string()),
+            }
+        });
         let asked: Vec<_> = asked.collect();
         let told: Vec<_> = stream::iter(asked)
             .buffer_unordered(SIDE_BY_SIDE)
@@ -405,7 +411,7 @@ async fn list(cluster: &Cluster, path: &str) -> Result<Result<Vec<Item>, Without
         Err(error @ CallError::Forbidden { .. }) => {
             Ok(Err(Without::Refused(failure(&error).to_string())))
         }
-        Err(error) => Err(Failure::Failed(error.to_string())),
+        Err(error) => Err(failure(&error)),
     }
 }
 

@@ -1,23 +1,21 @@
 //! GPUs one by one: what the nodes' values are explained by.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
-use super::rows::{Idle, Row, shown};
-use super::{Page, TopArgs, fetch};
+use super::fetch::{self, Found};
+use super::rows::{Idle, shown};
+use super::{Page, TopArgs};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
-use crate::cli::values::{EXTERNAL, of_object};
-use crate::cluster::error::CallError;
+use crate::cli::values::EXTERNAL;
 use crate::dcgm::metrics::MEMORY_UTILIZATION;
-use crate::why::{Explanation, Reading, State};
+use crate::why::{Explanation, HOLDERS_UNNAMED, Reading, State};
 
 /// A GPU or MIG instance.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Gpu {
-    node: String,
+    pub(in crate::cli) node: String,
     pub(in crate::cli) uuid: String,
     pub(in crate::cli) instance: Option<String>,
     pub(in crate::cli) model: Option<String>,
@@ -25,46 +23,35 @@ pub(in crate::cli) struct Gpu {
     /// Percent, at the last instant.
     pub(in crate::cli) memory_utilization: Option<f64>,
     pub(in crate::cli) held: Option<bool>,
+    /// The pods that hold it, as far as they may be named.
+    pods: Vec<String>,
     idle_since: Option<Idle>,
     silent_since: Option<String>,
 }
 
+/// The columns of [`Gpu::cells`].
+pub(in crate::cli) const HEADING: [&str; 8] = [
+    "NODE",
+    "GPU",
+    "STATE",
+    "POD",
+    "MEM%",
+    "IDLE-SINCE",
+    "HELD",
+    "MODEL",
+];
+
 /// The GPUs of nodes, as JSON, as cells, and what could not be had. The name that
 /// is asked for is that of a GPU, its UUID, or of a node.
 pub(super) async fn of_nodes(
-    nodes: Vec<Row>,
+    mut found: Found,
     args: &TopArgs,
     cluster: &Cluster,
 ) -> Result<Page, Failure> {
-    let (mut gpus, mut of_nodes) = (Vec::new(), 0);
-    let mut notes = BTreeSet::new();
-    for node in nodes {
-        match explained(
-            cluster,
-            &of_object(("nodes", None), &node.name, MEMORY_UTILIZATION),
-        )
-        .await
-        {
-            Ok(found) => {
-                of_nodes += found.device_count;
-                gpus.extend(devices(&node.name, found));
-            }
-            Err(error) => _ = notes.insert(format!("{}: {error}", node.name)),
-        }
-    }
+    let mut gpus = found.gpus();
+    let mut notes = found.notes;
     if let (None, None) = (&args.name, &args.selector) {
-        let namespace = encode(&cluster.namespace);
-        let all = format!("{EXTERNAL}/{namespace}/cluster_{MEMORY_UTILIZATION}");
-        match explained(cluster, &all).await {
-            Ok(all) if all.device_count > of_nodes => {
-                let others = all.device_count - of_nodes;
-                notes.insert(format!(
-                    "GPUs of which no series names a node, and which are not listed: {others}"
-                ));
-            }
-            Ok(_) => {}
-            Err(error) => _ = notes.insert(format!("GPUs of no node: {error}")),
-        }
+        notes.extend(of_no_node(cluster, gpus.len()).await);
     }
     if let Some(name) = &args.name {
         gpus.retain(|gpu| gpu.uuid == *name || gpu.node == *name);
@@ -77,8 +64,7 @@ pub(super) async fn of_nodes(
         }
     }
     let json = serde_json::to_string_pretty(&gpus);
-    let heading = "NODE GPU MODEL HELD STATE MEM% IDLE-SINCE".split(' ');
-    let mut cells = vec![heading.map(str::to_owned).collect()];
+    let mut cells = vec![HEADING.map(str::to_owned).to_vec()];
     cells.extend(gpus.iter().map(Gpu::cells));
     Ok(Page {
         json: json.map_err(|error| Failure::Failed(error.to_string()))?,
@@ -88,48 +74,86 @@ pub(super) async fn of_nodes(
     })
 }
 
+/// What is to be known of GPUs that are not listed, as no series names their node.
+pub(in crate::cli) async fn of_no_node(cluster: &Cluster, listed: usize) -> Option<String> {
+    let namespace = encode(&cluster.namespace);
+    let all = format!("{EXTERNAL}/{namespace}/cluster_{MEMORY_UTILIZATION}?explain=true");
+    match cluster.read::<Explanation>(&all).await {
+        Ok(all) if all.device_count > listed => Some(format!(
+            "GPUs of which no series names a node, and which are not listed: {}",
+            all.device_count - listed
+        )),
+        Ok(_) => None,
+        Err(error) => Some(format!("GPUs of no node: {error}")),
+    }
+}
+
 impl Gpu {
-    fn cells(&self) -> Vec<String> {
+    pub(in crate::cli) fn cells(&self) -> Vec<String> {
         let uuid = match &self.instance {
             Some(instance) => format!("{} ({instance})", self.uuid),
             None => self.uuid.clone(),
         };
-        let held = self
-            .held
-            .map_or("–", |held| if held { "yes" } else { "no" });
+        let held = |held| if held { "yes" } else { "no" }.to_owned();
         vec![
             self.node.clone(),
             uuid,
-            self.model.clone().unwrap_or_else(|| "–".to_owned()),
-            held.to_owned(),
             match &self.silent_since {
                 Some(since) => format!("silent since {since}"),
                 None => self.state.to_owned(),
             },
+            match &*self.pods {
+                [] => "–".to_owned(),
+                pods => pods.join(", "),
+            },
             shown(self.memory_utilization, |number| format!("{number:.1}")),
             shown(self.idle_since, |idle| idle.to_string()),
+            shown(self.held, held),
+            shown(self.model.clone(), |model| model),
         ]
     }
 }
 
-async fn explained(cluster: &Cluster, path: &str) -> Result<Explanation, CallError> {
-    cluster.read(&format!("{path}?explain=true")).await
+impl Found {
+    /// Takes the GPUs out of what explains the nodes; notes once where their
+    /// holders are not named.
+    pub(in crate::cli) fn gpus(&mut self) -> Vec<Gpu> {
+        let mut gpus = Vec::new();
+        for row in &mut self.rows {
+            let Some(explanation) = row.explanation.take() else {
+                continue;
+            };
+            if explanation.notes.iter().any(|note| note == HOLDERS_UNNAMED) {
+                self.notes.insert(HOLDERS_UNNAMED.to_owned());
+            }
+            gpus.extend(devices(&row.name, *explanation));
+        }
+        gpus
+    }
 }
 
 /// The GPUs behind a node's value.
-pub(in crate::cli) fn devices(node: &str, explanation: Explanation) -> impl Iterator<Item = Gpu> {
+fn devices(node: &str, explanation: Explanation) -> impl Iterator<Item = Gpu> {
     let lag = explanation.window.map_or(0.0, |window| window.lag_seconds);
     explanation.devices.into_iter().map(move |device| {
         // What is older than a reading is believed is not what the GPU does now.
         let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
         let last = device.readings.last().filter(|_| is_believed);
-        let idle_since = last.and_then(|_| fetch::idle(std::slice::from_ref(&device)));
+        let held = last.and_then(|reading| reading.held);
         Gpu {
-            idle_since,
             node: node.to_owned(),
-            state: last.map_or("unknown", state),
+            state: match (held, last) {
+                (Some(false), _) => "free",
+                (_, Some(last)) => state(last),
+                (_, None) => "unknown",
+            },
             memory_utilization: last.and_then(|reading| reading.number),
-            held: last.and_then(|reading| reading.held),
+            held,
+            idle_since: last.and_then(|_| fetch::idle(std::slice::from_ref(&device))),
+            pods: match held {
+                Some(false) => Vec::new(),
+                _ => device.pods,
+            },
             uuid: device.uuid,
             instance: device.instance,
             model: device.model,
@@ -146,5 +170,40 @@ const fn state(reading: &Reading) -> &'static str {
         State::Missing => "missing",
         State::Lost => "lost",
         State::NoReading => "no reading",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::Device;
+
+    #[test]
+    fn a_gpu_has_its_pods_and_a_free_one_has_none() {
+        let device = |held: bool| Device {
+            pods: vec!["ml/train-0".to_owned()],
+            fresh_seconds: 6.0,
+            readings: vec![Reading {
+                number: Some(40.0),
+                sampled: None,
+                held: Some(held),
+                state: if held { State::Counted } else { State::Idle },
+            }],
+            ..Device::default()
+        };
+        let explanation = Explanation {
+            devices: vec![device(true), device(false)],
+            ..Explanation::default()
+        };
+        let gpus: Vec<Gpu> = devices("node-0", explanation).collect();
+        let [held, free] = &gpus[..] else {
+            panic!("{gpus:?}")
+        };
+        assert_eq!(held.cells().len(), HEADING.len());
+        assert_eq!(held.cells()[2..4], ["active", "ml/train-0"]);
+        assert_eq!(free.cells()[2..4], ["free", "–"]);
+        let json = serde_json::to_value(&gpus).unwrap();
+        assert_eq!(json[0]["pods"], serde_json::json!(["ml/train-0"]));
+        assert_eq!(json[1]["pods"], serde_json::json!([]));
     }
 }

@@ -288,16 +288,13 @@ impl Page {
 }
 
 async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
-    let Found {
-        mut rows,
-        mut notes,
-        ..
-    } = fetch::rows(args, cluster).await?;
+    let found = fetch::rows(args, cluster).await?;
     if args.what == What::Gpus {
-        let mut page = gpus::of_nodes(rows, args, cluster).await?;
-        page.notes.append(&mut notes);
-        return Ok(page);
+        return gpus::of_nodes(found, args, cluster).await;
     }
+    let Found {
+        mut rows, notes, ..
+    } = found;
     if let Some(column) = args.sort_by {
         Row::sort(&mut rows, column);
     }

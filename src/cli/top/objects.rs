@@ -41,6 +41,7 @@ pub(in crate::cli) struct GpuPod {
     pub(in crate::cli) namespace: String,
     pub(in crate::cli) name: String,
     pub(in crate::cli) node: Option<String>,
+    pub(in crate::cli) is_running: bool,
     /// `deployments.apps/NAME`.
     pub(in crate::cli) owner: Option<String>,
 }
@@ -63,6 +64,9 @@ pub(in crate::cli) struct Hpa {
     pub(in crate::cli) conditions: Vec<HorizontalPodAutoscalerCondition>,
     /// Metrics beside the first.
     pub(in crate::cli) others: usize,
+    /// Whether the first has a value of each pod.
+    #[serde(skip)]
+    pub(in crate::cli) of_pods: bool,
 }
 
 impl Hpa {
@@ -115,11 +119,7 @@ impl Objects {
     }
 
     /// Reads the autoscalers of a place, `namespaces/NAME/`; of all with none.
-    pub(in crate::cli) async fn autoscalers(
-        &mut self,
-        cluster: &Cluster,
-        place: &str,
-    ) -> Result<(), Failure> {
+    async fn autoscalers(&mut self, cluster: &Cluster, place: &str) -> Result<(), Failure> {
         let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
         let hpas: Vec<Value> = self.list(cluster, &path).await?;
         for (of, hpa) in hpas.iter().filter_map(scaled) {
@@ -175,6 +175,7 @@ fn gpu_pod(pod: &Pod) -> Option<GpuPod> {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
         node: spec.node_name.clone(),
+        is_running: phase == Some("Running"),
         owner: owner(pod),
     })
 }
@@ -216,7 +217,7 @@ fn gpu_node(node: Node) -> Option<String> {
 }
 
 /// What an autoscaler scales, and what it is about.
-fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
+pub(in crate::cli) fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
     let (meta, spec, status) = (&hpa["metadata"], &hpa["spec"], &hpa["status"]);
     let of = &spec["scaleTargetRef"];
     let of = workload(
@@ -257,6 +258,7 @@ fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
             .as_array()
             .map_or(0, Vec::len)
             .saturating_sub(1),
+        of_pods: kind == "pods",
     };
     Some(((meta["namespace"].as_str()?.to_owned(), of), hpa))
 }

@@ -1,15 +1,16 @@
 //! The fleet now: every GPU and MIG instance, by node.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::html::{cell, headings, name, notes, table};
+use super::html::{cell, headings, name, table, words};
 use super::query::link;
 use super::{Ask, Content};
 use crate::cli::Failure;
-use crate::cli::top::fetch::{self, Found, MOST_INSTANTS};
-use crate::cli::top::gpus::{Gpu, devices};
+use crate::cli::top::fetch::{self, Found};
+use crate::cli::top::gpus::{Gpu, HEADING, of_no_node};
 use crate::cli::top::rows::Row;
 use crate::cli::top::{TopArgs, What};
 use crate::dcgm::metrics::MEMORY_UTILIZATION;
@@ -55,75 +56,116 @@ impl Does {
             Self::Active => ("active", "A", "held and active"),
             Self::Idle => ("idle", "I", "held and idle"),
             Self::Held => ("held", "H", "held, activity unknown"),
-            Self::Free => ("free", "–", "free"),
+            Self::Free => ("free", "F", "free"),
             Self::Unknown => ("unknown", "?", "unknown"),
         }
     }
 }
 
 /// How many do what.
-fn count(gpus: &[Gpu], what: Does) -> usize {
+fn count(gpus: &[&Gpu], what: Does) -> usize {
     gpus.iter().filter(|gpu| Does::of(gpu) == what).count()
 }
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
-    let Found {
-        rows, mut notes, ..
-    } = nodes(&ask).await?;
-    if rows.len() > MOST_INSTANTS {
-        notes.insert(format!(
-            "GPUs are counted of the first {MOST_INSTANTS} of {} nodes",
-            rows.len()
-        ));
+    let mut found = nodes(&ask).await?;
+    let gpus = found.gpus();
+    let all: Vec<&Gpu> = gpus.iter().collect();
+    let mut of_nodes: BTreeMap<&str, Vec<&Gpu>> = BTreeMap::new();
+    for gpu in &gpus {
+        of_nodes.entry(&gpu.node).or_default().push(gpu);
     }
-    let split = |mut row: Row| {
-        let explanation = row.explanation.take();
-        let gpus = explanation.map_or_else(Vec::new, |it| devices(&row.name, *it).collect());
-        (row, gpus)
+    let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
+    let mut rows = found.rows.iter();
+    let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
+    found.notes.extend(elsewhere);
+    // No GPU that is reported is none that is counted.
+    let shown = |count: usize| match (all.len(), is_whole) {
+        (0, _) => "–".to_owned(),
+        (_, true) => count.to_string(),
+        (_, false) => format!("{count}+"),
     };
-    let nodes: Vec<(Row, Vec<Gpu>)> = rows.into_iter().map(split).collect();
-    let all = |what: Does| -> usize { nodes.iter().map(|(_, gpus)| count(gpus, what)).sum() };
-    let [active, idle, unclear, free, unknown] = Does::ALL.map(all);
-    let held = active + idle + unclear;
-    let total = held + free + unknown;
-    let tiles = [
-        ("GPUs and MIG instances", total, "total"),
-        ("held", held, "held"),
+    let [active, idle, unclear, free, unknown] = Does::ALL.map(|what| count(&all, what));
+    let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    let mut tiles = vec![("GPUs", cards.len(), "total")];
+    if cards.len() < all.len() {
+        tiles.push(("GPUs and MIG instances", all.len(), "total"));
+    }
+    tiles.extend([
+        ("held", active + idle + unclear, "held"),
         ("active", active, "active"),
         ("held and idle", idle, "idle"),
         ("free", free, "free"),
         ("unknown", unknown, "unknown"),
-    ];
+    ]);
+    let words = tiles
+        .iter()
+        .map(|(what, number, _)| format!("{what}: {}", shown(*number)));
+    let words: Vec<String> = words.collect();
     Ok(Content {
         title: "Fleet now".to_owned(),
-        status: format!(
-            "{total} GPUs: {held} held, of them {active} active and {idle} idle; {free} free; {unknown} unknown"
-        ),
-        body: body(&nodes, tiles, &notes),
+        status: words.join(", "),
+        body: html! {
+            dl.tiles {
+                @for (what, number, class) in &tiles {
+                    div class=(class) { dt { (what) } dd { (shown(*number)) } }
+                }
+            }
+            (by_node(&found.rows, &of_nodes))
+            (ask.notes(&found.notes))
+        },
     })
 }
+
+/// GPUs one by one, with their pods.
+pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
+    let mut found = fetch::rows(&TopArgs::all(What::Gpus, true), &ask.cluster).await?;
+    let gpus = found.gpus();
+    found
+        .notes
+        .extend(of_no_node(&ask.cluster, gpus.len()).await);
+    // The node, which comes first on a terminal, comes last here.
+    let mut names = HEADING;
+    names.rotate_left(1);
+    let row = |gpu: &Gpu| {
+        let mut texts = gpu.cells();
+        texts.rotate_left(1);
+        let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
+        cells[0] = name(&texts[0], &why(&gpu.node));
+        cells[POD] = words(&texts[POD]);
+        cells
+    };
+    let rows: Vec<Vec<Markup>> = gpus.iter().map(row).collect();
+    Ok(Content {
+        title: "GPUs now".to_owned(),
+        status: match rows.len() {
+            0 => "no GPU is reported".to_owned(),
+            count => format!("{count} GPUs and MIG instances"),
+        },
+        body: html! {
+            @if !rows.is_empty() { (table("GPUs at the newest instant", &headings(&names), &rows)) }
+            (ask.notes(&found.notes))
+        },
+    })
+}
+
+/// The column of the pods, the GPU's being the first.
+const POD: usize = 2;
 
 /// The last columns: autoscalers set no replicas of nodes, and the window is on the
 /// page of each.
 const NOT_OF_NODES: usize = 2;
 
-fn body(
-    nodes: &[(Row, Vec<Gpu>)],
-    tiles: [(&str, usize, &str); 6],
-    told: &std::collections::BTreeSet<String>,
-) -> Markup {
+fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
     let mut names = Row::heading(false);
     names.truncate(names.len().saturating_sub(NOT_OF_NODES));
     names.insert(1, "GPUS NOW".to_owned());
-    let rows: Vec<Vec<Markup>> = nodes.iter().map(|(row, gpus)| of_node(row, gpus)).collect();
+    let of_row = |row: &Row| gpus.get(row.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let cells = rows.iter().map(|row| of_node(row, of_row(row)));
+    let cells: Vec<Vec<Markup>> = cells.collect();
     html! {
-        dl.tiles {
-            @for (what, number, class) in tiles {
-                div class=(class) { dt { (what) } dd { (number) } }
-            }
-        }
-        @if !rows.is_empty() {
-            (table("Nodes: means over the window, GPUs at the newest instant", &headings(&names), &rows))
+        @if !cells.is_empty() {
+            (table("Nodes: means over the window, GPUs at the newest instant", &headings(&names), &cells))
             ul.legend {
                 @for does in Does::ALL {
                     @let (_, _, words) = does.shown();
@@ -131,8 +173,19 @@ fn body(
                 }
             }
         }
-        (notes(told))
     }
+}
+
+/// Why a node's value is what it is: the page of its GPUs.
+fn why(node: &str) -> String {
+    link(
+        "why",
+        [
+            ("resource", "nodes"),
+            ("name", node),
+            ("metric", MEMORY_UTILIZATION),
+        ],
+    )
 }
 
 fn square(does: Does) -> Markup {
@@ -140,18 +193,10 @@ fn square(does: Does) -> Markup {
     html! { span class={ "gpu " (class) } aria-hidden="true" { (letter) } }
 }
 
-fn of_node(row: &Row, gpus: &[Gpu]) -> Vec<Markup> {
-    let why = link(
-        "why",
-        [
-            ("resource", "nodes"),
-            ("name", &row.name),
-            ("metric", MEMORY_UTILIZATION),
-        ],
-    );
+fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
     let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
     cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
-    cells[0] = name(&row.name, &why);
+    cells[0] = name(&row.name, &why(&row.name));
     let counts = Does::ALL.into_iter().filter(|does| count(gpus, *does) > 0);
     let counts = counts.map(|does| format!("{} {}", count(gpus, does), does.shown().2));
     let words = counts.collect::<Vec<_>>().join(", ");

@@ -17,9 +17,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::query::Query;
 
-/// Holds the session; ports share cookies, so the name says whose it is.
-const NAME: &str = "gpu-metrics-page";
-
 /// What a browser says of who asks (W3C Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -28,6 +25,9 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) struct Guard {
     /// `127.0.0.1:PORT`.
     host: String,
+    /// The name of the cookie: all ports of a host share their cookies, so it has
+    /// the port.
+    cookie: String,
     /// Until it was exchanged.
     token: Mutex<Option<String>>,
     session: String,
@@ -38,8 +38,9 @@ pub(super) struct Guard {
 pub(super) enum Verdict {
     /// It is the user's.
     Pass,
-    /// The token was good, once: the cookie to set.
-    Exchange(String),
+    /// It has a token in its address, and goes on without: the cookie to set, where
+    /// the browser has none.
+    Enter(Option<String>),
     /// 403: it came by another name or from another site.
     Foreign,
     /// 401: nobody knows who it is.
@@ -49,7 +50,9 @@ pub(super) enum Verdict {
 impl Guard {
     /// A guard of what listens at `host`, with a new token.
     pub(super) fn new(host: String) -> Option<Self> {
+        let port = host.rsplit(':').next().unwrap_or_default();
         Some(Self {
+            cookie: format!("gpu-metrics-page-{port}"),
             host,
             token: Mutex::new(Some(secret()?)),
             session: secret()?,
@@ -71,20 +74,26 @@ impl Guard {
         if !is_ours || is_of_other_site(headers) {
             return Verdict::Foreign;
         }
-        if let Some(token) = Query::of(uri).get("token") {
-            return self.exchange(token);
+        let query = Query::of(uri);
+        match (query.get("token"), self.is_known(headers)) {
+            (None, true) => Verdict::Pass,
+            (None, false) => Verdict::Unknown,
+            // A link that was used leads on in the browser that used it.
+            (Some(_), true) => Verdict::Enter(None),
+            (Some(token), false) => self.exchange(token),
         }
+    }
+
+    /// Whether the browser has the cookie.
+    fn is_known(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter();
         let cookies = cookies.flat_map(|line| line.as_bytes().split(|it| *it == b';'));
         let mut values = cookies.filter_map(|it| {
             it.trim_ascii()
-                .strip_prefix(NAME.as_bytes())?
+                .strip_prefix(self.cookie.as_bytes())?
                 .strip_prefix(b"=")
         });
-        match values.any(|it| is_same(it, &self.session)) {
-            true => Verdict::Pass,
-            false => Verdict::Unknown,
-        }
+        values.any(|it| is_same(it, &self.session))
     }
 
     fn exchange(&self, token: &str) -> Verdict {
@@ -92,10 +101,10 @@ impl Guard {
         match known.as_deref() {
             Some(good) if is_same(token.as_bytes(), good) => {
                 *known = None;
-                let session = &self.session;
-                Verdict::Exchange(format!(
-                    "{NAME}={session}; HttpOnly; SameSite=Strict; Path=/"
-                ))
+                let (name, session) = (&self.cookie, &self.session);
+                Verdict::Enter(Some(format!(
+                    "{name}={session}; HttpOnly; SameSite=Strict; Path=/"
+                )))
             }
             _ => Verdict::Unknown,
         }
@@ -170,13 +179,19 @@ mod tests {
         let path = url.strip_prefix("http://127.0.0.1:4040").unwrap();
         let wrong = "/?token=0123456789abcdef";
         assert_eq!(judged(&guard, wrong, &[host]), Verdict::Unknown);
-        let Verdict::Exchange(cookie) = judged(&guard, path, &[host]) else {
+        let Verdict::Enter(Some(cookie)) = judged(&guard, path, &[host]) else {
             panic!("the token was refused");
         };
         assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"));
         assert_eq!(judged(&guard, path, &[host]), Verdict::Unknown);
         assert_eq!(judged(&guard, "/?token=", &[host]), Verdict::Unknown);
         let (session, _) = cookie.split_once(';').unwrap();
+        for path in [path, wrong] {
+            assert_eq!(
+                judged(&guard, path, &[host, ("cookie", session)]),
+                Verdict::Enter(None)
+            );
+        }
         for line in [session, &format!("a=b; {session}; c=d")] {
             assert_eq!(
                 judged(&guard, "/", &[host, ("cookie", line)]),
@@ -185,7 +200,8 @@ mod tests {
         }
         for line in [
             "",
-            "gpu-metrics-page=",
+            "gpu-metrics-page-4040=",
+            &session.replace("4040", "4041"),
             &format!("x{session}"),
             &session[..session.len() - 1],
         ] {
@@ -230,7 +246,7 @@ mod tests {
     #[test]
     fn other_names_origins_and_sites_are_refused_with_any_cookie() {
         let guard = Guard::new(HOST_OF_TESTS.to_owned()).unwrap();
-        let cookie = format!("{NAME}={}", guard.session);
+        let cookie = format!("{}={}", guard.cookie, guard.session);
         let with = |lines: &[(&'static str, &str)]| {
             let all = [&[("cookie", cookie.as_str())], lines].concat();
             judged(&guard, "/", &all)

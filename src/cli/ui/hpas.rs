@@ -1,88 +1,211 @@
 //! Autoscalers, and why each wants the replicas that it wants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use maud::{Markup, html};
 
 use super::html::{cell, headings, name, notes, table};
 use super::query::link;
 use super::{Ask, Content};
 use crate::cli::Failure;
-use crate::cli::cluster::encode;
 use crate::cli::explain::hpa::Decision;
-use crate::cli::top::objects::{Hpa, Objects};
+use crate::cli::top::objects::{GpuPod, Hpa, Objects};
+use crate::cli::top::{TopArgs, What};
+use crate::cli::values::{self, Item, List, of_object};
+
+/// How the controller begins to say that it has no metric.
+const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
+
+/// Lists that are read at a time.
+const SIDE_BY_SIDE: usize = 8;
+
+/// How an autoscaler does; in this order they are shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    /// It computes no replicas, and why.
+    Stuck(String),
+    /// It wants more replicas than it may have.
+    Pinned {
+        most: i64,
+    },
+    /// Of some of its replicas there is no pod with a value.
+    Missing {
+        there: usize,
+        replicas: i64,
+    },
+    /// The controller has written no condition.
+    Unsaid,
+    Well(&'static str),
+}
+
+impl State {
+    /// `there`: how many of its pods have a value, where that is known.
+    fn of(hpa: &Hpa, there: Option<usize>) -> Self {
+        let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
+            it.type_ == type_ && it.status == status
+        };
+        let reason = |it: &HorizontalPodAutoscalerCondition| it.reason.clone().unwrap_or_default();
+        let mut all = hpa.conditions.iter();
+        let failing = all
+            .clone()
+            .find(|it| is(it, "AbleToScale", "False") || is(it, "ScalingActive", "False"));
+        if let Some(failing) = failing {
+            let message = failing.message.as_deref().unwrap_or_default();
+            let message = message.strip_prefix(NOT_COMPUTED).unwrap_or(message);
+            let reason = reason(failing);
+            return Self::Stuck(match reason.as_str() {
+                "ScalingDisabled" => "switched off: its target has no replicas".to_owned(),
+                metric if metric.starts_with("FailedGet") && failing.type_ == "ScalingActive" => {
+                    format!("no metric: {message}")
+                }
+                _ => format!("{reason}: {message}"),
+            });
+        }
+        let limited = all.find(|it| is(it, "ScalingLimited", "True")).map(reason);
+        let short = there.zip(hpa.replicas);
+        let short = short.filter(|(there, replicas)| (*there as i64) < *replicas);
+        match (limited.as_deref(), hpa.max, short) {
+            _ if hpa.conditions.is_empty() => Self::Unsaid,
+            (Some("TooManyReplicas"), Some(most), _) => Self::Pinned { most },
+            (_, _, Some((there, replicas))) => Self::Missing { there, replicas },
+            (Some("TooFewReplicas"), ..) => Self::Well("at its minimum"),
+            (Some(_), ..) => Self::Well("scales as fast as it may"),
+            (None, ..) => Self::Well("able to scale"),
+        }
+    }
+
+    const fn is_well(&self) -> bool {
+        matches!(self, Self::Well(_))
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck(why) => f.write_str(why),
+            Self::Pinned { most } => write!(f, "wants more than its maximum of {most}"),
+            Self::Missing { there, replicas } => {
+                write!(f, "{there} of {replicas} pods have a value")
+            }
+            Self::Unsaid => f.write_str("the controller has said nothing so far"),
+            Self::Well(words) => f.write_str(words),
+        }
+    }
+}
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
-    let place = ask.namespace.as_ref();
-    let place = place.map_or_else(String::new, |it| format!("namespaces/{}/", encode(it)));
-    let mut objects = Objects::default();
-    objects.autoscalers(&ask.cluster, &place).await?;
+    let everywhere = ask.namespace.is_none();
+    let args = TopArgs::all(What::Workloads, everywhere);
+    let mut objects = Objects::read(&args, &ask.cluster).await?;
+    let with_value = with_value(&ask, &objects).await;
     let scaled = objects.hpas.iter();
-    let mut all: Vec<(&str, &str, &Hpa)> = scaled
+    let mut all: Vec<(State, &str, &str, &Hpa)> = scaled
         .flat_map(|((namespace, of), hpas)| {
-            hpas.iter()
-                .map(move |hpa| (namespace.as_str(), of.as_str(), hpa))
+            hpas.iter().map(|hpa| {
+                let there = there(&objects, (namespace, of, hpa), &with_value);
+                let state = State::of(hpa, there);
+                (state, namespace.as_str(), of.as_str(), hpa)
+            })
         })
         .collect();
-    all.sort_by_key(|(namespace, _, hpa)| (*namespace, &hpa.name));
-    let unwell = all.iter().filter(|(.., hpa)| !condition(hpa).0).count();
+    all.sort_by(
+        |(state, namespace, _, hpa), (other, elsewhere, _, theirs)| {
+            (state, namespace, &hpa.name).cmp(&(other, elsewhere, &theirs.name))
+        },
+    );
+    let unwell = all.iter().filter(|(state, ..)| !state.is_well()).count();
     let whose = ask.namespace.as_ref();
     let whose = whose.map_or_else(
         || "all namespaces".to_owned(),
         |it| format!("namespace {it}"),
     );
     if all.is_empty() && objects.notes.is_empty() {
-        objects.notes.insert(format!(
-            "{whose}: there is no HorizontalPodAutoscaler; a server that has metrics alone (demo) has none"
-        ));
+        let none = format!("{whose}: there is no HorizontalPodAutoscaler");
+        objects.notes.insert(none);
     }
+    // Of a narrow window the first columns are seen.
     let names = [
-        "NAMESPACE",
         "NAME",
-        "SCALES",
-        "METRIC",
         "VALUE",
-        "TARGET",
+        "CONDITION",
         "REPLICAS",
         "WANTED",
         "MIN–MAX",
-        "CONDITION",
+        "METRIC",
+        "SCALES",
     ];
     let rows: Vec<Vec<Markup>> = all.iter().map(row).collect();
     Ok(Content {
         title: format!("HPAs of {whose}"),
         status: match rows.len() {
-            0 if !objects.notes.is_empty() => "no autoscaler is shown".to_owned(),
+            0 => "no autoscaler is shown".to_owned(),
             count => format!("{count} autoscalers, {unwell} of them unwell"),
         },
         body: html! {
-            @if !rows.is_empty() { (table("Autoscalers by their first metric, as the controller wrote it", &headings(&names), &rows)) }
+            @if !rows.is_empty() { (table("Autoscalers by their first metric, as the controller wrote it; VALUE: current/target", &headings(&names), &rows)) }
             (notes(&objects.notes))
         },
     })
 }
 
-fn row((namespace, of, hpa): &(&str, &str, &Hpa)) -> Vec<Markup> {
+/// The pods that have a value, by namespace and metric.
+type WithValue = BTreeMap<(String, String), Vec<String>>;
+
+/// Reads the metrics of pods that autoscalers ask for.
+async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
+    let asked = objects.hpas.iter().flat_map(|((namespace, _), hpas)| {
+        let metrics = hpas.iter().filter(|hpa| hpa.of_pods);
+        metrics.filter_map(|hpa| Some((namespace.clone(), hpa.metric.clone()?)))
+    });
+    let asked: BTreeSet<(String, String)> = asked.collect();
+    let lists = asked.into_iter().map(|(namespace, metric)| async move {
+        let path = of_object(("pods", Some(&namespace)), "*", &metric);
+        // Where none has a value, the controller says so.
+        let list = ask.cluster.read::<List<Item>>(&path).await.ok()?;
+        Some(((namespace, metric), values::names(list.items)))
+    });
+    let lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
+    lists.filter_map(std::future::ready).collect().await
+}
+
+/// How many pods of an autoscaler have a value of its metric, or run where it is of
+/// no pods; `None`: its pods are not known.
+fn there(
+    objects: &Objects,
+    (namespace, of, hpa): (&str, &str, &Hpa),
+    with_value: &WithValue,
+) -> Option<usize> {
+    let key = (namespace.to_owned(), hpa.metric.clone()?);
+    let named = with_value.get(&key).filter(|_| hpa.of_pods);
+    let is_there = |pod: &&GpuPod| named.map_or(pod.is_running, |it| it.contains(&pod.name));
+    let pods = objects.pods.iter();
+    let pods = pods.filter(|pod| pod.namespace == namespace && pod.owner.as_deref() == Some(of));
+    let pods: Vec<&GpuPod> = pods.collect();
+    (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
+}
+
+fn row((state, namespace, of, hpa): &(State, &str, &str, &Hpa)) -> Vec<Markup> {
     let count = |it: Option<i64>| it.map_or_else(|| "–".to_owned(), |it| it.to_string());
-    let [current, target] = hpa.sides();
     let metric = hpa.metric.as_deref().unwrap_or("–");
     let metric = match hpa.others {
         0 => metric.to_owned(),
         others => format!("{metric} +{others}"),
     };
-    let (is_well, words) = condition(hpa);
-    let mark = if is_well { "✓" } else { "×" };
+    let (class, mark) = match state.is_well() {
+        true => ("words well", "✓"),
+        false => ("words unwell", "×"),
+    };
     vec![
-        cell(namespace),
         name(
-            &hpa.name,
+            &format!("{namespace}/{}", hpa.name),
             &link("hpa", [("namespace", *namespace), ("name", &hpa.name)]),
         ),
-        cell(of),
-        cell(&metric),
-        cell(&current),
-        cell(&target),
+        html! { td.n { (hpa.sides().join("/")) } },
+        html! { td class=(class) { (mark) " " (state) } },
         cell(&count(hpa.replicas)),
         cell(&count(hpa.desired.map(i64::from))),
         cell(&format!(
@@ -90,29 +213,9 @@ fn row((namespace, of, hpa): &(&str, &str, &Hpa)) -> Vec<Markup> {
             count(hpa.min.or(Some(1))),
             count(hpa.max)
         )),
-        html! { td class=(if is_well { "well" } else { "unwell" }) { (mark) " " (words) } },
+        cell(&metric),
+        cell(of),
     ]
-}
-
-/// Whether it scales, and the condition that says so in its own words.
-fn condition(hpa: &Hpa) -> (bool, String) {
-    let word = |it: &k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition| {
-        let reason = it.reason.as_deref().unwrap_or_default();
-        format!("{} {} {reason}", it.type_, it.status)
-    };
-    let mut all = hpa.conditions.iter();
-    let failing = all
-        .clone()
-        .find(|it| it.type_ != "ScalingLimited" && it.status != "True");
-    let limited = all
-        .clone()
-        .find(|it| it.type_ == "ScalingLimited" && it.status == "True");
-    let active = all.find(|it| it.type_ == "ScalingActive");
-    match (failing, limited.or(active)) {
-        (Some(failing), _) => (false, word(failing)),
-        (None, Some(other)) => (true, word(other)),
-        (None, None) => (false, "the controller has said nothing so far".to_owned()),
-    }
 }
 
 /// One sync, step by step.
@@ -148,4 +251,68 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
             ul.notes { @for assumed in &decision.assumed { li { (assumed) } } }
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::top::objects::scaled;
+
+    fn state(conditions: &[(&str, &str, &str)], there: Option<usize>) -> State {
+        let conditions: Vec<_> = conditions
+            .iter()
+            .map(|(type_, status, reason)| {
+                json!({"type": type_, "status": status, "reason": reason, "message": "it says"})
+            })
+            .collect();
+        let hpa = json!({
+            "metadata": {"name": "train", "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "train"}, "maxReplicas": 4},
+            "status": {"desiredReplicas": 4, "currentReplicas": 4, "conditions": conditions},
+        });
+        let (_, hpa) = scaled(&hpa).unwrap();
+        State::of(&hpa, there)
+    }
+
+    #[test]
+    fn what_keeps_an_autoscaler_from_its_target_is_unwell_in_words() {
+        let able = ("AbleToScale", "True", "ReadyForNewScale");
+        let active = ("ScalingActive", "True", "ValidMetricFound");
+        let limited = |reason| ("ScalingLimited", "True", reason);
+        let pinned = limited("TooManyReplicas");
+        let without = ("ScalingActive", "False", "FailedGetPodsMetric");
+        let unwell = [
+            (
+                state(&[able, without, pinned], Some(4)),
+                "no metric: it says",
+            ),
+            (
+                state(&[("AbleToScale", "False", "FailedGetScale")], None),
+                "FailedGetScale: it says",
+            ),
+            (
+                state(&[able, active, pinned], Some(4)),
+                "wants more than its maximum of 4",
+            ),
+            (state(&[able, active], Some(3)), "3 of 4 pods have a value"),
+            (state(&[], None), "the controller has said nothing so far"),
+        ];
+        for (state, words) in &unwell {
+            assert!(!state.is_well(), "{words}");
+            assert_eq!(state.to_string(), *words);
+        }
+        for (state, words) in [
+            (state(&[able, active], Some(4)), "able to scale"),
+            (state(&[able, active], None), "able to scale"),
+            (
+                state(&[able, active, limited("TooFewReplicas")], Some(4)),
+                "at its minimum",
+            ),
+        ] {
+            assert!(state.is_well() && unwell.iter().all(|(it, _)| *it < state));
+            assert_eq!(state.to_string(), words);
+        }
+    }
 }

@@ -15,6 +15,9 @@ use crate::cli::table::is_number;
 /// How the cell of a number begins.
 const NUMBER: &str = "<td class=\"n\">";
 
+/// What a user without a right to all namespaces does.
+const NAMESPACE_HINT: &str = ". At the top of the page, write a namespace that you may read";
+
 /// Notes that are shown at once; others behind a line that opens.
 const FEW: usize = 3;
 
@@ -25,13 +28,17 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
         Err(failure) => {
             let code = match failure {
                 Failure::Usage(_) => StatusCode::BAD_REQUEST,
+                Failure::Refused(_) => StatusCode::FORBIDDEN,
                 Failure::Failed(_) | Failure::Findings | Failure::Unchecked(_) => {
                     StatusCode::BAD_GATEWAY
                 }
             };
             let said = failure.to_string();
-            let body =
-                html! { p.failure role="alert" { strong { "This could not be read. " } (said) } };
+            let hint = match failure {
+                Failure::Refused(_) if tab.is_namespaced() => NAMESPACE_HINT,
+                _ => "",
+            };
+            let body = alert(&html! { strong { "This could not be read. " } (said) (hint) });
             (
                 code,
                 Content {
@@ -42,7 +49,7 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
             )
         }
     };
-    let title = format!("{} – GPU metrics", content.title);
+    let title = format!("{} – {} – GPU metrics", content.title, ask.cluster_name);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -58,11 +65,14 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
             body {
                 a.skip href="#content" { "Skip to content" }
                 header {
-                    p.brand { "GPU metrics" }
+                    p.brand { "GPU metrics" span { (ask.cluster_name) } }
                     (navigation(tab, ask))
                     @if tab.is_namespaced() { (namespaces(tab, ask)) }
                 }
                 main #content data-every=(tab.every()) {
+                    @if let Some((cause, remedy)) = &ask.trouble {
+                        (alert(&html! { strong { "GPU data cannot be read. " } (cause) ": " (remedy) }))
+                    }
                     h1 { (content.title) }
                     (content.body)
                 }
@@ -74,6 +84,11 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
         }
     };
     (code, Html(page.into_string())).into_response()
+}
+
+/// What keeps numbers away, read out at once.
+pub(super) fn alert(said: &Markup) -> Markup {
+    html! { div.failure role="alert" { (said) } }
 }
 
 fn navigation(active: Tab, ask: &Ask) -> Markup {

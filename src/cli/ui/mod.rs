@@ -16,6 +16,7 @@ mod query;
 mod sources;
 mod why;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,25 +24,28 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use clap::Args;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, SET_COOKIE,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
-use maud::Markup;
+use maud::{Markup, html};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::check::live::data;
 use super::cluster::{Cluster, ClusterArgs};
 use super::{Failure, number};
 use crate::api::{self, router};
+use crate::app::inspect::Look;
 use crate::cluster::client::Client;
+use crate::findings::source::UNSEEN;
 use crate::serve::listener::{Limits, Listener};
 use guard::{Guard, Verdict};
-use query::Query;
+use query::{Query, link};
 
 /// A browser or two.
 const CONNECTIONS: u32 = 32;
@@ -92,8 +96,9 @@ pub(super) async fn run(args: UiArgs) -> Result<(), Failure> {
     // Whoever started it may have left.
     let _ = writeln!(io::stdout(), "open {}\nCtrl-C ends it.", local.url());
     let (stop, stopped) = watch::channel(false);
-    let serving =
-        tokio::spawn(local.serve(routes(cluster.client, args.cluster.namespace), stopped));
+    let name = cluster.client.cluster().to_owned();
+    let pages = routes(cluster.client, args.cluster.namespace, &name);
+    let serving = tokio::spawn(local.serve(pages, stopped));
     let mut signals = super::demo::Signals::new()?;
     signals.wait().await;
     let _ = stop.send(true);
@@ -147,7 +152,8 @@ impl Local {
 /// The pages at the operators' address, which asks nobody who they are: no other
 /// site may look there through the browser of whoever reaches it.
 pub(super) fn for_operators(client: Client) -> Router {
-    routes(client, None)
+    let name = client.cluster().to_owned();
+    routes(client, None, &name)
         .layer(from_fn(from_here))
         .layer(from_fn(marked))
 }
@@ -167,9 +173,9 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
     }
     match guard.judge(request.uri(), request.headers()) {
         Verdict::Pass => next.run(request).await,
-        Verdict::Exchange(cookie) => {
-            let headers = [(SET_COOKIE, cookie), (LOCATION, "./".to_owned())];
-            (StatusCode::SEE_OTHER, headers).into_response()
+        Verdict::Enter(cookie) => {
+            let cookie = cookie.map(|it| [(SET_COOKIE, it)]);
+            (cookie, Redirect::to("./")).into_response()
         }
         Verdict::Foreign => (StatusCode::FORBIDDEN, FOREIGN).into_response(),
         Verdict::Unknown => (StatusCode::UNAUTHORIZED, LOCKED).into_response(),
@@ -187,14 +193,15 @@ async fn marked(request: Request, next: Next) -> Response {
     response
 }
 
-/// The pages, of whatever the client is answered. `namespace`: the one that is
-/// shown where the address names none; without it all.
-pub(super) fn routes(client: Client, namespace: Option<String>) -> Router {
+/// The pages, of whatever the client is answered; `name` is that of the cluster.
+/// `namespace`: the one that is shown where the address names none; without it all.
+pub(super) fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
     };
     Router::new()
         .route("/", page(Tab::Fleet, fleet::view))
+        .route("/gpus", page(Tab::Gpus, fleet::gpus))
         .route("/workloads", page(Tab::Workloads, objects::workloads))
         .route("/pods", page(Tab::Pods, objects::pods))
         .route("/namespaces", page(Tab::Namespaces, objects::namespaces))
@@ -218,12 +225,22 @@ pub(super) fn routes(client: Client, namespace: Option<String>) -> Router {
         )
         .route("/icon.svg", file("image/svg+xml", include_str!("icon.svg")))
         .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: begin at ./\n") })
-        .with_state(Arc::new((client, namespace)))
+        .with_state(Source {
+            client,
+            namespace,
+            name: name.into(),
+        })
         .layer(from_fn(marked))
 }
 
-/// Whom to ask, and the namespace of those who name none.
-type Source = Arc<(Client, Option<String>)>;
+/// What the pages are of.
+#[derive(Clone, Debug)]
+struct Source {
+    client: Client,
+    /// The namespace that is shown where the address names none; without it all.
+    namespace: Option<String>,
+    name: Arc<str>,
+}
 
 fn page<V, F>(tab: Tab, view: V) -> MethodRouter<Source>
 where
@@ -231,10 +248,31 @@ where
     F: Future<Output = Result<Content, Failure>> + Send + 'static,
 {
     get(move |State(source): State<Source>, uri: Uri| async move {
-        let ask = Arc::new(Ask::new(&source, &uri));
-        let content = view(Arc::clone(&ask)).await;
-        html::document(tab, &ask, content)
+        let mut ask = Ask::new(&source, &uri);
+        if tab != Tab::Check {
+            ask.trouble = trouble(&ask.cluster).await;
+        }
+        let ask = Arc::new(ask);
+        match view(Arc::clone(&ask)).await {
+            // A user without a right to nodes has a namespace.
+            Err(Failure::Refused(_)) if tab == Tab::Fleet => {
+                let home = link("workloads", [("namespace", &*ask.cluster.namespace)]);
+                Redirect::to(&home).into_response()
+            }
+            content => html::document(tab, &ask, content),
+        }
     })
+}
+
+/// Why nothing is known of GPUs, and what to do; `None` also where the user may
+/// not know it.
+async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
+    let mut look = Look::new(&cluster.client);
+    data(&mut look, None).await.ok()?;
+    let unseen = look.report.skipped.into_iter();
+    let unseen = unseen.into_iter().find(|it| it.what == UNSEEN)?;
+    let cause = look.report.findings.into_iter().next();
+    Some(cause.map_or((unseen.reason, unseen.remedy), |it| (it.message, it.remedy)))
 }
 
 /// One request.
@@ -245,11 +283,19 @@ struct Ask {
     /// The namespace that is asked for; `None`: all.
     namespace: Option<String>,
     query: Query,
+    /// What the page is of.
+    cluster_name: Arc<str>,
+    /// Why nothing is known of GPUs, and what to do.
+    trouble: Option<(String, String)>,
 }
 
 impl Ask {
     fn new(source: &Source, uri: &Uri) -> Self {
-        let (client, namespace) = &**source;
+        let Source {
+            client,
+            namespace,
+            name,
+        } = source;
         let query = Query::of(uri);
         let asked = match query.get("namespace") {
             Some("") => None,
@@ -260,6 +306,17 @@ impl Ask {
             cluster: Cluster::of(client.clone(), asked.as_deref()),
             namespace: asked,
             query,
+            cluster_name: Arc::clone(name),
+            trouble: None,
+        }
+    }
+
+    /// What is to be known of values that are not there, where nothing keeps all of
+    /// them away.
+    fn notes(&self, notes: &BTreeSet<String>) -> Markup {
+        match self.trouble {
+            Some(_) => html! {},
+            None => html::notes(notes),
         }
     }
 
@@ -287,6 +344,7 @@ struct Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tab {
     Fleet,
+    Gpus,
     Workloads,
     Pods,
     Namespaces,
@@ -301,8 +359,9 @@ enum Tab {
 
 impl Tab {
     /// Those in the row.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Fleet,
+        Self::Gpus,
         Self::Workloads,
         Self::Pods,
         Self::Namespaces,
@@ -315,6 +374,7 @@ impl Tab {
     const fn name(self) -> &'static str {
         match self {
             Self::Fleet => "Fleet",
+            Self::Gpus => "GPUs",
             Self::Workloads => "Workloads",
             Self::Pods => "Pods",
             Self::Namespaces => "Namespaces",
@@ -331,6 +391,7 @@ impl Tab {
     const fn path(self) -> &'static str {
         match self {
             Self::Fleet => "",
+            Self::Gpus => "gpus",
             Self::Workloads => "workloads",
             Self::Pods => "pods",
             Self::Namespaces => "namespaces",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use maud::{Markup, html};
 
-use super::html::{cell, name, notes, table};
+use super::html::{alert, cell, name, table};
 use super::query::link;
 use super::{Ask, Content};
 use crate::chart::sparkline;
@@ -43,22 +43,46 @@ async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
     let headings: Vec<Markup> = headings.iter().map(|it| sortable(ask, page, it)).collect();
     let rows = found.rows.iter().map(|row| cells(row, what, namespaced));
     let rows: Vec<Vec<Markup>> = rows.collect();
-    let count = rows.len();
-    let idle = found
-        .rows
-        .iter()
-        .filter(|row| row.idle.is_some_and(|idle| whole(idle) != "0"))
-        .count();
     Ok(Content {
         title: format!("GPUs by {}{place}", what.singular()),
-        status: format!("{count} {page}{place}, {idle} of them with idle GPUs"),
+        status: status(&found.rows, page, &place),
         body: html! {
-            @if count > 0 {
+            @if !rows.is_empty() {
                 (table("Means over the window; WINDOW: its instants of memory utilisation, 0 to 100 %", &headings, &rows))
             }
-            (notes(&found.notes))
+            @if let (None, Some(cause)) = (&ask.trouble, cause(&found.rows)) {
+                (alert(&html! { strong { "No number is known. " } (cause) }))
+            }
+            (ask.notes(&found.notes))
         },
     })
+}
+
+/// Why no row has a number, where none has.
+fn cause(rows: &[Row]) -> Option<&str> {
+    let is_known = rows.iter().any(|row| row.held.is_some());
+    let mut reasons = rows
+        .iter()
+        .filter_map(|row| row.explanation.as_ref()?.no_value.as_deref());
+    reasons.next().filter(|_| !is_known)
+}
+
+/// How many rows there are, and what is known of their GPUs.
+fn status(rows: &[Row], page: &str, place: &str) -> String {
+    let idle = rows.iter().filter_map(|row| row.idle);
+    let [known, idle] = [
+        idle.clone().count(),
+        idle.filter(|idle| whole(*idle) != "0").count(),
+    ];
+    match rows.len() - known {
+        0 if rows.is_empty() => format!("no {page} are shown"),
+        0 => format!("{known} {page}{place}, {idle} of them with idle GPUs"),
+        unknown if known == 0 => format!("{unknown} {page}{place}, what their GPUs do is unknown"),
+        unknown => format!(
+            "{} {page}{place}, {idle} of them with idle GPUs, {unknown} unknown",
+            rows.len()
+        ),
+    }
 }
 
 /// The rows of what was asked for. Who may not see all namespaces is shown his
@@ -134,4 +158,31 @@ fn why(row: &Row, what: What) -> String {
             ("metric", MEMORY_UTILIZATION),
         ],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gpus_do_is_not_told_of_rows_without_a_number() {
+        let row = |idle| Row {
+            idle,
+            ..Row::default()
+        };
+        for (rows, words) in [
+            (&[][..], "no pods are shown"),
+            (
+                &[row(None), row(None)],
+                "2 pods, what their GPUs do is unknown",
+            ),
+            (&[row(Some(0.0))], "1 pods, 0 of them with idle GPUs"),
+            (
+                &[row(Some(1.0)), row(None)],
+                "2 pods, 1 of them with idle GPUs, 1 unknown",
+            ),
+        ] {
+            assert_eq!(status(rows, "pods", ""), words);
+        }
+    }
 }

@@ -104,11 +104,14 @@ pub fn alone(finding: Finding, reason: &str) -> Report {
     }
 }
 
+/// What is skipped where nothing is known of the data.
+pub const UNSEEN: &str = "what exporters report (GM302 to GM412)";
+
 /// What the data are like is not known.
 #[must_use]
 pub fn unseen(reason: &str, remedy: &str) -> Skipped {
     Skipped {
-        what: "what exporters report (GM302 to GM412)".to_owned(),
+        what: UNSEEN.to_owned(),
         reason: reason.to_owned(),
         remedy: remedy.to_owned(),
     }

@@ -135,6 +135,13 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
         .unwrap();
     // `c` held it and has gone: the cluster does not know it.
     assert_eq!(own.devices[0].shared_with, 1);
+    let mut node = answers
+        .explain("nodes node-1", "gpu_memory_utilization")
+        .unwrap();
+    assert_eq!(node.devices[0].shared_with, 2);
+    node.name_holders(true);
+    assert_eq!(node.devices[0].pods, ["a/secret-a", "b/secret-b"]);
+    assert_eq!(node.devices[0].shared_with, 0);
     let cluster = answers
         .explain_external("a", "cluster_gpu_memory_utilization")
         .unwrap();
@@ -262,6 +269,8 @@ fn a_device_that_went_to_another_pod_is_named_with_those_of_the_window() {
             .explain("deployments.apps n/d", "gpu_memory_utilization")
             .unwrap();
         assert_eq!(explanation.devices[0].pods, pods, "{after}");
+        let holders: Vec<&String> = explanation.devices[0].holders.iter().collect();
+        assert_eq!(holders, pods, "{after}");
         let last = of_pod(&explanation).pop();
         assert_eq!(last, Some((State::Counted, Some(30.0))));
     }

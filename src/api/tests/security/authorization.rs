@@ -104,6 +104,31 @@ async fn s081_a_refusal_is_in_the_references_words() {
 }
 
 #[tokio::test]
+async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
+    let scene = Scene::new().await;
+    scene
+        .reviewer
+        .rule(|who, access| match *access == Access::all_pods() {
+            true if who.user != "admin" => AccessVerdict::Refused(String::new()),
+            _ => AccessVerdict::Allowed,
+        });
+    let explained = format!("{V2}/nodes/n/m?explain=true");
+    for (user, pods, notes) in [
+        ("admin", serde_json::json!(["ml/train-0"]), 0),
+        ("bob", serde_json::json!([]), 1),
+    ] {
+        let answer = scene.by_user(user, &explained).await.json();
+        assert_eq!(answer["devices"][0]["pods"], pods, "{user}");
+        assert_eq!(answer["notes"].as_array().unwrap().len(), notes, "{user}");
+        assert_eq!(answer.to_string().contains("train-0"), user == "admin");
+    }
+    // A value names nobody, and asks for no more than itself.
+    let before = scene.reviewer.asked().len();
+    scene.by_user("eve", VALUES).await;
+    assert_eq!(scene.reviewer.asked().len(), before + 1);
+}
+
+#[tokio::test]
 async fn s082_answers_are_remembered_for_a_while() {
     let life = Duration::from_millis(400);
     let scene = Scene::with(Settings {

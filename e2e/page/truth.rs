@@ -1,0 +1,115 @@
+//! What the page shows is so, and what is not known is shown as that.
+
+use serde_json::{Value, json};
+
+use super::browser::{Browser, PATIENCE};
+use super::{PAGES, demo, origin, start};
+use crate::program::eventually;
+
+/// Nothing listens there.
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+/// The tiles of a page: what, and how many.
+fn tiles(browser: &Browser) -> Vec<(String, String)> {
+    let script = "return [...document.querySelectorAll('.tiles div')].map((it) => [...it.children].map((it) => it.innerText))";
+    serde_json::from_value(browser.run(script)).unwrap()
+}
+
+/// The cells of a page's first table.
+pub(crate) fn rows(browser: &Browser) -> Vec<Vec<String>> {
+    let script = "return [...document.querySelectorAll('tbody tr')].map((it) => [...it.children].map((it) => it.innerText))";
+    serde_json::from_value(browser.run(script)).unwrap()
+}
+
+/// Makes the window as wide as that of a phone.
+fn narrow(browser: &Browser) {
+    browser.devtools(
+        "Emulation.setDeviceMetricsOverride",
+        &json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": false}),
+    );
+}
+
+#[test]
+fn without_prometheus_there_is_the_cause_and_no_number() {
+    let (_demo, url) = start(&["--prometheus-url", NOWHERE]);
+    let browser = Browser::start();
+    browser.open(&url);
+    eventually("the cause", PATIENCE, || {
+        browser.open(origin(&url));
+        let said = browser.text("main .failure");
+        said.contains("(unreachable)").then_some(()).ok_or(said)
+    });
+    let tiles = tiles(&browser);
+    assert!(
+        tiles.len() == 6 && tiles.iter().all(|(_, number)| number == "–"),
+        "{tiles:?}"
+    );
+    for page in PAGES {
+        browser.open(&format!("{}{page}", origin(&url)));
+        let said = browser.text("main .failure");
+        assert!(said.contains("check prometheus.url"), "/{page}: {said}");
+        let said = browser.text("body");
+        assert!(!said.contains("0 of them"), "/{page}: {said}");
+        assert_eq!(browser.violations(), Vec::<String>::new(), "/{page}");
+    }
+}
+
+#[test]
+fn autoscalers_of_the_demonstration_are_unwell_in_words_that_a_phone_shows() {
+    let (_demo, url) = demo(&[]);
+    let browser = Browser::start();
+    narrow(&browser);
+    browser.open(&url);
+    let words = ["× no metric: ", "× wants more than its maximum of ", "✓ "];
+    eventually("all conditions", PATIENCE, || {
+        browser.open(&format!("{}hpas", origin(&url)));
+        let rows = rows(&browser);
+        let told = rows
+            .iter()
+            .zip(words)
+            .all(|(row, words)| row[2].starts_with(words));
+        (rows.len() == words.len() && told)
+            .then_some(())
+            .ok_or_else(|| format!("{rows:?}"))
+    });
+    let hidden = "return [...document.querySelectorAll('tbody tr td:nth-child(-n+3)')].filter((it) => it.getBoundingClientRect().right > innerWidth).length";
+    assert_eq!(browser.run(hidden), 0, "{}", browser.text("main"));
+    assert_eq!(browser.text("header .brand span"), "demo");
+    assert_eq!(browser.violations(), Vec::<String>::new());
+    browser.open(&format!("{}findings", origin(&url)));
+    let said = browser.text("main");
+    for code in ["GM501", "GM504"] {
+        assert!(said.contains(code), "{said}");
+    }
+}
+
+#[test]
+fn a_thousand_gpus_are_a_thousand_and_each_has_its_pod_or_is_free() {
+    let (_demo, url) = demo(&["--gpus", "1000"]);
+    let browser = Browser::start();
+    browser.open(&url);
+    eventually("all GPUs", PATIENCE, || {
+        browser.open(origin(&url));
+        let tiles = tiles(&browser);
+        let wanted = ("GPUs".to_owned(), "1000".to_owned());
+        (tiles[0] == wanted)
+            .then_some(())
+            .ok_or(tiles)
+            .map_err(|it| format!("{it:?}"))
+    });
+    eventually("all pods", PATIENCE, || {
+        browser.open(&format!("{}gpus", origin(&url)));
+        let rows = rows(&browser);
+        let is_told = |row: &&Vec<String>| (row[1] == "free") == (row[2] == "–");
+        let free = rows.iter().filter(|row| row[1] == "free").count();
+        let odd = rows.iter().find(|row| !is_told(row));
+        match (odd, free) {
+            (None, 1..) if rows.len() >= 1000 => Ok(()),
+            _ => Err(format!("{odd:?}, {free} of {} free", rows.len())),
+        }
+    });
+    assert_eq!(
+        browser.run("return document.querySelector('.failure')"),
+        Value::Null
+    );
+}
