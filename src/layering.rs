@@ -19,7 +19,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("config", &["core", "dcgm", "file", "rules"]),
     ("file", &[]),
     ("findings", &["core", "dcgm"]),
-    ("source", &["core", "config", "file", "rules", "telemetry"]),
+    ("permits", &[]),
+    (
+        "source",
+        &["core", "config", "file", "permits", "rules", "telemetry"],
+    ),
     ("why", &["core", "dcgm"]),
     ("provider", &["core", "findings", "rules", "why"]),
     ("api", &["core", "provider", "security", "telemetry"]),
@@ -35,7 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("security", &["telemetry", "x509"]),
+    ("security", &["permits", "telemetry", "x509"]),
     (
         "serve",
         &["certificates", "config", "security", "telemetry"],

@@ -20,7 +20,8 @@
 //! A sample enters in [`source`], [`dcgm`] says whose it is, [`core`] turns it
 //! into a number, [`provider`] answers questions from an immutable snapshot and
 //! [`api`] puts the answer on the wire. Nothing on the right writes to the
-//! left; an autoscaler's request never causes a query to Prometheus. Between
+//! left; a request for a GPU metric never causes a query to Prometheus, one for a
+//! rule's metric takes one of a number of [`permits`] for it. Between
 //! [`serve`] and the handlers of [`api`] stands [`security`]: who asks, and
 //! whether they may. [`app`] connects the parts, [`cli`] has the commands,
 //! [`config`] reads the file, [`telemetry`] tells how the server itself does,
@@ -46,6 +47,7 @@ mod file;
 pub mod findings;
 #[cfg(test)]
 mod layering;
+pub mod permits;
 pub mod pipeline;
 pub mod provider;
 pub mod rules;

@@ -230,6 +230,7 @@ fn the_program_takes_the_flags_and_the_configuration() {
             let prometheus = config.prometheus.unwrap();
             assert_eq!(prometheus.headers["x-scope-orgid"], "team-a");
             assert_eq!(prometheus.max_body_bytes, 512 << 20);
+            assert_eq!(prometheus.max_concurrent_queries, 8);
             assert_eq!(config.metrics.len(), 1);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use reqwest::Identity;
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
 /// Longer than any answer takes that comes.
@@ -78,6 +79,20 @@ impl Way {
         if let Some(identity) = identity {
             client = client.identity(identity);
         }
+        Self {
+            client: client.build().unwrap(),
+            base: format!("https://127.0.0.1:{port}"),
+        }
+    }
+
+    /// The same as a front proxy passes on what a user of this group asks.
+    pub(super) fn proxied(port: u16, proxy: Identity, user: &str, group: &str) -> Self {
+        let names = ["x-remote-user", "x-remote-group"].map(HeaderName::from_static);
+        let values = [user, group].map(|value| HeaderValue::from_str(value).unwrap());
+        let client = builder()
+            .tls_danger_accept_invalid_certs(true)
+            .identity(proxy)
+            .default_headers(names.into_iter().zip(values).collect());
         Self {
             client: client.build().unwrap(),
             base: format!("https://127.0.0.1:{port}"),

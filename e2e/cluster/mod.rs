@@ -24,6 +24,7 @@ mod scaling_formula;
 mod scaling_gaps;
 mod scaling_table;
 mod scene;
+mod slow_rules;
 mod stand;
 mod top;
 mod trickle;

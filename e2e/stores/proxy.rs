@@ -1,8 +1,10 @@
 //! A proxy before a store that can make it stand still: queries are then
-//! answered as of the moment it stopped, as by a store whose writers hang.
+//! answered as of the moment it stopped, as by a store whose writers hang. It can
+//! also hold queries, as a slow store does, and counts them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,16 +15,51 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The time after which nothing is seen, while it stands still.
-type Stopped = Arc<Mutex<Option<f64>>>;
+/// What it does with queries.
+#[derive(Debug, Default)]
+struct State {
+    /// The time after which nothing is seen, while it stands still.
+    stopped: Mutex<Option<f64>>,
+    /// Queries with this text are held.
+    held: watch::Sender<Option<&'static str>>,
+    holding: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A query that is held. It ends with its connection.
+struct Holding<'s>(&'s State);
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.0.holding.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl State {
+    /// Returns when a query may go on.
+    async fn pass(&self, query: &str) {
+        let mut held = self.held.subscribe();
+        let is_held = |text: &str| {
+            let mut parameters = url::form_urlencoded::parse(query.as_bytes());
+            parameters.any(|(_, value)| value.contains(text))
+        };
+        if held.borrow().is_some_and(is_held) {
+            let now = self.holding.fetch_add(1, Ordering::SeqCst) + 1;
+            let _holding = Holding(self);
+            self.most.fetch_max(now, Ordering::SeqCst);
+            let _ = held.wait_for(Option::is_none).await;
+        }
+    }
+}
 
 /// The proxy; it ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
-    stopped: Stopped,
+    state: Arc<State>,
     task: JoinHandle<()>,
 }
 
@@ -37,11 +74,11 @@ impl Proxy {
     pub(crate) async fn before(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let stopped = Stopped::default();
-        let task = tokio::spawn(accept(listener, url.to_owned(), Arc::clone(&stopped)));
+        let state = Arc::default();
+        let task = tokio::spawn(accept(listener, url.to_owned(), Arc::clone(&state)));
         Self {
             address,
-            stopped,
+            state,
             task,
         }
     }
@@ -53,21 +90,37 @@ impl Proxy {
     /// From now on nothing new is seen.
     pub(crate) fn stop(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        *self.stopped.lock().unwrap() = Some(now.as_secs_f64());
+        *self.state.stopped.lock().unwrap() = Some(now.as_secs_f64());
     }
 
     /// From now on everything is seen again.
     pub(crate) fn resume(&self) {
-        *self.stopped.lock().unwrap() = None;
+        *self.state.stopped.lock().unwrap() = None;
+    }
+
+    /// From now on queries with this text get no answer.
+    pub(crate) fn hold(&self, text: &'static str) {
+        self.state.held.send_replace(Some(text));
+    }
+
+    /// From now on all queries are answered, those that were held as well.
+    pub(crate) fn release(&self) {
+        self.state.held.send_replace(None);
+    }
+
+    /// The queries that are held now, and the most that were so far.
+    pub(crate) fn holding(&self) -> (usize, usize) {
+        let read = |count: &AtomicUsize| count.load(Ordering::SeqCst);
+        (read(&self.state.holding), read(&self.state.most))
     }
 }
 
-async fn accept(listener: TcpListener, url: String, stopped: Stopped) {
+async fn accept(listener: TcpListener, url: String, state: Arc<State>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (url, stopped) = (url.clone(), Arc::clone(&stopped));
+        let (url, state) = (url.clone(), Arc::clone(&state));
         connections.spawn(async move {
-            let service = service_fn(|request| forward(request, &url, &stopped));
+            let service = service_fn(|request| forward(request, &url, &state));
             let server = hyper::server::conn::http1::Builder::new();
             // An error here is a client that left.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
@@ -78,11 +131,12 @@ async fn accept(listener: TcpListener, url: String, stopped: Stopped) {
 async fn forward(
     request: Request<Incoming>,
     url: &str,
-    stopped: &Stopped,
+    state: &State,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path();
     let query = request.uri().query().unwrap_or_default();
-    let query = as_of(query, *stopped.lock().unwrap());
+    state.pass(query).await;
+    let query = as_of(query, *state.stopped.lock().unwrap());
     let answer = reqwest::get(format!("{url}{path}?{query}")).await;
     let mut response = Response::new(Full::default());
     let Ok(answer) = answer else {

@@ -9,8 +9,9 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
-use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
+use crate::provider::{AsOf, Effort, Error, Fetched, Lack, NO_METRICS, Provider};
 use crate::security::counters::Counters;
+use crate::security::denied::DeniedKind;
 use crate::telemetry::Telemetry;
 
 use super::asked::Asked;
@@ -45,6 +46,7 @@ struct Inner {
     pool: Pool,
     values: ComputeLimit,
     explanations: ComputeLimit,
+    usage: ComputeLimit,
 }
 
 impl fmt::Debug for Api {
@@ -87,7 +89,8 @@ impl Api {
                 asked: Asked::default(),
                 pool: Pool::default(),
                 values: ComputeLimit::of_values(),
-                explanations: ComputeLimit::of_explanations(),
+                explanations: ComputeLimit::beside_values(),
+                usage: ComputeLimit::beside_values(),
             }),
         }
     }
@@ -139,24 +142,44 @@ impl Api {
         let headers = Arc::new(headers);
         // People ask for these, autoscalers for values of now.
         let for_people = |params: &Params| params.explain() || params.is_of_the_past();
-        let limit = match context.params.as_ref().is_ok_and(for_people) {
-            true => &self.inner.explanations,
-            false => &self.inner.values,
+        let limit = match (&context.params, &context.target) {
+            (_, Ok(Target::Usage(_))) => &self.inner.usage,
+            (Ok(params), _) if for_people(params) => &self.inner.explanations,
+            _ => &self.inner.values,
         };
         let mut fetched: Option<Fetched> = None;
         for _ in 0..MOST_FETCHES {
-            let (api, context, headers) =
-                (self.clone(), Arc::clone(&context), Arc::clone(&headers));
+            let (api, asked, headers) = (self.clone(), Arc::clone(&context), Arc::clone(&headers));
             let in_hand = fetched.clone();
-            let make = move |effort| api.make(&context, &headers, effort, in_hand.as_ref());
+            let make = move |effort| api.make(&asked, &headers, effort, in_hand.as_ref());
             let lack = match limit.make(make).await {
                 Err(Failure::Lacks(lack)) => lack,
                 made => return made,
             };
-            let had = self.inner.provider.fetch(lack).await;
-            fetched = had.map_err(|_| Failure::Unavailable(NO_METRICS))?;
+            fetched = self.fetch(&context, lack).await?;
         }
         Err(Failure::Unavailable(NO_METRICS))
+    }
+
+    /// What the answer lacks. Requests that are answered from memory do not wait
+    /// for the permits of those that come here.
+    async fn fetch(
+        &self,
+        context: &RequestContext,
+        lack: Lack,
+    ) -> Result<Option<Fetched>, Failure> {
+        let user = context.user_name();
+        let permit = std::mem::take(&mut *context.permit());
+        let Some(permit) = permit.exchange(user) else {
+            self.inner.counters.refused(DeniedKind::Busy);
+            return Err(Failure::Saturated);
+        };
+        *context.permit() = permit;
+        let fetched = self.inner.provider.fetch(lack, user).await;
+        fetched.map_err(|error| match error {
+            Error::Saturated => Failure::Saturated,
+            _ => Failure::Unavailable(NO_METRICS),
+        })
     }
 
     /// The answer to a request for values or documents.

@@ -31,9 +31,8 @@ impl ComputeLimit {
         Self::new((processors / 2).clamp(1, 4))
     }
 
-    /// For explanations, one at a time: people wait for them, autoscalers for
-    /// values.
-    pub(super) fn of_explanations() -> Self {
+    /// For what must not delay values, one at a time.
+    pub(super) fn beside_values() -> Self {
         Self::new(1)
     }
 

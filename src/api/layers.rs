@@ -148,7 +148,9 @@ pub(super) async fn in_flight(
     else {
         return refuse(&api, &context, Denied::Busy);
     };
+    *context.permit() = permit;
     let mut response = next.run(request).await;
+    let permit = std::mem::take(&mut *context.permit());
     response.extensions_mut().insert(permit);
     response
 }

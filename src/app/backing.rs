@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use crate::cluster::names::{self, ObjectNames};
 use crate::core::inventory::{ClusterObject, Inventory};
 use crate::core::selector::Selector;
-use crate::provider::Pending;
 use crate::provider::rules::{self, Unlisted};
+use crate::provider::{Ask, Error, NO_METRICS, Pending};
 use crate::rules::answer::Answer;
 use crate::rules::kinds::Kind;
-use crate::source::answers::Answers;
+use crate::source::answers::{Answers, Unanswered};
 use crate::telemetry::line_limit::LineLimit;
 
 /// The objects that are watched anyway, and others by watches of their own.
@@ -122,9 +122,9 @@ impl Asked {
 }
 
 impl rules::Answers for Asked {
-    fn fetch(&self, promql: Arc<str>, rule: Arc<str>) -> Pending<'_, Option<Arc<Answer>>> {
+    fn fetch<'a>(&'a self, ask: &'a Ask, user: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>> {
         Box::pin(async move {
-            let fetched = self.answers.fetch(promql).await;
+            let fetched = self.answers.fetch(&ask.promql, ask.purpose, user).await;
             let outcome = match &fetched {
                 Ok(answer) => match &**answer {
                     Answer::Vector(_) | Answer::Scalar(..) => Ok(()),
@@ -132,10 +132,12 @@ impl rules::Answers for Asked {
                         "it gives a {kind}: write a query that gives an instant vector"
                     )),
                 },
-                Err(error) => Err(error.to_string()),
+                // Says nothing of the rule.
+                Err(Unanswered::Saturated) => return Err(Error::Saturated),
+                Err(Unanswered::Failed(error)) => Err(error.to_string()),
             };
-            self.tell(&rule, outcome);
-            fetched.ok()
+            self.tell(&ask.rule, outcome);
+            fetched.map_err(|_| Error::Unavailable { what: NO_METRICS })
         })
     }
 }

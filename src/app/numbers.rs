@@ -40,11 +40,17 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
 /// Answers to rules' queries, and whether they were in hand.
 pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<Answers>) {
     type Count = fn(&Counts) -> &AtomicU64;
-    let counts: [(&Spec, &str, Count); 4] = [
+    let counts: [(&Spec, &str, Count); 6] = [
         (&catalog::RULE_LOOKUPS, "hit", |counts| &counts.hits),
         (&catalog::RULE_LOOKUPS, "miss", |counts| &counts.misses),
         (&catalog::RULE_QUERIES, "success", |counts| &counts.answered),
         (&catalog::RULE_QUERIES, "failure", |counts| &counts.failed),
+        (&catalog::RULE_QUERIES_REFUSED, "metric", |counts| {
+            &counts.refused_metrics
+        }),
+        (&catalog::RULE_QUERIES_REFUSED, "resource", |counts| {
+            &counts.refused_resources
+        }),
     ];
     for (spec, word, count) in counts {
         let answers = Arc::clone(answers);

@@ -340,7 +340,6 @@ impl Background {
         self.own.push(reload.refused());
         self.until_draining(reload.follow());
         self.until_draining(relist.run());
-        self.until_draining(answers.run());
         let metrics = self.telemetry.metrics.clone();
         self.until_draining(autoscalers::follow(client.clone(), metrics));
         let settings = GpuSettings {

@@ -36,6 +36,8 @@ pub struct PrometheusSettings {
     /// The memory for all answers under way, after decompression, in bytes. One
     /// takes a quarter at most.
     pub max_body_bytes: usize,
+    /// Queries of rules at a time, and as many of resource rules.
+    pub max_concurrent_queries: u16,
     /// Labels every series must have with exactly this value: in stores that
     /// hold several clusters, this one's (docs/stores.md, "What to set").
     pub matchers: Vec<(String, String)>,
@@ -48,6 +50,8 @@ impl PrometheusSettings {
     /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
     /// (docs/limits.md, "Memory").
     pub const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
+    /// `prometheus.maxConcurrentQueries`.
+    pub const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
 
     /// The default settings for some addresses.
     #[must_use]
@@ -84,6 +88,7 @@ impl PrometheusSettings {
             compression: Compression::default(),
             name_matching: NameMatching::default(),
             max_body_bytes: Self::DEFAULT_MAX_BODY_BYTES,
+            max_concurrent_queries: Self::DEFAULT_MAX_CONCURRENT_QUERIES,
             matchers: Vec::new(),
         }
     }
@@ -173,6 +178,9 @@ pub(super) fn resolve(
     }
     if let Some(bytes) = &raw.max_body_bytes {
         settings.max_body_bytes = value::count("prometheus.maxBodyBytes", bytes)?;
+    }
+    if let Some(queries) = &raw.max_concurrent_queries {
+        settings.max_concurrent_queries = value::count("prometheus.maxConcurrentQueries", queries)?;
     }
     for (label, wanted) in raw.matchers {
         let key = format!("prometheus.matchers.{label}");

@@ -43,6 +43,7 @@ pub(super) struct Prometheus {
     pub(super) compression: Option<Text>,
     pub(super) name_matching: Option<Text>,
     pub(super) max_body_bytes: Option<Text>,
+    pub(super) max_concurrent_queries: Option<Text>,
     #[serde(default)]
     pub(super) matchers: BTreeMap<String, Text>,
 }

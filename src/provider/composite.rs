@@ -162,8 +162,12 @@ impl Provider for Composite {
         self.rules.usage(query, sink)
     }
 
-    fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
-        self.rules.fetch(lack)
+    fn fetch<'a>(
+        &'a self,
+        lack: Lack,
+        user: &'a str,
+    ) -> Pending<'a, Result<Option<Fetched>, Error>> {
+        self.rules.fetch(lack, user)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::core::metric::Value;
 use crate::core::selector::Selector;
 use crate::core::time::Timestamp;
 use crate::findings::Report;
-use crate::rules::answer::Answer;
+use crate::rules::answer::{Answer, Purpose};
 use crate::rules::kinds::Kind;
 use crate::why::Explanation;
 use usage::{Usage, UsageQuery};
@@ -129,6 +129,8 @@ pub struct Ask {
     pub promql: Arc<str>,
     /// The rule whose query it is, for the log: `rules[3]`.
     pub rule: Arc<str>,
+    /// What it is for.
+    pub purpose: Purpose,
     /// The objects that it names, where the question was about objects.
     pub names: Arc<[Arc<str>]>,
 }
@@ -236,6 +238,9 @@ pub enum Error {
         /// For the client.
         reason: String,
     },
+    /// Too many queries are under way for the answer to be fetched.
+    #[error("too many queries are under way")]
+    Saturated,
     /// What the answer needs could not be had; the log says why.
     #[error("{what}")]
     Unavailable {
@@ -334,11 +339,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Err(Error::NoSuchMetric)
     }
 
-    /// Fetches what a question lacks. `None`: it is in memory now.
+    /// Fetches what a user's question lacks. `None`: it is in memory now.
     ///
     /// # Errors
-    /// When it cannot be had.
-    fn fetch(&self, _: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
+    /// [`Error::Saturated`], or [`Error::Unavailable`] when it cannot be had.
+    fn fetch<'a>(&'a self, _: Lack, _: &'a str) -> Pending<'a, Result<Option<Fetched>, Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::usage::{Usage, UsageQuery, Usages};
 use super::{
@@ -19,7 +19,7 @@ use crate::core::inventory::{Inventory, ObjectKind};
 use crate::core::metric::Value;
 use crate::core::selector::Selector;
 use crate::core::time::Timestamp;
-use crate::rules::answer::{Answer, Sample};
+use crate::rules::answer::{Answer, Purpose, Sample};
 use crate::rules::kinds::{Kind, Kinds};
 use crate::rules::query::Unanswerable;
 use crate::rules::registry::Registry;
@@ -64,9 +64,12 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 
 /// Asks Prometheus, or remembers what it answered a moment ago.
 pub trait Answers: Send + Sync + std::fmt::Debug {
-    /// The answer to a query. `None`: there is none; the log says why, and
-    /// which rule's query it was.
-    fn fetch(&self, promql: Arc<str>, rule: Arc<str>) -> Pending<'_, Option<Arc<Answer>>>;
+    /// The answer to a query, for a request of this user.
+    ///
+    /// # Errors
+    /// [`Error::Saturated`], or [`Error::Unavailable`]: the log says why, and which
+    /// rule's query it was.
+    fn fetch<'a>(&'a self, ask: &'a Ask, user: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>>;
 }
 
 /// The metrics in force.
@@ -205,6 +208,7 @@ fn answer<'f>(
         Error::Lacks(Lack::Answers(vec![Ask {
             promql: promql.into(),
             rule: rule.map_or("", |rule| &rule.place).into(),
+            purpose: Purpose::Metric,
             names: names.into(),
         }]))
     })
@@ -376,7 +380,11 @@ impl Provider for RuleProvider {
         usages.tell(&inventory, query, sink)
     }
 
-    fn fetch(&self, lack: Lack) -> Pending<'_, Result<Option<Fetched>, Error>> {
+    fn fetch<'a>(
+        &'a self,
+        lack: Lack,
+        user: &'a str,
+    ) -> Pending<'a, Result<Option<Fetched>, Error>> {
         Box::pin(async move {
             match lack {
                 Lack::Objects(kind) => {
@@ -387,17 +395,13 @@ impl Provider for RuleProvider {
                     let inventory = self.objects.inventory();
                     let names = asks.first().map(|ask| Arc::clone(&ask.names));
                     let asks = asks.into_iter().map(|ask| async move {
-                        let promql = Arc::clone(&ask.promql);
-                        let answer = self.answers.fetch(ask.promql, ask.rule).await;
-                        answer.map(|answer| (promql, answer))
+                        let answer = self.answers.fetch(&ask, user).await?;
+                        Ok((ask.promql, answer))
                     });
                     let asks: Vec<_> = asks.collect();
                     let asks = stream::iter(asks).buffer_unordered(SIDE_BY_SIDE);
-                    let had: Vec<Option<_>> = asks.collect().await;
-                    let had: Option<HashMap<_, _>> = had.into_iter().collect();
-                    let had = had.ok_or(Error::Unavailable { what: NO_METRICS })?;
                     Ok(Some(Fetched {
-                        answers: had,
+                        answers: asks.try_collect().await?,
                         inventory,
                         names: names.unwrap_or_default(),
                     }))

@@ -12,7 +12,7 @@ use crate::core::inventory::{Inventory, PodPhase};
 use crate::core::labels::Labels;
 use crate::core::quantity;
 use crate::core::time::Timestamp;
-use crate::rules::answer::{Answer, Sample};
+use crate::rules::answer::{Answer, Purpose, Sample};
 use crate::rules::resource::{ResourceQueries, ResourceQuery};
 use crate::rules::rule::ResourceRules;
 
@@ -201,6 +201,7 @@ impl Usages {
             Ok(Ask {
                 promql: promql.into(),
                 rule: query.place.into(),
+                purpose: Purpose::Resource,
                 names: Arc::default(),
             })
         };

@@ -3,6 +3,15 @@
 use crate::core::labels::Labels;
 use crate::core::time::Timestamp;
 
+/// What a query is for. The queries of each purpose have permits of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A custom or an external metric.
+    Metric,
+    /// What pods or nodes use (`resourceRules`).
+    Resource,
+}
+
 /// A sample of an instant vector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {

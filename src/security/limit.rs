@@ -1,15 +1,17 @@
 //! Limits on all requests at a time (docs/security.md, "Limits"). A body's size
 //! is the listener's business: no request here has one.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::always_allowed::is_health;
 use super::authenticate::User;
 use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
 use super::settings::Settings;
+use crate::permits::Permits;
 
 /// Refuses requests at once when too many are under way. It stands after
 /// authentication, as in the reference (kubernetes/apiserver
@@ -18,6 +20,7 @@ use super::settings::Settings;
 #[derive(Debug)]
 pub struct InFlight {
     values: Arc<Semaphore>,
+    rules: Arc<Permits>,
     discovery: Arc<Semaphore>,
     direct: Arc<Semaphore>,
     anonymous: Arc<Semaphore>,
@@ -27,7 +30,26 @@ pub struct InFlight {
 /// extensions. Nothing where requests have no limit.
 #[derive(Clone, Debug, Default)]
 pub struct Permit {
-    _permit: Option<Arc<OwnedSemaphorePermit>>,
+    _held: Option<Arc<dyn Debug + Send + Sync>>,
+    /// Where a request for values finds a permit if it has to wait.
+    rules: Option<Arc<Permits>>,
+}
+
+impl Permit {
+    /// Exchanges the permit of a request for values that cannot be answered from
+    /// memory, so that those that can never lack one. `None`: too many of its kind
+    /// are under way.
+    #[must_use]
+    pub fn exchange(self, user: &str) -> Option<Self> {
+        let Some(rules) = &self.rules else {
+            return Some(self);
+        };
+        let held = rules.try_take(user)?;
+        Some(Self {
+            _held: Some(Arc::new(held)),
+            rules: None,
+        })
+    }
 }
 
 impl InFlight {
@@ -35,6 +57,7 @@ impl InFlight {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             values: semaphore(settings.values_in_flight),
+            rules: Arc::new(Permits::new(settings.rules_in_flight)),
             discovery: semaphore(settings.discovery_in_flight),
             direct: semaphore(settings.direct_in_flight),
             anonymous: semaphore(settings.anonymous_in_flight),
@@ -48,8 +71,10 @@ impl InFlight {
             return Some(Permit::default());
         };
         let permit = Arc::clone(semaphore).try_acquire_owned().ok()?;
+        let is_for_values = Arc::ptr_eq(semaphore, &self.values);
         Some(Permit {
-            _permit: Some(Arc::new(permit)),
+            _held: Some(Arc::new(permit)),
+            rules: is_for_values.then(|| Arc::clone(&self.rules)),
         })
     }
 

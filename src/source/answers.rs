@@ -1,6 +1,5 @@
-//! Answers to rules' queries, kept for some seconds: however many ask at once,
-//! Prometheus is asked once, and what is asked for again and again is asked for
-//! ahead of time.
+//! Answers to rules' queries, kept for some seconds. However many ask at once,
+//! Prometheus is asked once, and no more than so many queries are under way.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,38 +7,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use futures_util::stream::{self, StreamExt};
-use moka::Entry;
 use moka::future::Cache;
-use tokio::time::Instant;
+use tokio::sync::watch;
 
 use super::error::Error;
 use super::prometheus::promql::Promql;
 use crate::core::time::Timestamp;
-use crate::rules::answer::Answer;
+use crate::permits::{Permit, Permits};
+use crate::rules::answer::{Answer, Purpose};
 
 /// What is kept in all: samples, at some 500 bytes each.
 const MOST_SAMPLES: u64 = 200_000;
 
-/// Queries that are asked ahead of time at most.
-const MOST_STEADY: usize = 1_000;
-
-/// A query that nobody has asked for this long is not asked ahead any more:
-/// four syncs of the HPA controller.
-const FORGOTTEN: Duration = Duration::from_secs(60);
-
-/// Queries asked ahead side by side.
-const SIDE_BY_SIDE: usize = 4;
+/// How long a request waits for a permit.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Answers in hand.
 #[derive(Debug)]
 pub struct Answers {
-    prometheus: ArcSwap<Promql>,
+    asked: ArcSwap<Asked>,
     clock: fn() -> Timestamp,
     kept: Cache<Arc<str>, Arc<Answer>>,
-    max_age: Duration,
-    asked: Mutex<HashMap<Arc<str>, Asked>>,
+    under_way: Mutex<HashMap<Arc<str>, UnderWay>>,
     counts: Counts,
+}
+
+/// A Prometheus and the permits for queries to it.
+#[derive(Debug)]
+struct Asked {
+    prometheus: Arc<Promql>,
+    metrics: Permits,
+    resources: Permits,
+}
+
+type Outcome = Result<Arc<Answer>, Arc<Error>>;
+
+/// A query's outcome, once there is one.
+type UnderWay = watch::Receiver<Option<Outcome>>;
+
+/// Why a query has no answer.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// It was not sent: no permit was free in time.
+    Saturated,
+    /// Prometheus gave none.
+    Failed(Arc<Error>),
 }
 
 /// How many answers were wanted and how many queries were sent, since the start.
@@ -49,27 +61,24 @@ pub struct Counts {
     pub hits: AtomicU64,
     /// Answers that had to be asked for.
     pub misses: AtomicU64,
-    /// Queries that were answered, those asked ahead included.
+    /// Queries that were answered.
     pub answered: AtomicU64,
     /// Queries that were not.
     pub failed: AtomicU64,
-}
-
-/// When a query was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    last: Instant,
-    /// The time before that; `None`: it was asked for once.
-    gap: Option<Duration>,
+    /// Queries for metrics without a permit.
+    pub refused_metrics: AtomicU64,
+    /// Queries for resources without a permit.
+    pub refused_resources: AtomicU64,
 }
 
 impl Asked {
-    /// Whether it will be asked for within so long, if that goes on as it did.
-    fn is_due(self, within: Duration) -> bool {
-        let Some(gap) = self.gap else {
-            return false;
-        };
-        self.last.elapsed() + within >= gap
+    fn new(prometheus: Arc<Promql>) -> Self {
+        let most = usize::from(prometheus.max_concurrent_queries());
+        Self {
+            prometheus,
+            metrics: Permits::new(most),
+            resources: Permits::new(most),
+        }
     }
 }
 
@@ -82,15 +91,14 @@ impl Answers {
             Answer::Scalar(..) | Answer::Other(_) => 1,
         };
         Self {
-            prometheus: ArcSwap::new(prometheus),
+            asked: ArcSwap::from_pointee(Asked::new(prometheus)),
             clock,
             kept: Cache::builder()
                 .max_capacity(MOST_SAMPLES)
                 .weigher(weigh)
                 .time_to_live(max_age)
                 .build(),
-            max_age,
-            asked: Mutex::default(),
+            under_way: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -104,96 +112,109 @@ impl Answers {
     /// From now on another Prometheus is asked; of the former one no answer is
     /// kept, but for those on their way, which are too old in a moment.
     pub fn ask_from_now_on(&self, prometheus: Arc<Promql>) {
-        self.prometheus.store(prometheus);
+        self.asked.store(Arc::new(Asked::new(prometheus)));
         self.kept.invalidate_all();
     }
 
-    /// The answer to a query, asked for by whoever comes first.
+    /// The answer to a query, for a request of this user. Requests with the same
+    /// query share one; the first of them needs a permit.
     ///
     /// # Errors
-    /// When Prometheus does not answer; nothing of it is kept.
-    pub async fn fetch(self: &Arc<Self>, query: Arc<str>) -> Result<Arc<Answer>, Arc<Error>> {
-        self.note(&query);
-        let asking = Arc::clone(self);
-        // A task of its own: a client that leaves does not end it for others.
-        let fetched = tokio::spawn(async move {
-            let asked = asking.ask(Arc::clone(&query));
-            let entry = asking.kept.entry(query).or_try_insert_with(asked).await;
-            let was_there = entry.as_ref().is_ok_and(|entry| !entry.is_fresh());
-            let counts = &asking.counts;
-            let count = if was_there {
-                &counts.hits
-            } else {
-                &counts.misses
-            };
-            count.fetch_add(1, Ordering::Relaxed);
-            entry.map(Entry::into_value)
-        });
-        fetched.await.unwrap_or_else(|_| {
-            Err(Arc::new(Error::Truncated {
-                address: "Prometheus".to_owned(),
-                reason: "the server stops".to_owned(),
-            }))
+    /// When Prometheus does not answer or there is no permit; nothing of it is kept.
+    pub async fn fetch(
+        self: &Arc<Self>,
+        query: &Arc<str>,
+        purpose: Purpose,
+        user: &str,
+    ) -> Result<Arc<Answer>, Unanswered> {
+        let mut permit = None;
+        let mut under_way = loop {
+            if let Some(answer) = self.kept.get(query).await {
+                count(&self.counts.hits);
+                return Ok(answer);
+            }
+            if let Some(under_way) = self.join_or_start(query, &mut permit) {
+                break under_way;
+            }
+            permit = Some(self.permit(purpose, user).await?);
+        };
+        let outcome = under_way.wait_for(Option::is_some).await;
+        let outcome = outcome.ok().and_then(|outcome| outcome.clone());
+        outcome
+            .unwrap_or_else(|| {
+                Err(Arc::new(Error::Truncated {
+                    address: "Prometheus".to_owned(),
+                    reason: "the server stops".to_owned(),
+                }))
+            })
+            .map_err(Unanswered::Failed)
+    }
+
+    async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, Unanswered> {
+        let asked = self.asked.load_full();
+        let (permits, refused) = match purpose {
+            Purpose::Metric => (&asked.metrics, &self.counts.refused_metrics),
+            Purpose::Resource => (&asked.resources, &self.counts.refused_resources),
+        };
+        let permit = permits.take(user, PATIENCE).await;
+        permit.ok_or_else(|| {
+            count(refused);
+            Unanswered::Saturated
         })
     }
 
-    async fn ask(&self, query: Arc<str>) -> Result<Arc<Answer>, Error> {
-        let prometheus = self.prometheus.load_full();
-        let answer = prometheus.query(&query, (self.clock)()).await;
-        let count = match &answer {
+    /// The query that is under way, or a new one with the permit. `None`: there is
+    /// neither.
+    fn join_or_start(
+        self: &Arc<Self>,
+        query: &Arc<str>,
+        permit: &mut Option<Permit>,
+    ) -> Option<UnderWay> {
+        let mut all = self.under_way();
+        // That of a task that ended without an outcome is closed.
+        if let Some(known) = all.get(query).filter(|known| known.has_changed().is_ok()) {
+            count(&self.counts.hits);
+            return Some(known.clone());
+        }
+        let permit = permit.take()?;
+        count(&self.counts.misses);
+        let (sender, outcome) = watch::channel(None);
+        all.insert(Arc::clone(query), outcome.clone());
+        let (answers, query) = (Arc::clone(self), Arc::clone(query));
+        // A task of its own: a client that leaves ends neither the query, which
+        // others may wait for, nor what the query holds.
+        tokio::spawn(async move {
+            let outcome = answers.ask(&query).await;
+            if let Ok(answer) = &outcome {
+                let kept = answers.kept.insert(Arc::clone(&query), Arc::clone(answer));
+                kept.await;
+            }
+            answers.under_way().remove(&query);
+            drop(permit);
+            sender.send_replace(Some(outcome));
+        });
+        Some(outcome)
+    }
+
+    async fn ask(&self, query: &str) -> Outcome {
+        let prometheus = Arc::clone(&self.asked.load().prometheus);
+        let answer = prometheus.query(query, (self.clock)()).await;
+        count(match &answer {
             Ok(_) => &self.counts.answered,
             Err(_) => &self.counts.failed,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        answer.map(Arc::new)
+        });
+        answer.map(Arc::new).map_err(Arc::new)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Asked>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Arc<str>, UnderWay>> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn note(&self, query: &str) {
-        if self.max_age.is_zero() {
-            return;
-        }
-        let last = Instant::now();
-        let mut asked = self.lock();
-        if let Some(known) = asked.get_mut(query) {
-            let gap = Some(last - known.last);
-            *known = Asked { last, gap };
-        } else if asked.len() < MOST_STEADY {
-            asked.insert(query.into(), Asked { last, gap: None });
-        }
-    }
-
-    /// The queries that will be asked for within so long.
-    fn due(&self, within: Duration) -> Vec<Arc<str>> {
-        let mut asked = self.lock();
-        asked.retain(|_, asked| asked.last.elapsed() < FORGOTTEN);
-        let due = asked.iter().filter(|(_, asked)| asked.is_due(within));
-        due.map(|(query, _)| Arc::clone(query)).collect()
-    }
-
-    /// Asks ahead, for ever, for what is asked for again and again: shortly before
-    /// it is, so that a query costs no more than without.
-    pub async fn run(self: Arc<Self>) {
-        if self.max_age.is_zero() {
-            return;
-        }
-        let period = self.max_age.mul_f64(0.8);
-        let mut beat = tokio::time::interval(period);
-        loop {
-            beat.tick().await;
-            stream::iter(self.due(period))
-                .for_each_concurrent(SIDE_BY_SIDE, |query| async {
-                    // What fails is said to whoever asks next.
-                    if let Ok(answer) = self.ask(Arc::clone(&query)).await {
-                        self.kept.insert(query, answer).await;
-                    }
-                })
-                .await;
-        }
-    }
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -201,28 +222,60 @@ mod tests {
     use super::*;
     use crate::config::{PrometheusSettings, parse_url};
     use crate::testing::fake_prometheus::FakePrometheus;
+    use crate::testing::test_server::until;
 
     fn client(fake: &FakePrometheus) -> Arc<Promql> {
         let settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
         Arc::new(Promql::alone(settings).unwrap())
     }
 
-    /// An autoscaler asks every 15 s: of the answers of 5 s one is for it.
-    #[tokio::test(start_paused = true)]
-    async fn what_is_asked_for_again_is_asked_ahead_shortly_before() {
-        let fake = FakePrometheus::start().await;
+    /// Answers of a Prometheus that gives none within this time.
+    fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<Answers> {
+        fake.stall();
+        let mut settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
+        settings.max_concurrent_queries = most;
+        settings.timeout = timeout;
+        let prometheus = Arc::new(Promql::alone(settings).unwrap());
         let clock = || Timestamp::from_secs(1);
-        let answers = Answers::new(client(&fake), clock, Duration::from_secs(5));
-        answers.note("up");
-        assert!(answers.due(Duration::from_secs(4)).is_empty());
-        tokio::time::advance(Duration::from_secs(15)).await;
-        answers.note("up");
-        for (after, due) in [(4, false), (4, false), (4, true), (4, true)] {
-            tokio::time::advance(Duration::from_secs(after)).await;
-            assert_eq!(!answers.due(Duration::from_secs(4)).is_empty(), due);
+        Arc::new(Answers::new(prometheus, clock, Duration::from_secs(5)))
+    }
+
+    #[tokio::test]
+    async fn the_query_of_a_cancelled_request_keeps_its_permit() {
+        let fake = FakePrometheus::start().await;
+        let answers = of_silence(&fake, 4, Duration::from_secs(600));
+        let cancelled = async |query: &str, purpose, user| {
+            let (query, sent) = (query.into(), fake.requests().len() + 1);
+            tokio::select! {
+                answer = answers.fetch(&query, purpose, user) => panic!("{answer:?}"),
+                () = until("the query is sent", async || fake.requests().len() == sent) => {}
+            }
+        };
+        for query in ["a", "b"] {
+            cancelled(query, Purpose::Metric, "one").await;
         }
-        tokio::time::advance(FORGOTTEN).await;
-        assert!(answers.due(Duration::from_secs(4)).is_empty());
+        let third = answers.fetch(&"c".into(), Purpose::Metric, "one").await;
+        assert!(matches!(third, Err(Unanswered::Saturated)), "{third:?}");
+        cancelled("d", Purpose::Metric, "other").await;
+        cancelled("e", Purpose::Resource, "one").await;
+        let counts = answers.counts();
+        assert_eq!(counts.refused_metrics.load(Ordering::Relaxed), 1);
+        assert_eq!(counts.refused_resources.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn requests_with_the_same_query_need_one_permit() {
+        let fake = FakePrometheus::start().await;
+        let answers = of_silence(&fake, 1, Duration::from_millis(300));
+        let query = "up".into();
+        let ask = |user| answers.fetch(&query, Purpose::Metric, user);
+        let all = futures_util::future::join_all(["one", "one", "other"].map(ask)).await;
+        let has_failed = |answer: &_| matches!(answer, Err(Unanswered::Failed(_)));
+        assert!(all.iter().all(has_failed), "{all:?}");
+        assert_eq!(fake.requests().len(), 1);
+        // The permit is free again.
+        assert!(has_failed(&ask("other").await));
+        assert_eq!(fake.requests().len(), 2);
     }
 
     #[tokio::test]
@@ -236,14 +289,15 @@ mod tests {
         let clock = || Timestamp::from_secs(1);
         let answers = Answers::new(client(&one), clock, Duration::from_secs(60));
         let answers = Arc::new(answers);
+        let ask = async |query: &str| answers.fetch(&query.into(), Purpose::Metric, "u").await;
         let is = |answer: &Answer, wanted: f64| matches!(answer, Answer::Scalar(value, _) if (value - wanted).abs() < f64::EPSILON);
         for _ in 0..3 {
-            assert!(is(&answers.fetch("up".into()).await.unwrap(), 1.0));
+            assert!(is(&ask("up").await.unwrap(), 1.0));
         }
         answers.ask_from_now_on(client(&two));
-        assert!(is(&answers.fetch("up".into()).await.unwrap(), 2.0));
+        assert!(is(&ask("up").await.unwrap(), 2.0));
         two.answer_with(503, &[], "no");
-        assert!(answers.fetch("down".into()).await.is_err());
+        assert!(ask("down").await.is_err());
         let counts = answers.counts();
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
         assert_eq!((number(&counts.hits), number(&counts.misses)), (2, 3));

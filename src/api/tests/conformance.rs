@@ -21,7 +21,7 @@ use crate::pipeline::{Pipeline, Settings};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider, Unlisted};
-use crate::provider::{Pending, Provider};
+use crate::provider::{Ask, Error, Pending, Provider};
 use crate::rules::answer::{Answer as Found, Sample};
 use crate::rules::kinds::{Kind, Kinds};
 use crate::rules::registry::{Registry, Shape};
@@ -161,8 +161,9 @@ impl ObjectNames for Cluster {
 struct Prometheus;
 
 impl Answers for Prometheus {
-    fn fetch(&self, promql: Arc<str>, _: Arc<str>) -> Pending<'_, Option<Arc<Found>>> {
-        let labels: &[(&str, &str)] = match promql.starts_with("avg(avg_over_time(DCGM_FI_DEV_") {
+    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> Pending<'a, Result<Arc<Found>, Error>> {
+        let labels: &[(&str, &str)] = match ask.promql.starts_with("avg(avg_over_time(DCGM_FI_DEV_")
+        {
             true => &[],
             false => &[("namespace", "gpu-operator"), ("pod", EXPORTER)],
         };
@@ -171,7 +172,7 @@ impl Answers for Prometheus {
             value: 46.5,
             at: Timestamp::from_secs(NOW.secs()),
         };
-        Box::pin(std::future::ready(Some(Arc::new(Found::Vector(vec![
+        Box::pin(std::future::ready(Ok(Arc::new(Found::Vector(vec![
             sample,
         ])))))
     }

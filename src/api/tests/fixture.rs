@@ -1,7 +1,8 @@
-//! A small cluster: pods `a` and `b` of `ns` have metric `m`, `c` has none.
+//! A small cluster: pods `a` and `b` of `ns` have metric `m`, `c` has none. Metric
+//! `rule` has to be fetched, which never ends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::core::inventory::ObjectKind;
 use crate::core::labels::Labels;
@@ -12,7 +13,8 @@ use crate::findings::codes::GM408;
 use crate::findings::source::unseen;
 use crate::findings::{Finding, Report};
 use crate::provider::{
-    AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Objects, Provider, Query, Which,
+    AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects, Pending,
+    Provider, Query, Which,
 };
 use crate::why::{Device, Explanation};
 
@@ -42,6 +44,8 @@ pub(super) struct Fixture {
     pub(super) ready: AtomicBool,
     /// How often the provider was asked for values.
     pub(super) asked: AtomicUsize,
+    /// Users whose requests wait for what is fetched.
+    pub(super) fetching: Mutex<Vec<String>>,
     pub(super) custom: Vec<CustomMetric>,
     pub(super) external_names: Vec<Arc<str>>,
 }
@@ -127,6 +131,7 @@ impl Fixture {
             external: vec![(label("fast"), value(3.0)), (label("slow"), value(4.5))],
             ready: AtomicBool::new(true),
             asked: AtomicUsize::new(0),
+            fetching: Mutex::default(),
             custom: [
                 ("deployments.apps", true),
                 ("namespaces", false),
@@ -184,6 +189,16 @@ fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, Error> {
 }
 
 impl Provider for Fixture {
+    fn fetch<'a>(&'a self, _: Lack, user: &'a str) -> Pending<'a, Result<Option<Fetched>, Error>> {
+        Box::pin(async move {
+            if user == "unlucky" {
+                return Err(Error::Saturated);
+            }
+            self.fetching.lock().unwrap().push(user.to_owned());
+            std::future::pending().await
+        })
+    }
+
     fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         self.custom.clone().into()
     }
@@ -246,6 +261,9 @@ impl Provider for Fixture {
         if query.metric == "unlisted" {
             let what = "unable to list matching resources";
             return Err(Error::Unlisted { what });
+        }
+        if query.metric == "rule" {
+            return Err(Error::Lacks(Lack::Answers(Vec::new())));
         }
         if query.metric != "m" {
             return Err(Error::NoSuchMetric);

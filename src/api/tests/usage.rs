@@ -11,9 +11,9 @@ use super::messages::Unknown;
 use super::*;
 use crate::core::inventory::{Inventory, PodPhase};
 use crate::core::selector::Selector;
-use crate::provider::Pending;
 use crate::provider::rules::{Answers, ObjectNames, RuleProvider, Unlisted};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
+use crate::provider::{Ask, Error, NO_METRICS, Pending};
 use crate::rules::answer::Answer as Found;
 use crate::rules::kinds::Kind;
 
@@ -45,7 +45,8 @@ struct Prometheus {
 }
 
 impl Answers for Prometheus {
-    fn fetch(&self, promql: Arc<str>, _: Arc<str>) -> Pending<'_, Option<Arc<Found>>> {
+    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> Pending<'a, Result<Arc<Found>, Error>> {
+        let promql = &ask.promql;
         self.asked.lock().unwrap().push(promql.to_string());
         let at = 1_767_323_045_999;
         let samples = if promql.contains("cpu") {
@@ -64,7 +65,10 @@ impl Answers for Prometheus {
                 sample("n1", 8_589_934_592.0, at),
             ]
         };
-        let answer = (!self.down).then(|| Arc::new(Found::Vector(samples)));
+        let answer = match self.down {
+            true => Err(Error::Unavailable { what: NO_METRICS }),
+            false => Ok(Arc::new(Found::Vector(samples))),
+        };
         Box::pin(std::future::ready(answer))
     }
 }

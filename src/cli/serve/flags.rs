@@ -112,7 +112,8 @@ pub(super) struct Listening {
     #[arg(long, alias = "disable-http2-serving", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) disable_http2: bool,
     /// Requests for values answered at a time to those who come through
-    /// kube-apiserver, and a quarter as many to direct clients; more get 429
+    /// kube-apiserver, and a quarter as many to direct clients; more get 429.
+    /// As many again may wait for the answer to a rule's query; more get 503
     #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
     pub(super) max_requests_inflight: usize,
     /// How long to go on serving after being told to stop

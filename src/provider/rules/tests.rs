@@ -73,8 +73,9 @@ impl ObjectNames for Churning {
 struct Prometheus(BTreeMap<&'static str, Answer>);
 
 impl Answers for Prometheus {
-    fn fetch(&self, promql: Arc<str>, _: Arc<str>) -> Pending<'_, Option<Arc<Answer>>> {
-        let answer = self.0.get(&*promql).cloned().map(Arc::new);
+    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>> {
+        let answer = self.0.get(&*ask.promql).cloned().map(Arc::new);
+        let answer = answer.ok_or(Error::Unavailable { what: NO_METRICS });
         Box::pin(std::future::ready(answer))
     }
 }
@@ -213,7 +214,8 @@ fn asked(
         let mut items = Vec::new();
         match ask(&query, &mut items) {
             Err(Error::Lacks(lack)) => {
-                fetched = futures_util::FutureExt::now_or_never(provider.fetch(lack)).unwrap()?;
+                fetched =
+                    futures_util::FutureExt::now_or_never(provider.fetch(lack, "u")).unwrap()?;
             }
             answer => return answer.map(|_| items),
         }

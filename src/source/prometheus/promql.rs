@@ -28,6 +28,7 @@ use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
 pub struct Promql {
     endpoint: RwLock<Endpoint>,
     replicas: Arc<Replicas>,
+    max_concurrent_queries: u16,
 }
 
 impl fmt::Debug for Promql {
@@ -65,6 +66,7 @@ impl Promql {
     /// When a certificate file cannot be used.
     pub fn new(settings: PrometheusSettings, replicas: Arc<Replicas>) -> Result<Self, Error> {
         Ok(Self {
+            max_concurrent_queries: settings.max_concurrent_queries,
             endpoint: RwLock::new(Endpoint::new(settings, Arc::clone(&replicas))?),
             replicas,
         })
@@ -81,6 +83,11 @@ impl Promql {
     #[must_use]
     pub fn replicas(&self) -> Arc<Replicas> {
         Arc::clone(&self.replicas)
+    }
+
+    /// Queries of one purpose that may be asked at a time.
+    pub(in crate::source) const fn max_concurrent_queries(&self) -> u16 {
+        self.max_concurrent_queries
     }
 
     /// Takes up changed certificate files.

@@ -97,7 +97,9 @@ catalog! {
     RULE_LOOKUPS = Counter "gpu_metrics_apiserver_rule_query_lookups" ["result"]
         "Queries of rules that answers needed: hit (in hand, or asked for already) or miss";
     RULE_QUERIES = Counter "gpu_metrics_apiserver_rule_queries" ["outcome"]
-        "Queries of rules sent to Prometheus, those asked ahead included: success or failure";
+        "Queries of rules sent to Prometheus: success or failure";
+    RULE_QUERIES_REFUSED = Counter "gpu_metrics_apiserver_rule_queries_refused" ["kind"]
+        "Queries of rules not sent, and their requests answered 503: for a second prometheus.maxConcurrentQueries were under way, or half of them for the same user; kind is metric (custom or external) or resource";
     REQUESTS = Counter "gpu_metrics_apiserver_requests" ["verb", "group", "resource", "code"]
         "Requests answered; resource is a resource of the API group, or what a path outside of the groups is for";
     REQUEST_SECONDS = Histogram "gpu_metrics_apiserver_request_duration_seconds" ["group", "resource"]

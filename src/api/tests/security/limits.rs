@@ -88,6 +88,58 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
     .await;
 }
 
+/// A metric that has to be fetched, for ever.
+const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rule";
+
+#[tokio::test]
+async fn requests_that_wait_for_prometheus_leave_those_for_values_in_memory_their_permits() {
+    let scene = Scene::with(Settings {
+        values_in_flight: 3,
+        rules_in_flight: 8,
+        ..Settings::default()
+    })
+    .await;
+    let client = scene.server.http2_as(Some(&scene.proxy()));
+    let ask = |user: &str, path: &str| {
+        let request = client.get(scene.server.url(path));
+        request.header("X-Remote-User", user).send()
+    };
+    let saturated = async |user| {
+        let answer = ask(user, RULE).await.unwrap();
+        assert_eq!(answer.status(), 503);
+        assert_eq!(answer.headers().get("retry-after"), None);
+        let body: serde_json::Value =
+            serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+        assert_eq!(body["reason"], "ServiceUnavailable");
+        assert_eq!(body.get("details"), None, "{body}");
+    };
+    saturated("unlucky").await;
+    let mut waiting = tokio::task::JoinSet::new();
+    for user in ["bob", "eve"] {
+        for _ in 0..4 {
+            let count = waiting.len() + 1;
+            waiting.spawn(ask(user, RULE));
+            until("it waits", async || {
+                scene.fixture.fetching.lock().unwrap().len() == count
+            })
+            .await;
+        }
+        // One user has half of the permits.
+        saturated(user).await;
+        assert_eq!(ask(user, VALUES).await.unwrap().status(), 200);
+    }
+    saturated("hpa").await;
+    assert_eq!(ask("hpa", VALUES).await.unwrap().status(), 200);
+    assert_eq!(scene.counters.refusals(DeniedKind::Busy), 3);
+    waiting.shutdown().await;
+    until("a permit is free", async || {
+        let _ = tokio::time::timeout(Duration::from_millis(50), ask("hpa", RULE)).await;
+        let fetching = scene.fixture.fetching.lock().unwrap();
+        fetching.last().is_some_and(|user| user == "hpa")
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn anonymous_flood_does_not_refuse_the_front_proxys_users() {
     let scene = Scene::with(Settings {
