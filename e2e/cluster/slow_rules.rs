@@ -12,7 +12,7 @@ use super::asking::{Way, identity, identity_of};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::{Autoscaler, SYNC, on_pods};
 use super::scene::{await_value, reader};
-use super::trickle::{Subject, Trickle, some_values};
+use super::trickle::{Seen, Subject, Trickle, some_values};
 use crate::program::eventually;
 use crate::stores::proxy::Proxy;
 
@@ -41,6 +41,9 @@ const HELD: usize = 400;
 const AT_A_TIME: usize = 100;
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 
+/// Before a client whose request was refused asks again.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Autoscalers on the rule's metric: more than the controller has workers.
 const BESIDE: usize = 6;
 
@@ -58,23 +61,26 @@ const GROUP: &str = "metrics-readers";
 async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
     let mut lab = Lab::start(SYNC).await;
     let proxy = Proxy::before(lab.prometheus.url()).await;
-    lab.stand_in = Some(proxy.url());
-    lab.reconfigure(CONFIG);
-    let lab = lab;
     let who = reader(&lab);
     lab.deploy(1);
     lab.gpus.work(20);
+    // The search for the rule's series finds some at once.
+    await_value(&who, &gpu_metric(), "20").await;
+    lab.stand_in = Some(proxy.url());
+    lab.reconfigure(CONFIG);
+    let lab = lab;
     await_value(&who, &gpu_metric(), "20").await;
     await_value(&who, &rule_metric("instance!=1"), "1").await;
     proxy.hold(QUERY);
+    let ways: Vec<Way> = (0..4).map(|_| mallory(&lab)).collect();
+    let asked = [who, ways[0].clone()].into_iter().zip(GPUS);
+    let trickle = Trickle::start(asked.map(|(way, name)| (way, gpu_subject(name))));
     let scaler = Autoscaler::start(&lab, 4, &on_pods("gpu_memory_utilization", "50"));
     scaler.await_seen("20");
     let server = lab.server.as_ref().unwrap();
     let before = server.resident_kib();
 
-    let ways: Vec<Way> = (0..4).map(|_| mallory(&lab)).collect();
-    let asked = [who, ways[0].clone()].into_iter().zip(GPUS);
-    let trickle = Trickle::start(asked.map(|(way, name)| (way, gpu_subject(name))));
+    let flooded = trickle.now();
     cancel(&lab).await;
     await_holding(&proxy, MOST / 2);
     assert_eq!(proxy.holding(), (MOST / 2, MOST / 2));
@@ -93,18 +99,8 @@ async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
     let crowded = server.resident_kib();
     assert_unharmed(&lab).await;
     assert_eq!(proxy.holding(), (MOST, MOST));
-    let answered = flood.end();
-    println!("{}", trickle.account(Duration::ZERO, &GPUS));
-    for subject in GPUS {
-        let mut took: Vec<Duration> = Vec::new();
-        for seen in trickle.since(Duration::ZERO, subject) {
-            assert_eq!(seen.trouble, None, "{seen:?}");
-            took.push(seen.took);
-        }
-        took.sort();
-        let at = |percent: usize| took[(took.len() - 1) * percent / 100];
-        println!("{subject}: p50 {:.1?}, p99 {:.1?}", at(50), at(99));
-    }
+    let asked = flood.end();
+    assert_answered(&trickle, flooded);
     proxy.release();
     await_holding(&proxy, 0);
     let after = eventually("memory that comes back", PATIENCE, || {
@@ -113,7 +109,7 @@ async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
             .then_some(after)
             .ok_or(format!("{before}, then {after}"))
     });
-    println!("VmRSS {before} KiB before, {crowded} in the flood of {answered}, {after} after it");
+    println!("VmRSS {before} KiB before, {crowded} in the flood of {asked}, {after} after it");
     eventually("autoscalers on the rule that see", PATIENCE, || {
         let seeing = conditions(&lab, "successfully calculate");
         (seeing > BESIDE).then_some(()).ok_or(seeing.to_string())
@@ -148,6 +144,26 @@ fn gpu_subject(name: &'static str) -> Subject {
         every: Duration::from_millis(20),
         judge: some_values,
     }
+}
+
+/// The GPU metric was there each time; how long that took before the flood and in
+/// it.
+fn assert_answered(trickle: &Trickle, flooded: Duration) {
+    for subject in GPUS {
+        let seen = trickle.since(Duration::ZERO, subject);
+        let lost = seen.iter().find(|seen| seen.trouble.is_some());
+        assert!(lost.is_none(), "{lost:?}");
+        let (quiet, flood) = seen.split_at(seen.partition_point(|seen| seen.at < flooded));
+        println!("{subject}: {}; in the flood {}", told(quiet), told(flood));
+    }
+}
+
+/// How many requests there were, and how long they took.
+fn told(seen: &[Seen]) -> String {
+    let mut took: Vec<Duration> = seen.iter().map(|seen| seen.took).collect();
+    took.sort();
+    let [half, most] = [50, 99].map(|percent| took[took.len() * percent / 100]);
+    format!("{} requests, p50 {half:.1?}, p99 {most:.1?}", took.len())
 }
 
 /// A Deployment with a pod, and its autoscaler on a query of its own.
@@ -207,34 +223,36 @@ fn mallory(lab: &Lab) -> Way {
 /// Requests that are under way all the time: half of them for the same query, the
 /// others each for one of its own.
 struct Flood {
-    answered: Arc<AtomicUsize>,
-    _requests: JoinSet<()>,
+    asked: Arc<AtomicUsize>,
+    requests: JoinSet<()>,
 }
 
 impl Flood {
     fn start(ways: &[Way]) -> Self {
-        let answered: Arc<AtomicUsize> = Arc::default();
+        let asked: Arc<AtomicUsize> = Arc::default();
         let mut requests = JoinSet::new();
         for (place, way) in (0..HELD).zip(ways.iter().cycle()) {
-            let (way, answered) = (way.clone(), Arc::clone(&answered));
+            let (way, asked) = (way.clone(), Arc::clone(&asked));
             requests.spawn(async move {
                 loop {
-                    let own = answered.fetch_add(1, Ordering::Relaxed);
+                    let own = asked.fetch_add(1, Ordering::Relaxed);
                     let query = if place % 2 == 0 { 0 } else { own };
                     let came = way.get(&rule_metric(&format!("held!={query}"))).await;
                     assert!(matches!(came.code(), Some(503 | 504)), "{came:?}");
+                    tokio::time::sleep(PAUSE).await;
                 }
             });
         }
-        Self {
-            answered,
-            _requests: requests,
-        }
+        Self { asked, requests }
     }
 
     /// How many requests there were.
-    fn end(self) -> usize {
-        self.answered.load(Ordering::Relaxed)
+    fn end(mut self) -> usize {
+        // One that has ended had another answer.
+        if let Some(ended) = self.requests.try_join_next() {
+            ended.unwrap();
+        }
+        self.asked.load(Ordering::Relaxed)
     }
 }
 

@@ -72,7 +72,12 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
     told(&mut lab, elsewhere, (path, "path prefix"), false);
     let (expired, task) = expired().await;
     let certificate = "(tls: its certificate has expired)";
-    told(&mut lab, expired, (certificate, "renew the certificate"), false);
+    told(
+        &mut lab,
+        expired,
+        (certificate, "renew the certificate"),
+        false,
+    );
     task.abort();
     for (status, body, part, how, remedy) in BROKEN {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -9,9 +9,8 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use crate::core::time::Timestamp;
-use crate::provider::{AsOf, Effort, Error, Fetched, Lack, NO_METRICS, Provider};
+use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
 use crate::security::counters::Counters;
-use crate::security::denied::DeniedKind;
 use crate::telemetry::Telemetry;
 
 use super::asked::Asked;
@@ -156,30 +155,24 @@ impl Api {
                 Err(Failure::Lacks(lack)) => lack,
                 made => return made,
             };
-            fetched = self.fetch(&context, lack).await?;
+            let had = self.inner.provider.fetch(lack, context.user_name()).await;
+            fetched = had.map_err(|error| match error {
+                Error::Saturated => Failure::saturated(),
+                _ => Failure::Unavailable(NO_METRICS),
+            })?;
         }
         Err(Failure::Unavailable(NO_METRICS))
     }
 
-    /// What the answer lacks. Requests that are answered from memory do not wait
-    /// for the permits of those that come here.
-    async fn fetch(
-        &self,
-        context: &RequestContext,
-        lack: Lack,
-    ) -> Result<Option<Fetched>, Failure> {
-        let user = context.user_name();
-        let permit = std::mem::take(&mut *context.permit());
-        let Some(permit) = permit.exchange(user) else {
-            self.inner.counters.refused(DeniedKind::Busy);
-            return Err(Failure::Saturated);
-        };
-        *context.permit() = permit;
-        let fetched = self.inner.provider.fetch(lack, user).await;
-        fetched.map_err(|error| match error {
-            Error::Saturated => Failure::Saturated,
-            _ => Failure::Unavailable(NO_METRICS),
-        })
+    /// Whether answers about a target have to be fetched.
+    pub(super) fn is_fetched(&self, target: &Target) -> bool {
+        let provider = &self.inner.provider;
+        match target {
+            Target::Usage(_) => true,
+            Target::Custom(of) => provider.is_fetched(Some(of.resource()), &of.metric),
+            Target::External { metric, .. } => provider.is_fetched(None, metric),
+            _ => false,
+        }
     }
 
     /// The answer to a request for values or documents.

@@ -2,13 +2,12 @@
 //! same for everybody who decides.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use http::request::Parts;
 use http::{HeaderValue, Method, Uri};
 use tokio::time::Instant;
 
-use crate::security::Permit;
 use crate::security::authenticate::User;
 use crate::security::identity::ANONYMOUS;
 use crate::security::peer::Peer;
@@ -38,7 +37,6 @@ pub(super) struct RequestContext {
     /// Set by the layer that authorizes explanations. Without that layer
     /// everything may be known.
     pub(super) may_list_pods: OnceLock<bool>,
-    permit: Mutex<Permit>,
 }
 
 impl RequestContext {
@@ -64,7 +62,6 @@ impl RequestContext {
             began: Instant::now(),
             user: OnceLock::new(),
             may_list_pods: OnceLock::new(),
-            permit: Mutex::default(),
         }
     }
 
@@ -72,11 +69,6 @@ impl RequestContext {
     pub(super) fn user_name(&self) -> &str {
         let user = self.user.get();
         user.map_or(ANONYMOUS, |user| &user.identity.user)
-    }
-
-    /// What it holds until its answer is made.
-    pub(super) fn permit(&self) -> MutexGuard<'_, Permit> {
-        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The other end of the connection.

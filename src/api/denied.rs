@@ -33,6 +33,14 @@ pub(super) fn row(denied: &Denied) -> Row {
             "too many requests at a time, please try again later",
             retry_later(),
         ),
+        // Go's clients sleep on a Retry-After inside of an autoscaler's worker, and
+        // autoscalers on other metrics would wait with it.
+        Denied::Saturated => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many queries of rules are under way (prometheus.maxConcurrentQueries), \
+             try again later",
+            None,
+        ),
         Denied::HeadersTooLarge => (
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "the request has too many header lines or too long ones",

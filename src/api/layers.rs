@@ -142,15 +142,13 @@ pub(super) async fn in_flight(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(permit) = security
-        .in_flight
-        .permit(context.user.get(), &context.access)
-    else {
-        return refuse(&api, &context, Denied::Busy);
+    let is_fetched = context.target.as_ref().is_ok_and(|it| api.is_fetched(it));
+    let user = context.user.get();
+    let permit = match security.in_flight.permit(user, &context.access, is_fetched) {
+        Ok(permit) => permit,
+        Err(denied) => return refuse(&api, &context, denied),
     };
-    *context.permit() = permit;
     let mut response = next.run(request).await;
-    let permit = std::mem::take(&mut *context.permit());
     response.extensions_mut().insert(permit);
     response
 }

@@ -96,6 +96,16 @@ pub struct CustomTarget {
     pub metric: String,
 }
 
+impl CustomTarget {
+    /// The resource of what is described.
+    pub(super) fn resource(&self) -> &str {
+        match &self.object {
+            Object::OwnNamespace => "namespaces",
+            Object::All { resource } | Object::Named { resource, .. } => resource,
+        }
+    }
+}
+
 /// Which objects a path describes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Object {

@@ -44,8 +44,6 @@ pub(crate) enum Failure {
     Lacks(Lack),
     /// Objects are not to be seen, as the log has said.
     Unlisted(&'static str),
-    /// The answer has to be fetched, and too many are.
-    Saturated,
     /// What the answer needs could not be had.
     Unavailable(&'static str),
     /// The request's body is over the limit.
@@ -80,7 +78,7 @@ impl Failure {
             Error::TakesWork => return Self::TakesWork,
             Error::NotReady(what) => return Self::NotReady(what),
             Error::Lacks(lack) => return Self::Lacks(lack),
-            Error::Saturated => return Self::Saturated,
+            Error::Saturated => return Self::saturated(),
             Error::Unlisted { what } => return Self::Unlisted(what),
             Error::Unavailable { what } => return Self::Unavailable(what),
             Error::BadSelector { reason } | Error::OutOfReach { reason } => {
@@ -112,6 +110,11 @@ impl Failure {
             bare(query.metric),
             bare(objects.resource)
         ))
+    }
+
+    /// The answer has to be fetched, and too many are.
+    pub(crate) fn saturated() -> Self {
+        Self::Denied(Box::new(Denied::Saturated))
     }
 
     /// The answer for a client, and nothing that only the log may know.
@@ -169,13 +172,6 @@ impl Failure {
             Self::JsonOnly => (
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json",
-            ),
-            // Clients of Go sleep on a Retry-After inside of an autoscaler's worker, and
-            // autoscalers on other metrics would wait with it.
-            Self::Saturated => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many queries of rules are under way (prometheus.maxConcurrentQueries), \
-                 try again later",
             ),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "requests have no body here"),
             Self::TooSlow => (

@@ -209,7 +209,7 @@ fn failure(error: Error, target: &UsageTarget) -> Failure {
         Error::TakesWork => Failure::TakesWork,
         Error::NotReady(what) => Failure::NotReady(what),
         Error::Lacks(lack) => Failure::Lacks(lack),
-        Error::Saturated => Failure::Saturated,
+        Error::Saturated => Failure::saturated(),
         Error::Unlisted { what } => Failure::Unlisted(what),
         Error::Unavailable { what } => Failure::Unavailable(what),
         Error::BadSelector { reason } | Error::OutOfReach { reason } => Failure::Malformed(reason),

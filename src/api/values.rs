@@ -208,13 +208,13 @@ impl Values<'_> {
 fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>, Option<&'t str>) {
     let namespace = target.namespace.as_deref();
     // C3 describes the namespace itself, which lives in no namespace.
-    let (resource, namespace, name) = match &target.object {
-        Object::OwnNamespace => ("namespaces", None, namespace.filter(|name| *name != "*")),
-        Object::All { resource } => (resource.as_str(), namespace, None),
-        Object::Named { resource, name } => (resource.as_str(), namespace, Some(name.as_str())),
+    let (namespace, name) = match &target.object {
+        Object::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
+        Object::All { .. } => (namespace, None),
+        Object::Named { name, .. } => (namespace, Some(name.as_str())),
     };
     let objects = Objects {
-        resource,
+        resource: target.resource(),
         namespace,
         which: name.map_or(Which::Matching(selector), Which::Named),
     };

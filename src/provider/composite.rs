@@ -162,6 +162,10 @@ impl Provider for Composite {
         self.rules.usage(query, sink)
     }
 
+    fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
+        self.rules.is_fetched(resource, metric)
+    }
+
     fn fetch<'a>(
         &'a self,
         lack: Lack,
@@ -207,7 +211,7 @@ impl Provider for WithoutRules {
         query: &Query<'_>,
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<Empty, Error> {
-        Self::refuse(self.rules.rule_of(objects.resource, query))?;
+        Self::refuse(self.rules.rule_of(objects.resource, query.metric))?;
         self.gpus.custom(objects, query, sink)
     }
 
@@ -217,14 +221,14 @@ impl Provider for WithoutRules {
         query: &Query<'_>,
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<Empty, Error> {
-        Self::refuse(self.rules.external_rule(query))?;
+        Self::refuse(self.rules.external_rule(query.metric))?;
         self.gpus.external(namespace, query, sink)
     }
 
     fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
         Self::refuse(match of {
-            Described::Object { resource, .. } => self.rules.rule_of(resource, query),
-            Described::External(_) => self.rules.external_rule(query),
+            Described::Object { resource, .. } => self.rules.rule_of(resource, query.metric),
+            Described::External(_) => self.rules.external_rule(query.metric),
         })?;
         self.gpus.explain(of, query)
     }

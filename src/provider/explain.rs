@@ -107,8 +107,8 @@ impl RuleProvider {
             .fetched
             .and_then(|fetched| fetched.answers.iter().next());
         let rule = match of {
-            Described::Object { resource, .. } => self.rule_of(resource, query),
-            Described::External(_) => self.external_rule(query),
+            Described::Object { resource, .. } => self.rule_of(resource, query.metric),
+            Described::External(_) => self.external_rule(query.metric),
         };
         let (place, series) = rule.unwrap_or_else(|| ("a rule".to_owned(), "?".to_owned()));
         let at = value.map_or(query.now, |value| value.at);

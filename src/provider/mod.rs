@@ -339,6 +339,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Err(Error::NoSuchMetric)
     }
 
+    /// Whether values of a metric have to be fetched for each question: of a custom
+    /// metric of this resource, or of an external one.
+    fn is_fetched(&self, _resource: Option<&str>, _metric: &str) -> bool {
+        false
+    }
+
     /// Fetches what a user's question lacks. `None`: it is in memory now.
     ///
     /// # Errors

@@ -156,19 +156,19 @@ impl RuleProvider {
     }
 
     /// Where the rule of a metric stands, `rules[3]`, and its `seriesQuery`.
-    pub(super) fn rule_of(&self, resource: &str, query: &Query<'_>) -> Option<(String, String)> {
+    pub(super) fn rule_of(&self, resource: &str, metric: &str) -> Option<(String, String)> {
         let current = self.current.load();
         let kind = current.of.kinds.of_request(resource)?;
-        let key = (kind.resource(), Arc::from(query.metric));
+        let key = (kind.resource(), Arc::from(metric));
         let custom = current.of.registry.custom.get(&key)?;
         current.of.rules.get(custom.rule).map(told)
     }
 
     /// The same of an external metric.
-    pub(super) fn external_rule(&self, query: &Query<'_>) -> Option<(String, String)> {
+    pub(super) fn external_rule(&self, metric: &str) -> Option<(String, String)> {
         let current = self.current.load();
         let mut all = current.of.registry.external.iter();
-        let (_, external) = all.find(|(name, _)| name.eq_ignore_ascii_case(query.metric))?;
+        let (_, external) = all.find(|(name, _)| name.eq_ignore_ascii_case(metric))?;
         current.of.external_rules.get(external.rule).map(told)
     }
 
@@ -378,6 +378,14 @@ impl Provider for RuleProvider {
             None => self.objects.inventory(),
         };
         usages.tell(&inventory, query, sink)
+    }
+
+    fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
+        let rule = match resource {
+            Some(resource) => self.rule_of(resource, metric),
+            None => self.external_rule(metric),
+        };
+        rule.is_some()
     }
 
     fn fetch<'a>(

@@ -29,6 +29,8 @@ pub enum Denied {
     },
     /// 429: too many requests at a time.
     Busy,
+    /// 503: too many requests at a time that wait for Prometheus.
+    Saturated,
     /// 431: too many header lines, or too long ones.
     HeadersTooLarge,
     /// 504: no answer in time.
@@ -50,6 +52,8 @@ pub enum DeniedKind {
     ReviewFailed,
     /// [`Denied::Busy`].
     Busy,
+    /// [`Denied::Saturated`].
+    Saturated,
     /// [`Denied::HeadersTooLarge`].
     HeadersTooLarge,
     /// [`Denied::TimedOut`].
@@ -60,12 +64,13 @@ pub enum DeniedKind {
 
 impl DeniedKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Unauthenticated,
         Self::Impersonation,
         Self::Forbidden,
         Self::ReviewFailed,
         Self::Busy,
+        Self::Saturated,
         Self::HeadersTooLarge,
         Self::TimedOut,
         Self::Panicked,
@@ -80,6 +85,7 @@ impl DeniedKind {
             Self::Forbidden => "forbidden",
             Self::ReviewFailed => "review_failed",
             Self::Busy => "busy",
+            Self::Saturated => "saturated",
             Self::HeadersTooLarge => "headers_too_large",
             Self::TimedOut => "timed_out",
             Self::Panicked => "panicked",
@@ -97,6 +103,7 @@ impl Denied {
             Self::Forbidden { .. } => DeniedKind::Forbidden,
             Self::ReviewFailed { .. } => DeniedKind::ReviewFailed,
             Self::Busy => DeniedKind::Busy,
+            Self::Saturated => DeniedKind::Saturated,
             Self::HeadersTooLarge => DeniedKind::HeadersTooLarge,
             Self::TimedOut => DeniedKind::TimedOut,
             Self::Panicked => DeniedKind::Panicked,
@@ -111,6 +118,7 @@ impl Denied {
             Self::Forbidden { reason, .. } => reason,
             Self::Impersonation
             | Self::Busy
+            | Self::Saturated
             | Self::HeadersTooLarge
             | Self::TimedOut
             | Self::Panicked => "",

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::always_allowed::is_health;
 use super::authenticate::User;
+use super::denied::Denied;
 use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
 use super::settings::Settings;
@@ -20,7 +21,7 @@ use crate::permits::Permits;
 #[derive(Debug)]
 pub struct InFlight {
     values: Arc<Semaphore>,
-    rules: Arc<Permits>,
+    fetched: Permits,
     discovery: Arc<Semaphore>,
     direct: Arc<Semaphore>,
     anonymous: Arc<Semaphore>,
@@ -31,25 +32,6 @@ pub struct InFlight {
 #[derive(Clone, Debug, Default)]
 pub struct Permit {
     _held: Option<Arc<dyn Debug + Send + Sync>>,
-    /// Where a request for values finds a permit if it has to wait.
-    rules: Option<Arc<Permits>>,
-}
-
-impl Permit {
-    /// Exchanges the permit of a request for values that cannot be answered from
-    /// memory, so that those that can never lack one. `None`: too many of its kind
-    /// are under way.
-    #[must_use]
-    pub fn exchange(self, user: &str) -> Option<Self> {
-        let Some(rules) = &self.rules else {
-            return Some(self);
-        };
-        let held = rules.try_take(user)?;
-        Some(Self {
-            _held: Some(Arc::new(held)),
-            rules: None,
-        })
-    }
 }
 
 impl InFlight {
@@ -57,25 +39,39 @@ impl InFlight {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             values: semaphore(settings.values_in_flight),
-            rules: Arc::new(Permits::new(settings.rules_in_flight)),
+            fetched: Permits::new(settings.fetched_in_flight),
             discovery: semaphore(settings.discovery_in_flight),
             direct: semaphore(settings.direct_in_flight),
             anonymous: semaphore(settings.anonymous_in_flight),
         }
     }
 
-    /// `None` when too many are under way.
-    #[must_use]
-    pub fn permit(&self, user: Option<&User>, what: &Access) -> Option<Permit> {
+    /// A permit for a request. Values that have to be fetched may take long:
+    /// requests for them have permits of their own, and one user half of these, so
+    /// that requests for values in memory never lack one.
+    ///
+    /// # Errors
+    /// [`Denied::Busy`] or [`Denied::Saturated`] when too many are under way.
+    pub fn permit(
+        &self,
+        user: Option<&User>,
+        what: &Access,
+        is_fetched: bool,
+    ) -> Result<Permit, Denied> {
         let Some(semaphore) = self.semaphore(user, what) else {
-            return Some(Permit::default());
+            return Ok(Permit::default());
         };
-        let permit = Arc::clone(semaphore).try_acquire_owned().ok()?;
-        let is_for_values = Arc::ptr_eq(semaphore, &self.values);
-        Some(Permit {
-            _held: Some(Arc::new(permit)),
-            rules: is_for_values.then(|| Arc::clone(&self.rules)),
-        })
+        let held: Arc<dyn Debug + Send + Sync> = match user {
+            Some(user) if is_fetched && Arc::ptr_eq(semaphore, &self.values) => {
+                let permit = self.fetched.try_take(&user.identity.user);
+                Arc::new(permit.ok_or(Denied::Saturated)?)
+            }
+            _ => {
+                let permit = Arc::clone(semaphore).try_acquire_owned();
+                Arc::new(permit.map_err(|_| Denied::Busy)?)
+            }
+        };
+        Ok(Permit { _held: Some(held) })
     }
 
     /// The semaphore that limits such requests; `None` for those without limit.

@@ -41,9 +41,9 @@ pub struct Settings {
     pub permit_time: Duration,
     /// Requests at a time for values, of the front proxy's users.
     pub values_in_flight: usize,
-    /// Requests at a time that wait for Prometheus or for a list of objects, of
-    /// the front proxy's users; half of them of one user.
-    pub rules_in_flight: usize,
+    /// Requests at a time for values that are fetched from Prometheus, of the front
+    /// proxy's users; half of them of one user.
+    pub fetched_in_flight: usize,
     /// Requests at a time for discovery, of the front proxy's users; they must
     /// not wait behind values.
     pub discovery_in_flight: usize,
@@ -78,7 +78,7 @@ impl Default for Settings {
             direct_access_reviews: 32,
             permit_time: Duration::from_millis(100),
             values_in_flight: 400,
-            rules_in_flight: 400,
+            fetched_in_flight: 400,
             discovery_in_flight: 128,
             direct_in_flight: 100,
             anonymous_in_flight: 16,

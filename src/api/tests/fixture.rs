@@ -13,8 +13,8 @@ use crate::findings::codes::GM408;
 use crate::findings::source::unseen;
 use crate::findings::{Finding, Report};
 use crate::provider::{
-    AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects, Pending,
-    Provider, Query, Which,
+    AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects,
+    Pending, Provider, Query, Which,
 };
 use crate::why::{Device, Explanation};
 
@@ -189,6 +189,10 @@ fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, Error> {
 }
 
 impl Provider for Fixture {
+    fn is_fetched(&self, _: Option<&str>, metric: &str) -> bool {
+        metric == "rule"
+    }
+
     fn fetch<'a>(&'a self, _: Lack, user: &'a str) -> Pending<'a, Result<Option<Fetched>, Error>> {
         Box::pin(async move {
             if user == "unlucky" {

@@ -52,7 +52,7 @@ pub(in crate::cli) async fn look_at(
                 .to_owned(),
         });
         data(&mut look, None).await?;
-        let served = look.served().await?;
+        let served = look.served(&[]).await?;
         look.autoscalers(namespace, served.as_ref()).await?;
         look.report.make_plain();
         look.report.sort();

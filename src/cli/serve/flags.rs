@@ -113,7 +113,7 @@ pub(super) struct Listening {
     pub(super) disable_http2: bool,
     /// Requests for values answered at a time to those who come through
     /// kube-apiserver, and a quarter as many to direct clients; more get 429.
-    /// As many again may wait for the answer to a rule's query; more get 503
+    /// As many again may ask for metrics of rules; more get 503
     #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
     pub(super) max_requests_inflight: usize,
     /// How long to go on serving after being told to stop

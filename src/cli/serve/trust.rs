@@ -99,7 +99,7 @@ pub(super) fn security(args: &ServeArgs) -> Result<SecuritySettings, Failure> {
         allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
         denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
         values_in_flight: args.listening.max_requests_inflight,
-        rules_in_flight: args.listening.max_requests_inflight,
+        fetched_in_flight: args.listening.max_requests_inflight,
         direct_in_flight: args.listening.max_requests_inflight.div_ceil(4),
         ..SecuritySettings::default()
     })

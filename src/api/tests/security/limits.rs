@@ -92,10 +92,12 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
 const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rule";
 
 #[tokio::test]
-async fn requests_that_wait_for_prometheus_leave_those_for_values_in_memory_their_permits() {
+async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_memory() {
     let scene = Scene::with(Settings {
         values_in_flight: 3,
-        rules_in_flight: 8,
+        fetched_in_flight: 8,
+        access_budget: Duration::from_secs(60),
+        values_time: Duration::from_secs(60),
         ..Settings::default()
     })
     .await;
@@ -130,8 +132,18 @@ async fn requests_that_wait_for_prometheus_leave_those_for_values_in_memory_thei
     }
     saturated("hpa").await;
     assert_eq!(ask("hpa", VALUES).await.unwrap().status(), 200);
-    assert_eq!(scene.counters.refusals(DeniedKind::Busy), 3);
+    assert_eq!(scene.counters.refusals(DeniedKind::Saturated), 3);
     waiting.shutdown().await;
+    // Nor while they wait for a review.
+    scene.reviewer.hold(|user| user == "new");
+    for _ in 0..4 {
+        waiting.spawn(ask("new", RULE));
+    }
+    until("a review is under way", async || {
+        scene.reviewer.last().0.user == "new"
+    })
+    .await;
+    assert_eq!(ask("hpa", VALUES).await.unwrap().status(), 200);
     until("a permit is free", async || {
         let _ = tokio::time::timeout(Duration::from_millis(50), ask("hpa", RULE)).await;
         let fetching = scene.fixture.fetching.lock().unwrap();
