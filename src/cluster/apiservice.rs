@@ -45,7 +45,7 @@ fn path(name: &str) -> String {
     format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
 }
 
-fn failed(name: &str, error: CallError) -> Trouble {
+fn failed(name: &str, error: &CallError) -> Trouble {
     let rule = match name {
         RESOURCE_APISERVICE => format!(
             "apply {}, which has the APIService and the right to get and patch it, or take \
@@ -107,10 +107,10 @@ impl Registry for ApiServices {
         let body = match answer {
             Ok(body) => body,
             Err(CallError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(failed(name, error)),
+            Err(error) => return Err(failed(name, &error)),
         };
         let object = serde_json::from_slice(&body);
-        let object = object.map_err(|error| failed(name, self.client.garbled(error)))?;
+        let object = object.map_err(|error| failed(name, &self.client.garbled(error)))?;
         Ok(Some(entry(object)))
     }
 
@@ -120,7 +120,7 @@ impl Registry for ApiServices {
         match self.client.submit(Method::PATCH, &path, body, LIMIT).await {
             Ok(_) => Ok(()),
             Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
-            Err(error) => Err(WriteError::Failed(failed(name, error))),
+            Err(error) => Err(WriteError::Failed(failed(name, &error))),
         }
     }
 }

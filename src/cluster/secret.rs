@@ -47,7 +47,7 @@ impl SharedSecret {
         )
     }
 
-    fn trouble(&self, error: CallError) -> Trouble {
+    fn trouble(&self, error: &CallError) -> Trouble {
         let Self {
             namespace, name, ..
         } = self;
@@ -69,7 +69,7 @@ impl SharedSecret {
 }
 
 /// An error, with the rule that mends it where a right is missing.
-pub(super) fn trouble(error: CallError, rule: &str) -> Trouble {
+pub(super) fn trouble(error: &CallError, rule: &str) -> Trouble {
     Trouble {
         passes: error.is_outage() || error.is_passing(),
         remedy: match error.is_forbidden() {
@@ -93,11 +93,11 @@ impl SecretStore for SharedSecret {
     async fn read(&self) -> Result<Stored, Trouble> {
         let path = self.path();
         let answer = self.client.get(&path, "application/json", LIMIT).await;
-        let body = answer.map_err(|error| self.trouble(error))?;
+        let body = answer.map_err(|error| self.trouble(&error))?;
         // The parser's words may quote a private key: none of them.
         let object: Secret = serde_json::from_slice(&body).map_err(|_| {
             let error = self.client.garbled("this is no Secret");
-            self.trouble(error)
+            self.trouble(&error)
         })?;
         let data = object.data.unwrap_or_default();
         Ok(Stored {
@@ -121,7 +121,7 @@ impl SecretStore for SharedSecret {
         match self.client.submit(Method::PATCH, &path, body, LIMIT).await {
             Ok(_) => Ok(()),
             Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
-            Err(error) => Err(WriteError::Failed(self.trouble(error))),
+            Err(error) => Err(WriteError::Failed(self.trouble(&error))),
         }
     }
 }
