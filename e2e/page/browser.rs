@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::program::{Program, eventually};
+use crate::prometheus::free_port;
 
 /// How long Chromium may take to start, or a page to be as it should.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,9 +31,11 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn start() -> Self {
         let home = TempDir::new().unwrap();
+        // Its own choice may be free for IPv6 alone, and then it ends.
+        let port = free_port();
         let mut driver = Command::new("chromedriver");
         driver
-            .arg("--port=0")
+            .arg(format!("--port={port}"))
             .env("HOME", home.path())
             .env("TMPDIR", home.path());
         let found = Command::new("chromedriver").arg("--version").output();
@@ -41,10 +44,8 @@ impl Browser {
             "chromedriver is not installed: make prerequisites installs it"
         );
         let driver = Program::start(driver);
-        let port = driver.await_stdout("chromedriver", PATIENCE, |said| {
-            let (_, rest) = said.split_once("successfully on port ")?;
-            let (port, _) = rest.split_once('.')?;
-            port.parse().ok()
+        driver.await_stdout("chromedriver", PATIENCE, |said| {
+            said.contains("successfully on port").then_some(())
         });
         let mut browser = Self {
             session: String::new(),
