@@ -48,6 +48,7 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
 
     // Discovery.
     Neither r"GET /version: \." "two programs";
+    Neither r": \.server: absent \| " "`check` knows the server by it";
     Theirs r": a list of paths \| 200 "
         "a group without metrics is not served there, and its APIService is unavailable";
     Theirs r"GET /apis/?: \.groups\[(custom|external)\.metrics\.k8s\.io\]: absent \|"

@@ -11,6 +11,7 @@ use http_body_util::Full;
 use crate::core::time::Timestamp;
 use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
 use crate::security::counters::Counters;
+use crate::security::FetchedFor;
 use crate::telemetry::Telemetry;
 
 use super::asked::Asked;
@@ -141,9 +142,10 @@ impl Api {
         let headers = Arc::new(headers);
         // People ask for these, autoscalers for values of now.
         let for_people = |params: &Params| params.explain() || params.is_of_the_past();
-        let limit = match (&context.params, &context.target) {
-            (_, Ok(Target::Usage(_))) => &self.inner.usage,
-            (Ok(params), _) if for_people(params) => &self.inner.explanations,
+        let is_usage = matches!(context.target, Ok(Target::Usage(_)));
+        let limit = match &context.params {
+            _ if is_usage => &self.inner.usage,
+            Ok(params) if for_people(params) => &self.inner.explanations,
             _ => &self.inner.values,
         };
         let mut fetched: Option<Fetched> = None;
@@ -153,6 +155,8 @@ impl Api {
             let make = move |effort| api.make(&asked, &headers, effort, in_hand.as_ref());
             let lack = match limit.make(make).await {
                 Err(Failure::Lacks(lack)) => lack,
+                // A Retry-After would hold up an autoscaler's worker.
+                Err(Failure::TakesWork) if is_usage => return Err(Failure::saturated()),
                 made => return made,
             };
             let had = self.inner.provider.fetch(lack, context.user_name()).await;
@@ -164,15 +168,16 @@ impl Api {
         Err(Failure::Unavailable(NO_METRICS))
     }
 
-    /// Whether answers about a target have to be fetched.
-    pub(super) fn is_fetched(&self, target: &Target) -> bool {
+    /// What answers about a target have to be fetched for, if they have to.
+    pub(super) fn fetched(&self, target: &Target) -> Option<FetchedFor> {
         let provider = &self.inner.provider;
-        match target {
-            Target::Usage(_) => true,
+        let is_of_rule = match target {
+            Target::Usage(_) => return Some(FetchedFor::Usage),
             Target::Custom(of) => provider.is_fetched(Some(of.resource()), &of.metric),
             Target::External { metric, .. } => provider.is_fetched(None, metric),
             _ => false,
-        }
+        };
+        is_of_rule.then_some(FetchedFor::Rule)
     }
 
     /// The answer to a request for values or documents.

@@ -142,9 +142,9 @@ pub(super) async fn in_flight(
     request: Request,
     next: Next,
 ) -> Response {
-    let is_fetched = context.target.as_ref().is_ok_and(|it| api.is_fetched(it));
+    let fetched = context.target.as_ref().ok().and_then(|it| api.fetched(it));
     let user = context.user.get();
-    let permit = match security.in_flight.permit(user, &context.access, is_fetched) {
+    let permit = match security.in_flight.permit(user, &context.access, fetched) {
         Ok(permit) => permit,
         Err(denied) => return refuse(&api, &context, denied),
     };

@@ -21,10 +21,21 @@ use crate::permits::Permits;
 #[derive(Debug)]
 pub struct InFlight {
     values: Arc<Semaphore>,
-    fetched: Permits,
+    rules: Permits,
+    usage: Permits,
     discovery: Arc<Semaphore>,
     direct: Arc<Semaphore>,
     anonymous: Arc<Semaphore>,
+}
+
+/// What the values of a request have to be fetched for. Each has permits of its
+/// own: requests that wait for the query of a rule leave those for resource metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchedFor {
+    /// A metric of a rule.
+    Rule,
+    /// What pods and nodes use (`metrics.k8s.io`).
+    Usage,
 }
 
 /// What a request holds until its answer has been written; put into the answer's
@@ -39,7 +50,8 @@ impl InFlight {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             values: semaphore(settings.values_in_flight),
-            fetched: Permits::new(settings.fetched_in_flight),
+            rules: Permits::new(settings.fetched_in_flight),
+            usage: Permits::new(settings.fetched_in_flight),
             discovery: semaphore(settings.discovery_in_flight),
             direct: semaphore(settings.direct_in_flight),
             anonymous: semaphore(settings.anonymous_in_flight),
@@ -56,14 +68,18 @@ impl InFlight {
         &self,
         user: Option<&User>,
         what: &Access,
-        is_fetched: bool,
+        fetched: Option<FetchedFor>,
     ) -> Result<Permit, Denied> {
         let Some(semaphore) = self.semaphore(user, what) else {
             return Ok(Permit::default());
         };
-        let held: Arc<dyn Debug + Send + Sync> = match user {
-            Some(user) if is_fetched && Arc::ptr_eq(semaphore, &self.values) => {
-                let permit = self.fetched.try_take(&user.identity.user);
+        let held: Arc<dyn Debug + Send + Sync> = match (user, fetched) {
+            (Some(user), Some(fetched)) if Arc::ptr_eq(semaphore, &self.values) => {
+                let permits = match fetched {
+                    FetchedFor::Rule => &self.rules,
+                    FetchedFor::Usage => &self.usage,
+                };
+                let permit = permits.try_take(&user.identity.user);
                 Arc::new(permit.ok_or(Denied::Saturated)?)
             }
             _ => {
@@ -88,5 +104,37 @@ impl InFlight {
             (Via::FrontProxy, Access::Resource { .. }) => &self.values,
             (Via::FrontProxy, Access::NonResource { .. }) => &self.discovery,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::security::identity::Identity;
+
+    #[test]
+    fn requests_for_rules_leave_the_permits_of_resource_metrics() {
+        let limit = InFlight::new(&Settings {
+            fetched_in_flight: 2,
+            ..Settings::default()
+        });
+        let what = Access::all_pods();
+        let permit = |name: &str, fetched| {
+            let identity = Identity {
+                user: name.to_owned(),
+                ..Identity::default()
+            };
+            let user = User {
+                identity: Arc::new(identity),
+                via: Via::FrontProxy,
+            };
+            limit.permit(Some(&user), &what, fetched)
+        };
+        let held = ["bob", "eve"].map(|user| permit(user, Some(FetchedFor::Rule)).unwrap());
+        let refused = permit("ann", Some(FetchedFor::Rule));
+        assert!(matches!(refused, Err(Denied::Saturated)));
+        permit("bob", Some(FetchedFor::Usage)).unwrap();
+        permit("bob", None).unwrap();
+        drop(held);
     }
 }

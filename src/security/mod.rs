@@ -30,7 +30,7 @@ use audit::Audit;
 use authenticate::{Authenticate, Clock};
 use authorize::Authorize;
 use counters::Counters;
-pub use limit::{InFlight, Permit};
+pub use limit::{FetchedFor, InFlight, Permit};
 use reviewer::Reviewer;
 use reviews::Reviews;
 use settings::Settings;

@@ -42,7 +42,8 @@ pub struct Settings {
     /// Requests at a time for values, of the front proxy's users.
     pub values_in_flight: usize,
     /// Requests at a time for values that are fetched from Prometheus, of the front
-    /// proxy's users; half of them of one user.
+    /// proxy's users, for rules and as many for resource metrics; half of them of
+    /// one user.
     pub fetched_in_flight: usize,
     /// Requests at a time for discovery, of the front proxy's users; they must
     /// not wait behind values.

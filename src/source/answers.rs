@@ -136,7 +136,14 @@ impl Answers {
             if let Some(under_way) = self.join_or_start(query, &mut permit) {
                 break under_way;
             }
-            permit = Some(self.permit(purpose, user).await?);
+            permit = match self.permit(purpose, user).await {
+                Ok(permit) => Some(permit),
+                // Another user's request may have brought the answer meanwhile.
+                Err(refused) => match self.kept.get(query).await {
+                    Some(answer) => return Ok(answer),
+                    None => return Err(refused),
+                },
+            };
         };
         let outcome = under_way.wait_for(Option::is_some).await;
         let outcome = outcome.ok().and_then(|outcome| outcome.clone());

@@ -36,6 +36,7 @@ pub(super) const NARROW: &str = "raise prometheus.maxBodyBytes, or narrow promet
 pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// Where queries go.
+#[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
     pub(super) replicas: Arc<Replicas>,

@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::RwLock;
 
 use super::endpoint::{Body, ERROR_BODY_BYTES, Endpoint};
 use super::replicas::Replicas;
@@ -26,7 +26,7 @@ use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
 
 /// Asks a Prometheus any query. For all tasks at once.
 pub struct Promql {
-    endpoint: RwLock<Endpoint>,
+    endpoint: ArcSwap<Endpoint>,
     replicas: Arc<Replicas>,
     max_concurrent_queries: u16,
 }
@@ -67,7 +67,7 @@ impl Promql {
     pub fn new(settings: PrometheusSettings, replicas: Arc<Replicas>) -> Result<Self, Error> {
         Ok(Self {
             max_concurrent_queries: settings.max_concurrent_queries,
-            endpoint: RwLock::new(Endpoint::new(settings, Arc::clone(&replicas))?),
+            endpoint: ArcSwap::from_pointee(Endpoint::new(settings, Arc::clone(&replicas))?),
             replicas,
         })
     }
@@ -90,9 +90,12 @@ impl Promql {
         self.max_concurrent_queries
     }
 
-    /// Takes up changed certificate files.
+    /// Takes up changed certificate files. Queries that are under way do not delay
+    /// it, nor does it delay others.
     pub async fn renew(&self) {
-        self.endpoint.write().await.renew().await;
+        let mut endpoint = Endpoint::clone(&self.endpoint.load());
+        endpoint.renew().await;
+        self.endpoint.store(Arc::new(endpoint));
     }
 
     /// The result of a query at a time.
@@ -100,7 +103,7 @@ impl Promql {
     /// # Errors
     /// When Prometheus does not answer, or not with a result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
-        let body = self.endpoint.read().await.instant(promql, at).await?;
+        let body = self.endpoint.load_full().instant(promql, at).await?;
         let data: Data<'_> = self.data(&body)?;
         match data.result_type.as_str() {
             "vector" => {
@@ -138,7 +141,7 @@ impl Promql {
             text,
             secrets,
             room: _room,
-        } = self.endpoint.read().await.range(promql, over, step).await?;
+        } = self.endpoint.load_full().range(promql, over, step).await?;
         let text = text.freeze();
         let mut batch = Batch::new(SignalId(0), Bytes::new());
         let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
@@ -165,7 +168,7 @@ impl Promql {
     /// # Errors
     /// When Prometheus does not answer, or finds too many.
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
-        let body = self.endpoint.read().await.series(selector, start).await?;
+        let body = self.endpoint.load_full().series(selector, start).await?;
         let Shapes(shapes) = self.data(&body)?;
         shapes.ok_or_else(|| Error::TooMany {
             address: self.address(),
