@@ -223,7 +223,7 @@ fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
     lab.await_available();
     let words = "NetworkPolicy monitoring/prometheus-k8s does not let the server's pods in";
     let remedy = await_found(lab, "GM301", "Prometheus", words);
-    apply_printed(lab, &remedy);
+    run(lab.plane.kubeconfig(), &remedy);
     eventually("a policy that lets the server in", PATIENCE, || {
         let found = findings(lab.plane.kubeconfig(), "GM301", "Prometheus")?;
         match found.message.contains("NetworkPolicy") {

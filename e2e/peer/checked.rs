@@ -60,7 +60,7 @@ async fn what_check_prints_mends_what_it_finds() {
     lead(plane, port, &APISERVICES);
     await_codes(plane, "a server that is well", &[]);
     rights(plane);
-    an_apiservice_that_is_gone(plane, port);
+    an_apiservice_that_is_gone(plane);
     autoscaler(plane);
     another_server_takes_the_custom_metrics(plane, theirs.port());
     an_authority_that_has_ended(plane);
@@ -198,12 +198,10 @@ fn rights(plane: &ControlPlane) {
     await_codes(plane, "an HPA controller with rights", &[]);
 }
 
-fn an_apiservice_that_is_gone(plane: &ControlPlane, port: u16) {
+fn an_apiservice_that_is_gone(plane: &ControlPlane) {
     plane.kubectl(&["delete", "apiservice", EXTERNAL]);
     let said = await_codes(plane, "no APIService", &["GM102"]);
     mend(plane, &said);
-    // The Service is the release's again, and leads to pods.
-    lead(plane, port, &APISERVICES);
     await_codes(plane, "the APIService again", &[]);
 }
 

@@ -10,8 +10,8 @@ use http_body_util::Full;
 
 use crate::core::time::Timestamp;
 use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
-use crate::security::counters::Counters;
 use crate::security::FetchedFor;
+use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
 
 use super::asked::Asked;

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod address;
 mod backtest;
 pub mod certs;
 mod check;
@@ -12,6 +13,7 @@ mod shell;
 mod table;
 mod top;
 mod ui;
+mod unread;
 mod values;
 mod wrap;
 

@@ -8,11 +8,9 @@ use url::Url;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
     /// Not `http` or `https` with a host.
-    #[error("{text:?} is no URL: write http://host:port")]
-    NoUrl {
-        /// The text, without a password.
-        text: String,
-    },
+    /// The text is not repeated: any part of it may be a credential.
+    #[error("is no URL: write http://host:port")]
+    NoUrl,
     /// One of several has a user or a password.
     #[error(
         "credentials stand in one of several addresses: write them into prometheus.auth, for all"
@@ -29,13 +27,7 @@ pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
         .filter(|url| url.host_str().is_some_and(|host| !host.contains(',')))
-        .ok_or_else(|| InvalidUrl::NoUrl {
-            // What stands before an @ may be a password.
-            text: match text.rsplit_once('@') {
-                Some((_, rest)) => format!("…@{rest}"),
-                None => text.to_owned(),
-            },
-        })
+        .ok_or(InvalidUrl::NoUrl)
 }
 
 /// One address, or several that have the same data: a pair of Prometheus that

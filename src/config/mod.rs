@@ -193,8 +193,8 @@ impl Config {
             .map_err(|problem| problem.in_file(file))?;
         if let Some(second) = second {
             config.warnings.push(format!(
-                "the configuration has more than one document: the first counts, and the one at line {} is \
-                 not read: delete the --- before it",
+                "the configuration has more than one document: the first counts, and the one that \
+                 begins at line {} is not read: delete it, or move its keys into the first",
                 second.line()
             ));
         }

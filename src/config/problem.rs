@@ -2,6 +2,8 @@
 
 use serde_saphyr::{Location, Spanned};
 
+use crate::rules::raw::without_alias;
+
 /// Why a configuration file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -53,17 +55,13 @@ impl Problem {
         }
     }
 
-    /// A problem of the value of `key`. Messages show what was found, but not where
-    /// an alias brings it from elsewhere in the file, where it may be a credential.
+    /// A problem of the value of `key`. Messages show what was found, but not
+    /// through an alias.
     pub(super) fn at<T>(key: &str, value: &Spanned<T>, message: impl Into<String>) -> Self {
-        let message = match value.referenced == value.defined {
-            true => message.into(),
-            false => "what its alias stands for cannot be used here: write the value".to_owned(),
-        };
         Self {
             key: key.to_owned(),
             at: Some(value.referenced).filter(|at| at.line() > 0),
-            message,
+            message: without_alias(value, message.into()),
         }
     }
 

@@ -216,11 +216,12 @@ fn resolve_headers(
 ) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     for (name, text) in raw {
-        let key = format!("prometheus.headers.{name}");
+        // What is no name is not repeated either: it may be a value.
         let parsed: HeaderName = name.parse().map_err(|_| {
-            let message = format!("{name:?} is no header name: write one such as X-Scope-OrgID");
-            Problem::at(&key, text, message)
+            let message = "a key is no header name: write one such as X-Scope-OrgID";
+            Problem::at("prometheus.headers", text, message)
         })?;
+        let key = format!("prometheus.headers.{name}");
         // The value is not repeated: it may be a secret.
         let mut value: HeaderValue = text.value.parse().map_err(|_| {
             let message =

@@ -24,6 +24,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use codes::Code;
 
@@ -52,6 +53,12 @@ impl Severity {
             Self::Info => "info",
         }
     }
+}
+
+/// The command of a shell that gives an object to a subcommand of kubectl.
+fn kubectl(subcommand: &str, object: &Value) -> String {
+    let object = object.to_string().replace('\'', r"'\''");
+    format!("echo '{object}' | kubectl {subcommand} -f -")
 }
 
 /// One thing that is wrong with one object.

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
 use serde_json::json;
 
-use super::Finding;
+use super::{Finding, kubectl};
 
 type Labels = BTreeMap<String, String>;
 
@@ -91,30 +91,31 @@ fn matches(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
 }
 
-/// Names the policy in a finding, with the command that lets the client in.
-pub fn name(finding: &mut Finding, policy: &NetworkPolicy, client: &Client) {
+/// Names the policy in a finding, with the command that lets the client in: one more
+/// policy, for the pods that the selector of their Service selects.
+pub fn name(finding: &mut Finding, policy: &NetworkPolicy, pods: &Labels, client: &Client) {
     let text = |it: &Option<String>| it.clone().unwrap_or_else(|| "?".to_owned());
-    let (namespace, name) = (
-        text(&policy.metadata.namespace),
-        text(&policy.metadata.name),
-    );
-    let own = client.labels.get_key_value(NAME);
-    let labels = match own {
+    let namespace = text(&policy.metadata.namespace);
+    let name = text(&policy.metadata.name);
+    let labels = match client.labels.get_key_value(NAME) {
         Some((key, value)) => json!({key: value}),
         None => json!(client.labels),
     };
-    let rule = json!({"from": [{
+    let peer = json!({
         "namespaceSelector": {"matchLabels": {NAMESPACE: client.namespace}},
         "podSelector": {"matchLabels": labels},
-    }]});
-    let (path, value) = match rules(policy).next() {
-        Some(_) => ("/spec/ingress/-", rule),
-        None => ("/spec/ingress", json!([rule])),
-    };
-    let patch = json!([{"op": "add", "path": path, "value": value}]);
+    });
     finding.message.push_str(&format!(
         "; NetworkPolicy {namespace}/{name} does not let the server's pods in"
     ));
-    finding.remedy =
-        format!("kubectl -n {namespace} patch networkpolicy {name} --type=json --patch='{patch}'");
+    // Not the name of the policy that the chart makes for the server's own pods.
+    let metadata = json!({"name": "gpu-metrics-apiserver-to-prometheus", "namespace": namespace});
+    let object = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata,
+        "spec": {
+            "podSelector": {"matchLabels": pods}, "policyTypes": ["Ingress"],
+            "ingress": [{"from": [peer]}],
+        },
+    });
+    finding.remedy = kubectl("apply", &object);
 }

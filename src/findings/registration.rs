@@ -3,18 +3,18 @@
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
-    APIService, APIServiceCondition, ServiceReference,
+    APIService, APIServiceCondition, APIServiceSpec, ServiceReference,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::codes::{GM101, GM102, GM103, GM104};
-use super::{Finding, Severity, availability};
+use super::{Finding, Severity, availability, kubectl};
 use crate::core::time::Timestamp;
 
 /// What the server calls itself in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
-pub(super) const RELEASE: [&str; 2] = [
+const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-namespace",
     "meta.helm.sh/release-name",
 ];
@@ -97,6 +97,16 @@ fn release(metadata: &ObjectMeta) -> Option<[&str; 2]> {
     Some([at?, name?])
 }
 
+/// Makes an object one of a release: an upgrade refuses objects that it did not
+/// make itself.
+pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
+    if let Some(release) = release {
+        metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+        let [at, name] = RELEASE;
+        metadata["annotations"] = json!({at: release[0], name: release[1]});
+    }
+}
+
 /// The one behind whose Service the server is: it answers there, or nobody does
 /// and the Service has its label.
 #[must_use]
@@ -166,6 +176,13 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
         let remedy = "go over by docs/migrate/prometheus-adapter.md, from KEDA by docs/migrate/keda.md: the other server stays until then";
         return registered.finding(&GM101, message, remedy);
     };
+    if registered.name.ends_with(".external.metrics.k8s.io") && name.contains("keda") {
+        // The command would stop every ScaledObject.
+        let remedy = "nothing: external metrics come from KEDA, the others from this server; to replace KEDA go over by docs/migrate/keda.md";
+        return registered
+            .finding(&GM101, message, remedy)
+            .with_severity(Severity::Info);
+    }
     let remedy = "nothing, where the other server is to keep it (KEDA: docs/migrate/keda.md); else take the group out of what installs the other server, and lead it back";
     let patch = json!({"spec": {"service": reference}}).to_string();
     let patch = patch.replace('\'', r"'\''");
@@ -180,18 +197,30 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
     let missing = |remedy| registered.finding(&GM102, "is not there".to_owned(), remedy);
-    // A name of Kubernetes needs no quotes; an annotation may be anything.
-    let is_name = |it: &str| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    match home.map(Registered::release) {
+    match home {
         None => missing("install the server: docs/install.md"),
-        Some(Some([namespace, name])) if is_name(namespace) && is_name(name) => {
-            missing("make the objects of the Helm release again").with_command(format!(
-                "helm -n {namespace} get manifest {name} | kubectl apply -f -"
-            ))
-        }
-        Some(_) => missing("make it again")
-            .with_command("kubectl apply -f manifests/apiservices.yaml".to_owned()),
+        Some(home) => missing("make it again").with_command(again(registered.name, home)),
     }
+}
+
+/// The command that makes an APIService that leads where another one leads. With
+/// the same `caBundle`: not every server writes its own.
+fn again(name: &str, home: &Registered) -> Option<String> {
+    let (version, group) = name.split_once('.')?;
+    let spec = APIServiceSpec {
+        group: Some(group.to_owned()),
+        version: Some(version.to_owned()),
+        version_priority: if version == "v1beta2" { 200 } else { 100 },
+        insecure_skip_tls_verify: None,
+        ..home.object.as_ref()?.spec.clone()?
+    };
+    let mut metadata = json!({"name": name});
+    of_release(&mut metadata, home.release());
+    let object = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": metadata, "spec": spec,
+    });
+    Some(kubectl("apply", &object))
 }
 
 /// What is wrong with one that leads to the server.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::codes::{GM201, GM202};
-use super::registration::RELEASE;
-use super::{Finding, Skipped};
+use super::registration::of_release;
+use super::{Finding, Skipped, kubectl};
 
 /// A right that somebody needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,12 +229,7 @@ impl Role {
         if let Some(namespace) = namespace {
             metadata["namespace"] = json!(namespace);
         }
-        if let Some(release) = of.release {
-            // Without these an upgrade refuses objects that it did not make itself.
-            metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-            let [at, name] = RELEASE;
-            metadata["annotations"] = json!({at: release[0], name: release[1]});
-        }
+        of_release(&mut metadata, of.release);
         let version = format!("{RBAC}/v1");
         let (at, account) = self.account(of);
         let binding = json!({
@@ -290,11 +285,10 @@ impl Role {
             None => format!("bind the {role} to it, with all its rules"),
         };
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(of)});
-        let list = list.to_string().replace('\'', r"'\''");
         let (namespace, name) = self.account(of);
         let account = format!("ServiceAccount {namespace}/{name}");
         let finding = Finding::new(code, account, said(missing), remedy);
-        Some(finding.with_command(format!("echo '{list}' | kubectl auth reconcile -f -")))
+        Some(finding.with_command(kubectl("auth reconcile", &list)))
     }
 }
 

@@ -16,6 +16,16 @@ use serde_saphyr::Spanned;
 /// A scalar with its place in the file.
 pub type Text = Spanned<String>;
 
+/// A message about a value, which may show it: not where an alias brings it from
+/// elsewhere in the file, where it may be a credential.
+#[must_use]
+pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
+    match value.referenced == value.defined {
+        true => message,
+        false => "what its alias stands for cannot be used here: write the value".to_owned(),
+    }
+}
+
 /// A mapping of which some keys may not be known.
 #[derive(Clone, Debug, Default)]
 pub struct Checked<T> {

@@ -7,7 +7,7 @@ use super::Fault;
 use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Filter, Naming, Regexes};
 use super::query;
-use super::raw::{self, Checked, Text};
+use super::raw::{self, Checked, Text, without_alias};
 use super::template::Template;
 
 /// What a fault says at most: a key of the file may be a mebibyte.
@@ -139,13 +139,17 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     fn fault<T>(&mut self, field: &str, at: Option<&Spanned<T>>, message: impl Into<String>) {
+        let mut message = message.into();
+        if let Some(value) = at {
+            message = without_alias(value, message);
+        }
         let at = at.map(|value| value.referenced);
         let dot = if field.is_empty() { "" } else { "." };
         self.faults.push(Fault {
             key: cut(format!("{}{dot}{field}", self.place)),
             line: at.map_or(0, |at| at.line()),
             column: at.map_or(0, |at| at.column()),
-            message: cut(message.into()),
+            message: cut(message),
         });
     }
 

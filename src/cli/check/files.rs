@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
@@ -215,7 +216,7 @@ fn document_of<'f>(
             !configs.is_empty()
         }
         Some(_) => {
-            let words = words(document);
+            let words = words(document, is_named);
             let (_, sentences) = serve::retired::take_out(words.clone());
             report
                 .findings
@@ -260,14 +261,27 @@ impl KnownOf<'_> {
     }
 }
 
-/// The command line of a container that runs the server or the one before it.
-pub(super) fn words(document: &Value) -> Vec<OsString> {
+/// Whether an image has the name of the server or of the one before it.
+fn is_named(image: &str) -> bool {
+    IMAGES.iter().any(|name| image.contains(name))
+}
+
+/// The command line of a Deployment behind the server's Service, whatever a mirror
+/// calls its image.
+pub(super) fn words_behind(deployment: &Deployment) -> Vec<OsString> {
+    let document = serde_json::to_value(deployment).unwrap_or_default();
+    let named = words(&document, is_named);
+    match named.is_empty() {
+        true => words(&document, |_| true),
+        false => named,
+    }
+}
+
+/// The command line of the containers with these images.
+fn words(document: &Value, is_ours: impl Fn(&str) -> bool) -> Vec<OsString> {
     let containers = document.pointer("/spec/template/spec/containers");
     let containers = containers.and_then(Value::as_array).into_iter().flatten();
-    let ours = containers.filter(|it| {
-        let image = it["image"].as_str().unwrap_or_default();
-        IMAGES.iter().any(|name| image.contains(name))
-    });
+    let ours = containers.filter(|it| is_ours(it["image"].as_str().unwrap_or_default()));
     let words = ours.flat_map(|it| [&it["command"], &it["args"]]);
     let words = words.flat_map(|list| list.as_array().into_iter().flatten());
     words

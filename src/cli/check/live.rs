@@ -69,6 +69,12 @@ pub(in crate::cli) async fn look_at(
             for deployment in &deployments {
                 server(&mut look, home, deployment).await;
             }
+        } else {
+            look.report.skipped.insert(Skipped {
+                what: "rights of the server".to_owned(),
+                reason: "no APIService that was read leads to a server that answers, or to a Service with its label".to_owned(),
+                remedy: "install the server or mend its APIServices, and look again".to_owned(),
+            });
         }
         data(
             &mut look,
@@ -148,7 +154,7 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
 async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     let name = deployment.metadata.name.as_deref().unwrap_or("?");
     let object = format!("Deployment {}/{name}", home.namespace);
-    let words = super::files::words(&serde_json::to_value(deployment).unwrap_or_default());
+    let words = super::files::words_behind(deployment);
     let secret = secret(&words);
     let (_, sentences) = serve::retired::take_out(words);
     look.report
@@ -164,8 +170,8 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
 }
 
 /// The Secret in which a server with this command line keeps certificates that it
-/// makes; `None`: it is given one, or the command line is not known.
-fn secret(words: &[OsString]) -> Option<String> {
+/// makes; `None`: it is given one.
+pub(super) fn secret(words: &[OsString]) -> Option<String> {
     let value = |flag: &str| {
         let mut words = words.iter().filter_map(|word| word.to_str());
         let word = words.find(|word| word.split('=').next() == Some(flag))?;
@@ -178,7 +184,7 @@ fn secret(words: &[OsString]) -> Option<String> {
         .iter()
         .any(Option::is_some);
     let secret = value("--certificate-secret").unwrap_or(serve::flags::SECRET);
-    (!is_given && !words.is_empty()).then(|| secret.to_owned())
+    (!is_given).then(|| secret.to_owned())
 }
 
 /// What the server finds wrong with its data; the APIService by which it is asked.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use url::Url;
 
-use super::files::words;
+use super::files::words_behind;
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
@@ -19,6 +19,8 @@ const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
 const READ_NAMESPACES: Right<'static> = right("get", "", "v1", "namespaces");
 const READ_PODS: Right<'static> = right("list", "", "v1", "pods");
 const READ_POLICIES: Right<'static> = right("list", "networking.k8s.io", "v1", "networkpolicies");
+
+type Labels = BTreeMap<String, String>;
 
 /// How the server says that no answer comes.
 const SILENT: [&str; 2] = ["(unreachable", "(timeout"];
@@ -41,7 +43,7 @@ pub(super) async fn check(
             continue;
         };
         let client = client(look, namespace, deployment).await?;
-        let pods = pods(look, &of, &service).await?;
+        let (selector, pods) = pods(look, &of, &service).await?;
         let path = format!(
             "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
             encode(&of)
@@ -52,7 +54,7 @@ pub(super) async fn check(
             && let Some(policy) = network::shut_out(&policies, &pods, &client)
             && let Some(finding) = look.report.findings.get_mut(place)
         {
-            network::name(finding, policy, &client);
+            network::name(finding, policy, &selector, &client);
             return Ok(());
         }
     }
@@ -73,8 +75,7 @@ async fn list<T: serde::de::DeserializeOwned>(
 /// Name and namespace of the Service at `--prometheus-url`: `NAME`,
 /// `NAME.NAMESPACE`, `NAME.NAMESPACE.svc` and longer.
 fn prometheus(deployment: &Deployment, namespace: &str) -> Option<(String, String)> {
-    let value = serde_json::to_value(deployment).ok()?;
-    let url = words(&value).into_iter().find_map(|word| {
+    let url = words_behind(deployment).into_iter().find_map(|word| {
         let word = word.into_string().ok()?;
         Some(word.strip_prefix("--prometheus-url=")?.to_owned())
     })?;
@@ -105,12 +106,12 @@ async fn client(
     }))
 }
 
-/// The labels of a Service's pods.
+/// The selector of a Service, and the labels of its pods.
 async fn pods(
     look: &mut Look<'_>,
     namespace: &str,
     service: &str,
-) -> Result<Vec<BTreeMap<String, String>>, CallError> {
+) -> Result<(Labels, Vec<Labels>), CallError> {
     let path = format!("/api/v1/namespaces/{}/", encode(namespace));
     let what = format!("Service {namespace}/{service}");
     let of_service = format!("{path}services/{}", encode(service));
@@ -119,16 +120,16 @@ async fn pods(
         .await?;
     let selector = found.found().and_then(|it| it.spec?.selector);
     let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
-        return Ok(Vec::new());
+        return Ok((Labels::new(), Vec::new()));
     };
-    let selector: Vec<String> = selector
+    let pairs: Vec<String> = selector
         .iter()
         .map(|(key, it)| format!("{key}={it}"))
         .collect();
-    let path = format!("{path}pods?labelSelector={}", encode(&selector.join(",")));
+    let path = format!("{path}pods?labelSelector={}", encode(&pairs.join(",")));
     let pods = list::<Pod>(look, &path, &format!("Pods of {namespace}"), &READ_PODS).await?;
-    Ok(pods
+    let labels = pods
         .into_iter()
-        .map(|pod| pod.metadata.labels.unwrap_or_default())
-        .collect())
+        .map(|pod| pod.metadata.labels.unwrap_or_default());
+    Ok((selector, labels.collect()))
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::app::inspect::Look;
+use crate::cli::cluster::Cluster;
 use crate::cluster::client::{Access, Client};
 use crate::testing::fake_kube::FakeKube;
 
@@ -217,4 +218,41 @@ async fn what_the_server_finds_is_taken_as_it_is_told_and_an_older_one_is_said_t
     );
     let other = told(Some(json!({"kind": "Table"}))).await;
     assert_eq!((other.findings.len(), other.skipped.len()), (0, 1));
+}
+
+#[test]
+fn the_secret_is_known_by_any_name_of_the_image_and_not_taken_from_a_sidecar() {
+    let secret = |containers: serde_json::Value| {
+        let spec = json!({"selector": {}, "template": {"spec": {"containers": containers}}});
+        let deployment = serde_json::from_value(json!({"spec": spec})).unwrap();
+        live::secret(&files::words_behind(&deployment))
+    };
+    let container = |image: &str, arg: &str| json!({"name": "a", "image": image, "args": [arg]});
+    let default = Some("gpu-metrics-apiserver-certificates".to_owned());
+    let own = container("gpu-metrics-apiserver", "--certificate-secret=own");
+    let proxy = container("proxy", "--tls-cert-file=a");
+    assert_eq!(
+        secret(json!([{"name": "a", "image": "mirror/gm"}])),
+        default
+    );
+    let mirrored = json!([container("mirror/gm", "--certificate-secret=own")]);
+    assert_eq!(secret(mirrored).as_deref(), Some("own"));
+    assert_eq!(secret(json!([proxy, own])).as_deref(), Some("own"));
+    assert_eq!(
+        secret(json!([container("mirror/gm", "--cert-dir=/a")])),
+        None
+    );
+}
+
+#[tokio::test]
+async fn rights_that_are_not_looked_at_without_a_server_are_said() {
+    let kube = FakeKube::start().await;
+    let access = Access::Kubeconfig(kube.kubeconfig());
+    let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("team"));
+    let report = live::look_at(&cluster, Some("team"), false).await.unwrap();
+    let mut skipped = report.skipped.iter();
+    assert!(
+        skipped.any(|it| it.what == "rights of the server"),
+        "{report:?}"
+    );
 }

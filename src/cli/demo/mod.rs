@@ -25,6 +25,7 @@ use super::{Failure, number};
 use crate::api::{self, Api, router};
 use crate::app::engine::Checks;
 use crate::app::{Engine, EngineSettings, clock, relist};
+use crate::cli::address::AddressParser;
 use crate::cluster::client::Client;
 use crate::config::{Addresses, Config, Flags, PrometheusSettings};
 use crate::core::inventory::Inventory;
@@ -57,7 +58,7 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 42, value_parser = number(0..=u64::MAX))]
     seed: u64,
     /// Read this Prometheus instead of simulating a fleet
-    #[arg(long, conflicts_with_all = ["gpus", "seed"])]
+    #[arg(long, value_parser = AddressParser, conflicts_with_all = ["gpus", "seed"])]
     prometheus_url: Option<Addresses>,
     /// A configuration file
     #[arg(long)]

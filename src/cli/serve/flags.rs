@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue};
 
+use crate::cli::address::AddressParser;
 use crate::cli::number;
 use crate::config::Addresses;
 use crate::core::duration::parse_duration;
@@ -177,7 +178,7 @@ pub(in crate::cli) struct PrometheusFlags {
     /// Address of Prometheus, with a path prefix where there is one; several
     /// with the same data, separated by commas, are asked one after the other
     /// until one answers
-    #[arg(long)]
+    #[arg(long, value_parser = AddressParser)]
     pub(super) prometheus_url: Option<Addresses>,
     /// The only authorities to trust for Prometheus
     #[arg(long)]

@@ -74,6 +74,8 @@ impl What {
 pub(in crate::cli) struct Found {
     pub(in crate::cli) rows: Vec<Row>,
     pub(in crate::cli) notes: BTreeSet<String>,
+    /// Whether an explanation could not be read.
+    pub(super) is_partial: bool,
     /// Why kinds have no rows at all.
     empty: BTreeSet<String>,
     /// What the user may not read.
@@ -307,7 +309,10 @@ impl Found {
             ));
         }
         let asked = self.rows.iter_mut().take(most).map(|row| async move {
-            let path = format!("{}?explain=true", row.path.as_ref()?);
+            let Some(path) = &row.path else {
+                return Ok(None);
+            };
+            let path = format!("{path}?explain=true");
             match cluster.read::<Explanation>(&path).await {
                 Ok(mut explanation) => {
                     // Without a value the newest instant is not of now.
@@ -326,9 +331,10 @@ impl Found {
                         device.readings.drain(..before);
                     }
                     row.explanation = Some(Box::new(explanation));
-                    why.filter(|_| what != What::Gpus)
+                    Ok(why.filter(|_| what != What::Gpus))
                 }
-                Err(error) => Some(error.to_string()),
+                Err(CallError::NotFound(said)) => Ok(Some(said)),
+                Err(error) => Err(error.to_string()),
             }
         });
         let asked: Vec<_> = asked.collect();
@@ -336,7 +342,9 @@ impl Found {
             .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
-        self.notes.extend(told.into_iter().flatten());
+        self.is_partial = told.iter().any(Result::is_err);
+        let told = told.into_iter().filter_map(|it| it.unwrap_or_else(Some));
+        self.notes.extend(told);
     }
 }
 

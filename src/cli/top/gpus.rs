@@ -8,6 +8,7 @@ use super::{Page, TopArgs};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::values::EXTERNAL;
+use crate::cluster::error::CallError;
 use crate::dcgm::metrics::MEMORY_UTILIZATION;
 use crate::why::{Explanation, HOLDERS_UNNAMED, Reading, State};
 
@@ -49,9 +50,15 @@ pub(super) async fn of_nodes(
     cluster: &Cluster,
 ) -> Result<Page, Failure> {
     let mut gpus = found.gpus();
-    let mut notes = found.notes;
+    let (mut notes, mut is_partial) = (found.notes, found.is_partial);
     if let (None, None) = (&args.name, &args.selector) {
-        notes.extend(of_no_node(cluster, gpus.len()).await);
+        match of_no_node(cluster, gpus.len()).await {
+            Ok(note) => notes.extend(note),
+            Err(note) => {
+                is_partial = true;
+                notes.insert(note);
+            }
+        }
     }
     if let Some(name) = &args.name {
         gpus.retain(|gpu| gpu.uuid == *name || gpu.node == *name);
@@ -64,27 +71,39 @@ pub(super) async fn of_nodes(
         }
     }
     let json = serde_json::to_string_pretty(&gpus);
-    let mut cells = vec![HEADING.map(str::to_owned).to_vec()];
-    cells.extend(gpus.iter().map(Gpu::cells));
+    let mut cells = Vec::new();
+    if !gpus.is_empty() {
+        cells.push(HEADING.map(str::to_owned).to_vec());
+        cells.extend(gpus.iter().map(Gpu::cells));
+    }
     Ok(Page {
         json: json.map_err(|error| Failure::Failed(error.to_string()))?,
         cells,
         spare: "MODEL HELD NODE IDLE-SINCE",
         notes,
+        failed: is_partial
+            .then(|| "not all GPUs could be read: the notes name the cause".to_owned()),
     })
 }
 
 /// What is to be known of GPUs that are not listed, as no series names their node.
-pub(in crate::cli) async fn of_no_node(cluster: &Cluster, listed: usize) -> Option<String> {
+///
+/// # Errors
+/// Why that could not be read.
+pub(in crate::cli) async fn of_no_node(
+    cluster: &Cluster,
+    listed: usize,
+) -> Result<Option<String>, String> {
     let namespace = encode(&cluster.namespace);
     let all = format!("{EXTERNAL}/{namespace}/cluster_{MEMORY_UTILIZATION}?explain=true");
     match cluster.read::<Explanation>(&all).await {
-        Ok(all) if all.device_count > listed => Some(format!(
+        Ok(all) if all.device_count > listed => Ok(Some(format!(
             "GPUs of which no series names a node, and which are not listed: {}",
             all.device_count - listed
-        )),
-        Ok(_) => None,
-        Err(error) => Some(format!("GPUs of no node: {error}")),
+        ))),
+        Ok(_) => Ok(None),
+        Err(CallError::NotFound(said)) => Ok(Some(format!("GPUs of no node: {said}"))),
+        Err(error) => Err(format!("GPUs of no node: {error}")),
     }
 }
 

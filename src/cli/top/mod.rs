@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cluster::{Cluster, ClusterArgs, encode};
+use super::unread::{UNREAD, trouble};
 use super::wrap::{shown, wrapped};
 use super::{Failure, table};
 use fetch::Found;
@@ -181,6 +182,8 @@ struct Page {
     spare: &'static str,
     /// What is to be known of values that are not there.
     notes: BTreeSet<String>,
+    /// Why this is not everything, where something could not be read.
+    failed: Option<String>,
 }
 
 pub(super) async fn run(mut args: TopArgs) -> Result<(), Failure> {
@@ -189,7 +192,8 @@ pub(super) async fn run(mut args: TopArgs) -> Result<(), Failure> {
     if args.output == Output::Table && io::stdout().is_terminal() && !args.once {
         return live(&args, &cluster).await;
     }
-    let page = page(&args, &cluster).await?;
+    let mut page = page(&args, &cluster).await?;
+    let failed = page.failed.take();
     // Whoever read the beginning may have left.
     if args.output == Output::Json {
         for line in page.foot() {
@@ -201,7 +205,7 @@ pub(super) async fn run(mut args: TopArgs) -> Result<(), Failure> {
         let text = [table, foot].concat().join("\n");
         let _ = writeln!(io::stdout(), "{}", shown(&text));
     }
-    Ok(())
+    failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
 /// Draws the table again and again. A server that is away for a while leaves the
@@ -277,7 +281,8 @@ impl Page {
     fn foot(&self) -> Vec<String> {
         let more = self.notes.len().saturating_sub(MOST_NOTES);
         let more = (more > 0).then(|| format!("… more values that are missing: {more}"));
-        let notes = self.notes.iter().take(MOST_NOTES).cloned().chain(more);
+        let notes = self.notes.iter().take(MOST_NOTES).cloned();
+        let notes = self.failed.iter().cloned().chain(notes).chain(more);
         let notes = notes.map(|note| wrapped(&note, 2));
         notes
             .collect::<String>()
@@ -288,7 +293,7 @@ impl Page {
 }
 
 async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
-    let found = fetch::rows(args, cluster).await?;
+    let (found, failed) = read(args, cluster).await?;
     if args.what == What::Gpus {
         return gpus::of_nodes(found, args, cluster).await;
     }
@@ -311,5 +316,102 @@ async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
         cells,
         spare: SPARE,
         notes,
+        failed,
     })
+}
+
+/// The rows, and why none of them has a number, where GPU data cannot be read:
+/// that there are none is not known then.
+async fn read(args: &TopArgs, cluster: &Cluster) -> Result<(Found, Option<String>), Failure> {
+    let found = fetch::rows(args, cluster).await;
+    let is_clear = match &found {
+        Ok(found) => found.rows.iter().any(|row| row.held.is_some()),
+        Err(failure) => matches!(failure, Failure::Refused(_)),
+    };
+    if is_clear {
+        return Ok((found?, None));
+    }
+    let Some((cause, remedy)) = trouble(cluster).await else {
+        return Ok((found?, None));
+    };
+    let why = format!("{UNREAD}: {cause}: {remedy}");
+    match found {
+        Ok(mut found) if args.what != What::Gpus && !found.rows.is_empty() => {
+            found.notes.clear();
+            Ok((found, Some(why)))
+        }
+        _ => Err(Failure::Failed(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::values::EXTERNAL;
+    use crate::cluster::client::{Access, Client};
+    use crate::findings::source::UNSEEN;
+    use crate::testing::fake_kube::{FakeKube, Fault};
+
+    #[tokio::test]
+    async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {
+        let kube = FakeKube::start().await;
+        let access = Access::User {
+            kubeconfig: Some(kube.kubeconfig()),
+            context: None,
+        };
+        let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"));
+        for path in [
+            "/api/v1/pods",
+            "/api/v1/namespaces/ml/pods",
+            "/api/v1/nodes",
+        ] {
+            kube.document(path, json!({"metadata": {}, "items": []}));
+        }
+        let rows = |what, everywhere| {
+            let (args, cluster) = (TopArgs::all(what, everywhere), &cluster);
+            async move { page(&args, cluster).await }
+        };
+        let skipped =
+            json!([{"what": UNSEEN, "reason": "Prometheus is away", "remedy": "start it"}]);
+        let findings = "/apis/custom.metrics.k8s.io/v1beta2/findings";
+        kube.document(findings, json!({"items": [], "skipped": skipped}));
+        for (what, everywhere) in [
+            (What::Pods, false),
+            (What::Pods, true),
+            (What::Workloads, false),
+            (What::Namespaces, true),
+            (What::Nodes, true),
+            (What::Gpus, true),
+        ] {
+            let failure = rows(what, everywhere)
+                .await
+                .map(|page| page.notes)
+                .unwrap_err();
+            let said = "GPU data cannot be read: Prometheus is away: start it";
+            assert_eq!(failure.to_string(), said, "{what:?}");
+        }
+        kube.document(findings, json!({"items": [], "skipped": []}));
+        let page = rows(What::Pods, false)
+            .await
+            .unwrap_or_else(|it| panic!("{it}"));
+        assert_eq!(page.failed, None);
+        assert!(
+            page.notes
+                .iter()
+                .any(|it| it.starts_with("nothing in namespace ml"))
+        );
+        // The external metric of all GPUs could not be read.
+        let all = "cluster_gpu_memory_utilization";
+        kube.fault(&format!("{EXTERNAL}/ml/{all}"), Fault::Forbidden);
+        let page = rows(What::Gpus, true)
+            .await
+            .unwrap_or_else(|it| panic!("{it}"));
+        assert!(
+            page.cells.is_empty() && page.failed.is_some(),
+            "{:?}",
+            page.notes
+        );
+    }
 }

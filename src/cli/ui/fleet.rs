@@ -76,6 +76,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         of_nodes.entry(&gpu.node).or_default().push(gpu);
     }
     let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
+    let elsewhere = elsewhere.unwrap_or_else(Some);
     let mut rows = found.rows.iter();
     let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
     found.notes.extend(elsewhere);
@@ -121,9 +122,8 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
 pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut found = fetch::rows(&TopArgs::all(What::Gpus, true), &ask.cluster).await?;
     let gpus = found.gpus();
-    found
-        .notes
-        .extend(of_no_node(&ask.cluster, gpus.len()).await);
+    let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
+    found.notes.extend(elsewhere.unwrap_or_else(Some));
     // The node, which comes first on a terminal, comes last here.
     let mut names = HEADING;
     names.rotate_left(1);
@@ -139,7 +139,7 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     Ok(Content {
         title: "GPUs now".to_owned(),
         status: match rows.len() {
-            0 => "no GPU is reported".to_owned(),
+            0 => ask.status(true, "no GPU is reported".to_owned()),
             count => format!("{count} GPUs and MIG instances"),
         },
         body: html! {

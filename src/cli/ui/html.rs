@@ -11,6 +11,7 @@ use super::query::link;
 use super::{Ask, Content, Tab};
 use crate::cli::Failure;
 use crate::cli::table::is_number;
+use crate::cli::unread::UNREAD;
 
 /// How the cell of a number begins.
 const NUMBER: &str = "<td class=\"n\">";
@@ -71,7 +72,7 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
                 }
                 main #content data-every=(tab.every()) {
                     @if let Some((cause, remedy)) = &ask.trouble {
-                        (alert(&html! { strong { "GPU data cannot be read. " } (cause) ": " (remedy) }))
+                        (alert(&html! { strong { (UNREAD) ". " } (cause) ": " (remedy) }))
                     }
                     h1 { (content.title) }
                     (content.body)

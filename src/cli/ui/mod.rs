@@ -36,13 +36,11 @@ use maud::{Markup, html};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::check::live::data;
 use super::cluster::{Cluster, ClusterArgs};
+use super::unread::{UNREAD, trouble};
 use super::{Failure, number};
 use crate::api::{self, router};
-use crate::app::inspect::Look;
 use crate::cluster::client::Client;
-use crate::findings::source::UNSEEN;
 use crate::serve::listener::{Limits, Listener};
 use guard::{Guard, Verdict};
 use query::{Query, link};
@@ -264,17 +262,6 @@ where
     })
 }
 
-/// Why nothing is known of GPUs, and what to do; `None` also where the user may
-/// not know it.
-async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
-    let mut look = Look::new(&cluster.client);
-    data(&mut look, None).await.ok()?;
-    let unseen = look.report.skipped.into_iter();
-    let unseen = unseen.into_iter().find(|it| it.what == UNSEEN)?;
-    let cause = look.report.findings.into_iter().next();
-    Some(cause.map_or((unseen.reason, unseen.remedy), |it| (it.message, it.remedy)))
-}
-
 /// One request.
 #[derive(Debug)]
 struct Ask {
@@ -317,6 +304,14 @@ impl Ask {
         match self.trouble {
             Some(_) => html! {},
             None => html::notes(notes),
+        }
+    }
+
+    /// What is said of a page; rows that could not be read are not said to be none.
+    fn status(&self, is_empty: bool, status: String) -> String {
+        match is_empty && self.trouble.is_some() {
+            true => UNREAD.to_owned(),
+            false => status,
         }
     }
 

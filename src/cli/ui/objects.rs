@@ -45,7 +45,7 @@ async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
     let rows: Vec<Vec<Markup>> = rows.collect();
     Ok(Content {
         title: format!("GPUs by {}{place}", what.singular()),
-        status: status(&found.rows, page, &place),
+        status: ask.status(rows.is_empty(), status(&found.rows, page, &place)),
         body: html! {
             @if !rows.is_empty() {
                 (table("Means over the window; WINDOW: its instants of memory utilisation, 0 to 100 %", &headings, &rows))

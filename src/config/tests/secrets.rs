@@ -64,6 +64,36 @@ fn an_alias_shows_nothing_of_what_it_stands_for() {
 }
 
 #[test]
+fn an_alias_in_a_rule_shows_nothing_of_what_it_stands_for() {
+    for alias in [
+        "rules: [{seriesQuery: up, metricsQuery: up, name: {matches: *a}}]",
+        "rules: [{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: *a}]}]",
+        "rules: [{seriesQuery: up, metricsQuery: up, resources: {template: *a}}]",
+        "rules: [{seriesQuery: up, metricsQuery: up, *a : x}]",
+        "resourceRules: {window: *a}",
+    ] {
+        let text =
+            format!("prometheus: {{url: 'http://p', headers: {{X: &a '(hunter2'}}}}\n{alias}\n");
+        let warnings = load(&text).warnings.join("\n");
+        assert!(warnings.contains("what its alias stands for"), "{warnings}");
+        assert!(!warnings.contains(SECRET), "{alias}\n{warnings}");
+    }
+}
+
+#[test]
+fn what_is_no_address_and_no_header_is_not_shown() {
+    for text in [
+        "prometheus: {url: 'htp://user:pw@prom:9090?token=hunter2'}\n",
+        "prometheus: {url: 'prom:9090?token=hunter2'}\n",
+        "prometheus: {url: 'http://u%3Apwhunter2%40prom'}\n",
+        "prometheus: {url: 'http://p', headers: {'Bearer hunter2': x}}\n",
+    ] {
+        let error = without_secret(text);
+        assert!(error.contains(": write "), "{error}");
+    }
+}
+
+#[test]
 fn a_file_of_credentials_in_place_of_the_configuration_is_not_shown() {
     for text in [
         "-----BEGIN PRIVATE KEY-----\nMIIhunter2MII\nhunter2==\n-----END PRIVATE KEY-----\n",

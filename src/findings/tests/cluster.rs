@@ -104,6 +104,29 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     );
 }
 
+#[test]
+fn external_metrics_of_keda_beside_the_server_are_left_to_it() {
+    let place =
+        json!({"service": {"namespace": "keda", "name": "keda-operator-metrics-apiserver"}});
+    let taken = |name| Registered {
+        name,
+        answers: Answers::Other,
+        ..registered(&place, &fine())
+    };
+    for (name, wanted) in [
+        ("v1beta1.external.metrics.k8s.io", (Severity::Info, false)),
+        ("v1beta1.custom.metrics.k8s.io", (Severity::Error, true)),
+    ] {
+        let all = [registered(&json!({}), &fine()), taken(name)];
+        let found = registration::check(&all, false, NOW);
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.severity, it.command.is_some()))
+            .collect();
+        assert_eq!(found, [wanted], "{name}");
+    }
+}
+
 /// A Service with labels and annotations.
 fn service(labels: &Value, annotations: &Value) -> Option<Service> {
     read(json!({"metadata": {"labels": labels, "annotations": annotations}}))
@@ -190,34 +213,41 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
 }
 
 #[test]
-fn gm102_makes_an_apiservice_again_from_what_installed_the_server() {
+fn gm102_makes_the_one_apiservice_again_that_leads_where_the_server_is() {
     let absent = || Registered {
         name: "v1beta1.external.metrics.k8s.io",
         ..Registered::default()
     };
-    let command = |home: Option<Registered>| {
-        let all: Vec<_> = home.into_iter().chain([absent()]).collect();
-        let found = registration::check(&all, false, NOW);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].code, "GM102");
-        found[0].command.clone()
-    };
     let made_by = |annotations: &Value| Registered {
         service: service(&json!({}), annotations),
-        ..registered(&json!({}), &fine())
+        ..registered(&json!({"insecureSkipTLSVerify": true}), &fine())
     };
-    let manifests = Some("kubectl apply -f manifests/apiservices.yaml".to_owned());
-    let release = |name: &str| {
-        let at = "meta.helm.sh/release-namespace";
-        command(Some(made_by(
-            &json!({"meta.helm.sh/release-name": name, at: "ns"}),
-        )))
-    };
-    assert_eq!(command(None), None);
-    assert_eq!(command(Some(made_by(&json!({})))), manifests);
-    let helm = "helm -n ns get manifest gm | kubectl apply -f -".to_owned();
-    assert_eq!(release("gm"), Some(helm));
-    assert_eq!(release("a; reboot"), manifests);
+    assert_eq!(
+        registration::check(&[absent()], false, NOW)[0].command,
+        None
+    );
+    let release =
+        json!({"meta.helm.sh/release-name": "a'; reboot", "meta.helm.sh/release-namespace": "ns"});
+    for (annotations, labels) in [
+        (json!({}), Value::Null),
+        (release, json!({"app.kubernetes.io/managed-by": "Helm"})),
+    ] {
+        let home = made_by(&annotations);
+        let found = registration::check(&[home, absent()], false, NOW);
+        let command = found.iter().find(|it| it.code == "GM102").unwrap();
+        let command = command.command.as_ref().unwrap().replace(r"'\''", "'");
+        let object = command.strip_prefix("echo '").unwrap();
+        let object = object.strip_suffix("' | kubectl apply -f -").unwrap();
+        let object: Value = serde_json::from_str(object).unwrap();
+        assert_eq!(object["metadata"]["name"], absent().name);
+        assert_eq!(object["metadata"]["labels"], labels);
+        let spec = json!({
+            "group": "external.metrics.k8s.io", "version": "v1beta1",
+            "groupPriorityMinimum": 100, "versionPriority": 100,
+            "service": {"namespace": "gpu-metrics", "name": "gm"},
+        });
+        assert_eq!(object["spec"], spec);
+    }
     assert_eq!(registration::check(&[absent()], true, NOW), []);
     // One version of a group is enough.
     let other = Registered {

@@ -42,7 +42,8 @@ fn remedy(ingress: &[Value]) -> Option<String> {
     let pods = [labels(&[("app", "prometheus"), ("pod", "0")])];
     let policy = network::shut_out(&policies, &pods, &client())?;
     let mut finding = Finding::new(&GM301, "Prometheus", "queries fail", "");
-    network::name(&mut finding, policy, &client());
+    let selector = labels(&[("app", "prometheus")]);
+    network::name(&mut finding, policy, &selector, &client());
     assert!(
         finding
             .message
@@ -75,14 +76,22 @@ fn a_policy_is_named_only_where_no_rule_may_let_the_client_in() {
     ] {
         assert_eq!(remedy(&rules).is_some(), is_shut_out, "{rules:?}");
     }
-    let added = remedy(&[from(&[&adapter])]).unwrap();
-    assert!(
-        added.starts_with(
-            "kubectl -n monitoring patch networkpolicy prometheus-k8s --type=json --patch='[{"
-        ) && added.contains("/spec/ingress/-\"")
-            && !added.contains("\"x\""),
-        "{added}"
-    );
-    let first = remedy(&[json!([])]).unwrap();
-    assert!(first.contains("\"/spec/ingress\""), "{first}");
+}
+
+#[test]
+fn the_command_lets_only_the_client_into_only_the_pods_of_the_service() {
+    let command = remedy(&[json!([])]).unwrap();
+    let object = command.strip_prefix("echo '").unwrap();
+    let object = object.strip_suffix("' | kubectl apply -f -").unwrap();
+    let object: Value = serde_json::from_str(object).unwrap();
+    assert_eq!(object["metadata"]["namespace"], "monitoring");
+    let peer = json!({
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gpu-metrics"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "gpu-metrics-apiserver"}},
+    });
+    let spec = json!({
+        "podSelector": {"matchLabels": {"app": "prometheus"}},
+        "policyTypes": ["Ingress"], "ingress": [{"from": [peer]}],
+    });
+    assert_eq!(object["spec"], spec);
 }
