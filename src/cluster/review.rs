@@ -132,7 +132,7 @@ impl KubeReviewer {
     }
 
     /// Why reviews are not to be had, once kube-apiserver has refused
-    /// [`REFUSALS`] of a kind in a row.
+    /// three of a kind in a row.
     pub fn forbidden(&self) -> Option<String> {
         [&self.tokens, &self.accesses]
             .into_iter()
