@@ -16,7 +16,7 @@ use crate::program::{End, Program, eventually};
 use crate::prometheus::free_port;
 
 /// How it is said that pods are not named.
-const UNNAMED: &str = "pods that hold GPUs are named to users who may list pods";
+const UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods";
 
 /// What the kubeconfigs of tests call the cluster.
 const CLUSTER: &str = "test";
@@ -103,7 +103,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     let (gpus, said) = top_gpus(admin);
     assert_eq!(pods(&gpus), holders, "{gpus}");
     assert!(!said.contains(UNNAMED), "{said}");
-    // A user who may read the metrics of nodes, and list no pods.
+    // A user with the right to read the metrics of nodes, and none to list pods.
     let role = "--clusterrole=gpu-metrics-apiserver:metrics-reader";
     lab.plane
         .kubectl(&["create", "clusterrolebinding", "bob", role, "--user=bob"]);
@@ -241,7 +241,7 @@ fn without_prometheus(lab: &mut Lab, browser: &Browser) {
         numbers.len() > 5 && numbers.iter().all(|it| it == "–"),
         "{numbers:?}"
     );
-    // A user who may not read findings is told as well.
+    // A user without the right to read findings sees it as well.
     let ann = lab.plane.user_kubeconfig("ann", &[]);
     let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
     for page in ["pods", "workloads"] {

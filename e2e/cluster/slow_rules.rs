@@ -1,5 +1,5 @@
-//! Users who ask for a rule's metric while Prometheus is slow with its query: the
-//! queries are bounded, and GPU metrics are answered and scaled on as ever.
+//! Requests for a rule's metric while Prometheus is slow with its query: the queries
+//! are bounded, GPU metrics are answered, and autoscalers on them scale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ const HELD: usize = 400;
 const AT_A_TIME: usize = 100;
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 
-/// Before a client whose request was refused asks again.
+/// The pause of a client after a refused request.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Autoscalers on the rule's metric: more than the controller has workers.
@@ -61,19 +61,19 @@ const GROUP: &str = "metrics-readers";
 async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
     let mut lab = Lab::start(SYNC).await;
     let proxy = Proxy::before(lab.prometheus.url()).await;
-    let who = reader(&lab);
+    let reader = reader(&lab);
     lab.deploy(1);
     lab.gpus.work(20);
     // The search for the rule's series finds some at once.
-    await_value(&who, &gpu_metric(), "20").await;
+    await_value(&reader, &gpu_metric(), "20").await;
     lab.stand_in = Some(proxy.url());
     lab.reconfigure(CONFIG);
     let lab = lab;
-    await_value(&who, &gpu_metric(), "20").await;
-    await_value(&who, &rule_metric("instance!=1"), "1").await;
+    await_value(&reader, &gpu_metric(), "20").await;
+    await_value(&reader, &rule_metric("instance!=1"), "1").await;
     proxy.hold(QUERY);
     let ways: Vec<Way> = (0..4).map(|_| mallory(&lab)).collect();
-    let asked = [who, ways[0].clone()].into_iter().zip(GPUS);
+    let asked = [reader, ways[0].clone()].into_iter().zip(GPUS);
     let trickle = Trickle::start(asked.map(|(way, name)| (way, gpu_subject(name))));
     let scaler = Autoscaler::start(&lab, 4, &on_pods("gpu_memory_utilization", "50"));
     scaler.await_seen("20");
@@ -212,7 +212,7 @@ async fn cancel(lab: &Lab) {
     }
 }
 
-/// A user whose requests come straight from a front proxy, so that no fairness of
+/// A user with requests straight from a front proxy, so that no fairness of
 /// kube-apiserver stands before them.
 fn mallory(lab: &Lab) -> Way {
     let (certificate, key) = lab.plane.front_proxy_client();

@@ -47,7 +47,7 @@ const BROKEN: [(u16, &str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// The body of a store whose clock is an hour ahead.
+/// The body of a store with a clock that is an hour ahead.
 const SKEWED: &str = "an hour ahead";
 
 const CONFIG: &str = "gpu: {window: 10s}\nprometheus: {timeout: 2s}\n";
@@ -58,11 +58,11 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
     lab.deploy(1);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let refusing = TcpListener::bind("127.0.0.1:0").unwrap();
-    let [never, nobody] = [&silent, &refusing].map(|it| url(&it.local_addr().unwrap()));
+    let [never, refused] = [&silent, &refusing].map(|it| url(&it.local_addr().unwrap()));
     drop(refusing);
     let whole = lab.prometheus.url().to_owned();
     told(&mut lab, never, ("(timeout)", "prometheus.url"), false);
-    told(&mut lab, nobody, ("(unreachable)", "NetworkPolicy"), false);
+    told(&mut lab, refused, ("(unreachable)", "NetworkPolicy"), false);
     let secure = whole.replace("http://", "https://");
     let plain = "(tls: the port speaks plain HTTP)";
     let remedy = "write http:// into prometheus.url";
@@ -135,7 +135,7 @@ fn httpdate(time: SystemTime) -> String {
     time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
-/// A store whose certificate ended a day ago.
+/// A store with a certificate that ended a day ago.
 async fn expired() -> (String, JoinHandle<()>) {
     let day = Duration::from_secs(24 * 3600);
     let now = SystemTime::now();

@@ -134,7 +134,7 @@ fn before_the_migration(plane: &ControlPlane, theirs: &Side) {
 /// The adapter's chart grants no nodes and no owners.
 fn after_another_image(plane: &ControlPlane, ours: &Side) {
     lead(plane, ours.port(), &[CUSTOM, EXTERNAL]);
-    // The chart of the adapter has nobody verify it.
+    // The chart of prometheus-adapter sets insecureSkipTLSVerify.
     let wanted = ["GM201", "GM103", "GM103"];
     let said = await_codes(plane, "the image of this server", &wanted);
     mend(plane, &said);

@@ -1,5 +1,5 @@
 //! A proxy before a store that can make it stand still: queries are then
-//! answered as of the moment it stopped, as by a store whose writers hang. It can
+//! answered as of the moment it stopped, as by a store with writers that hang. It can
 //! also hold queries, as a slow store does, and counts them.
 
 use std::convert::Infallible;

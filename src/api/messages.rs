@@ -90,8 +90,8 @@ pub(crate) struct GroupVersionForDiscovery {
     pub(crate) version: Option<String>,
 }
 
-/// `metav1.APIResourceList`. In JSON it names the server, by which `check` knows
-/// whose answer it is; clients leave out what they do not know.
+/// `metav1.APIResourceList`. In JSON it names the server, so that `check` can tell it
+/// from another one. Clients ignore fields that they do not know.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(
     tag = "server",

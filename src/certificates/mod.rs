@@ -74,7 +74,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// One that lasts until somebody acts; the text says how.
+    /// One that lasts until an operator acts; the text says how.
     #[must_use]
     pub fn lasting(text: String) -> Self {
         Self {

@@ -33,7 +33,7 @@ impl Binding {
         }
     }
 
-    /// The ClusterRole, whose name is the account's in the manifests and in the
+    /// The ClusterRole. Its name is the account's in the manifests and in the
     /// chart.
     fn role(self, account: &str) -> String {
         match self {

@@ -104,7 +104,7 @@ pub struct KubeReviewer {
     tokens: Asked,
     accesses: Asked,
     lines: LineLimit<()>,
-    /// Whether who asks is the server, which has a binding for it.
+    /// Whether the server itself asks, which has a binding for it.
     is_server: bool,
 }
 
@@ -122,7 +122,7 @@ impl KubeReviewer {
         }
     }
 
-    /// A reviewer for whoever looks at a cluster, who need not be the server.
+    /// A reviewer with the rights of the user of `check`.
     #[must_use]
     pub fn for_a_look(client: Client) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl KubeReviewer {
             let _ = self.token(&Token("none".to_owned()), &[]).await;
         }
         if !self.accesses.is_allowed() {
-            let nobody = Identity {
+            let anonymous = Identity {
                 user: "system:anonymous".to_owned(),
                 ..Identity::default()
             };
@@ -157,7 +157,7 @@ impl KubeReviewer {
                 verb: "get".to_owned(),
                 path: "/readyz".to_owned(),
             };
-            let _ = self.access(&nobody, &what).await;
+            let _ = self.access(&anonymous, &what).await;
         }
     }
 

@@ -79,7 +79,7 @@ fn lets_in(policy: &NetworkPolicy, rule: &NetworkPolicyIngressRule, client: &Cli
             Some(selector) => matches(Some(selector), &client.namespace_labels),
             None => policy.metadata.namespace.as_ref() == Some(&client.namespace),
         };
-        // Whose address a pod has is not known here.
+        // Which addresses the pods have is not known here.
         peer.ip_block.is_some() || is_there && matches(peer.pod_selector.as_ref(), &client.labels)
     };
     peers.is_empty() || peers.iter().any(is_client)

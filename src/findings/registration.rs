@@ -31,7 +31,7 @@ pub enum Answers {
     Other,
     /// None that could be asked.
     #[default]
-    Nobody,
+    NoServer,
 }
 
 /// An APIService as it was found.
@@ -43,7 +43,7 @@ pub struct Registered {
     pub object: Option<APIService>,
     /// Its Service; `None`: there is none, or it could not be read.
     pub service: Option<Service>,
-    /// Who answers there.
+    /// Which server answers there.
     pub answers: Answers,
     /// When the last authority of its `caBundle` ends.
     pub authority_ends: Option<Timestamp>,
@@ -107,11 +107,11 @@ pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
     }
 }
 
-/// The one behind whose Service the server is: it answers there, or nobody does
-/// and the Service has its label.
+/// The one that leads to the server: the server answers there, or no server does and
+/// the Service has its label.
 #[must_use]
 pub fn home(all: &[Registered]) -> Option<&Registered> {
-    let by_label = |it: &&Registered| it.answers == Answers::Nobody && it.has_label();
+    let by_label = |it: &&Registered| it.answers == Answers::NoServer && it.has_label();
     let answering = all.iter().find(|it| it.answers == Answers::Ours);
     answering.or_else(|| all.iter().find(by_label))
 }
@@ -124,7 +124,7 @@ pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool
         && match registered.answers {
             Answers::Ours => false,
             Answers::Other => true,
-            Answers::Nobody => match home {
+            Answers::NoServer => match home {
                 Some(home) => home.place() != place,
                 None => pre,
             },
@@ -168,7 +168,7 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
         format!(" (Helm release {at}/{name})")
     });
     let how = match registered.answers {
-        Answers::Nobody => "where gpu-metrics-apiserver does not answer",
+        Answers::NoServer => "where gpu-metrics-apiserver does not answer",
         _ => "which is not gpu-metrics-apiserver",
     };
     let message = format!("leads to Service {namespace}/{name}{release}, {how}");
@@ -266,7 +266,7 @@ fn authority(registered: &Registered, left: i64) -> Finding {
         ),
         left => (
             format!(
-                "the last authority in caBundle ends in {} h, and nobody has renewed it",
+                "the last authority in caBundle ends in {} h and was not renewed",
                 left / 3600
             ),
             Severity::Warning,

@@ -46,8 +46,8 @@ impl Permits {
     }
 
     /// A permit for this user, as soon as one is free. `None`: not within
-    /// `patience`. Those who wait have their turn in the order in which they came,
-    /// first among the user's own requests and then among all.
+    /// `patience`. Waiting requests get permits in the order in which they
+    /// came, first among the user's own and then among all.
     pub async fn take(&self, user: &str, patience: Duration) -> Option<Permit> {
         let of_user = self.of_user(user);
         let permit = async {

@@ -316,7 +316,7 @@ impl<'a> Lookup<'a> {
         Error::NoValue { reason }
     }
 
-    /// Why no GPU of `of`, whose rows these are, satisfies the labels asked for.
+    /// Why no GPU of `of`, which has these rows, satisfies the labels asked for.
     fn unmatched(&self, of: &str, rows: &[RowId]) -> Error {
         let metric = &self.spec.name;
         let layout = self.snapshot.layout();

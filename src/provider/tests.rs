@@ -223,6 +223,6 @@ fn pods_that_request_no_gpu_are_told_so_by_the_configured_names() {
     provider.publish(Arc::clone(&site.snapshot));
     site.provider = provider;
     assert_eq!(said(&site, ""), format!("{no_gpu}example.com/t4"));
-    let nobody = reason(site.pods_of("web", Which::Named("nope"), "", Effort::Full));
-    assert!(nobody.contains("check that its pods hold GPUs"), "{nobody}");
+    let none = reason(site.pods_of("web", Which::Named("nope"), "", Effort::Full));
+    assert!(none.contains("check that its pods hold GPUs"), "{none}");
 }

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use of_group::{Question, fields_of, meaning};
 pub use promql::Selected;
 
-/// Said once of devices whose holders are not named.
-pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users who may list pods in all namespaces: kubectl auth \
+/// The note about devices without the names of their holders.
+pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \
                                    can-i list pods -A";
 
 /// How one value came to be.
@@ -52,7 +52,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Names the holders of each device to a user who may know all pods; says to
+    /// Names the holders of each device to a user with the right to list all pods; says to
     /// others that they are not named.
     pub fn name_holders(&mut self, may_list_pods: bool) {
         if may_list_pods {

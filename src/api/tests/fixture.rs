@@ -44,7 +44,7 @@ pub(super) struct Fixture {
     pub(super) ready: AtomicBool,
     /// How often the provider was asked for values.
     pub(super) asked: AtomicUsize,
-    /// Users whose requests wait for what is fetched.
+    /// The users of the requests that wait for what is fetched.
     pub(super) fetching: Mutex<Vec<String>>,
     pub(super) custom: Vec<CustomMetric>,
     pub(super) external_names: Vec<Arc<str>>,

@@ -118,16 +118,16 @@ impl Look<'_> {
         Ok(Some(registered))
     }
 
-    /// Who answers there. An outage is met by the next read.
+    /// Which server answers there. The next read reports an outage.
     async fn answers(&self, registered: &Registered) -> Answers {
         if !registered.is_available() {
-            return Answers::Nobody;
+            return Answers::NoServer;
         }
         let path = resources_of(registered.name);
         match self.client.object::<Value>(&path).await {
             Ok(list) if list["server"] == NAME => Answers::Ours,
             Ok(_) => Answers::Other,
-            Err(_) => Answers::Nobody,
+            Err(_) => Answers::NoServer,
         }
     }
 }

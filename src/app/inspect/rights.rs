@@ -60,10 +60,10 @@ impl Look<'_> {
     }
 
     /// Notes what none of these may of what a role gives, or that it cannot be known.
-    async fn role(&mut self, role: Role, installed: &Installed<'_>, who: &[Identity]) {
+    async fn role(&mut self, role: Role, installed: &Installed<'_>, accounts: &[Identity]) {
         let reviewer = KubeReviewer::for_a_look(self.client.clone());
         let mut missing = role.rights(installed);
-        let reviews = missing.iter().map(|right| may(&reviewer, who, right));
+        let reviews = missing.iter().map(|right| may(&reviewer, accounts, right));
         match try_join_all(reviews).await {
             Ok(verdicts) => {
                 let mut verdicts = verdicts.into_iter();
@@ -73,7 +73,7 @@ impl Look<'_> {
                 self.report.findings.extend(found);
             }
             Err(error) => {
-                let what = format!("rights of {}", who[0].user);
+                let what = format!("rights of {}", accounts[0].user);
                 let skipped = ASK_RIGHTS.skipped(&what, &error.0);
                 self.report.skipped.insert(skipped);
             }
@@ -84,7 +84,7 @@ impl Look<'_> {
 /// Whether one of these may.
 async fn may(
     reviewer: &KubeReviewer,
-    who: &[Identity],
+    accounts: &[Identity],
     right: &Right<'_>,
 ) -> Result<bool, ReviewError> {
     let (resource, subresource) = right
@@ -100,7 +100,7 @@ async fn may(
         namespace: right.namespace.to_owned(),
         name: right.name.to_owned(),
     };
-    for identity in who {
+    for identity in accounts {
         if reviewer.access(identity, &access).await? == AccessVerdict::Allowed {
             return Ok(true);
         }

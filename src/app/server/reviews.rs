@@ -1,5 +1,5 @@
-//! Whether kube-apiserver answers the server's reviews: without them nobody is
-//! let in, and readiness says so.
+//! Whether kube-apiserver answers the server's reviews: without them every request is
+//! refused, and the server is not ready.
 
 use std::sync::Arc;
 use std::time::Duration;

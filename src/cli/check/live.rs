@@ -118,7 +118,7 @@ pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> O
     }
 }
 
-/// The Deployments whose pods the server's Service selects.
+/// The Deployments that make the pods which the server's Service selects.
 async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
     let namespace = &home.namespace;
     let path = format!("/apis/apps/v1/namespaces/{}/deployments", encode(namespace));

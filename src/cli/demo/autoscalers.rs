@@ -39,7 +39,7 @@ const METRICS: [(&str, &str); 3] = [
     ("gpu_memory_utilisation", "50"),
 ];
 
-/// The autoscalers, and the fleet whose Deployments they scale.
+/// The autoscalers, and the fleet with the Deployments that they scale.
 #[derive(Clone, Debug)]
 pub(super) struct Autoscalers {
     fleet: Arc<Fleet>,

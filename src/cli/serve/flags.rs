@@ -112,7 +112,7 @@ pub(super) struct Listening {
     /// Serve HTTP/1.1 only
     #[arg(long, alias = "disable-http2-serving", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) disable_http2: bool,
-    /// Requests for values answered at a time to those who come through
+    /// Requests for values answered at a time that come through
     /// kube-apiserver, and a quarter as many to direct clients; more get 429.
     /// As many again may ask for metrics of rules; more get 503
     #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]

@@ -31,8 +31,8 @@ const WORKLOADS: [&str; 5] = [
     "cronjobs.batch",
 ];
 
-/// Rows of a namespace whose newest instant is asked for, each by itself. GPUs are
-/// counted by what explains their nodes, so all nodes are asked for.
+/// Rows of a namespace that are asked for their newest instant, one by one. The
+/// explanations of the nodes count the GPUs, so all nodes are asked for.
 const MOST_INSTANTS: usize = 100;
 
 /// Of them side by side.

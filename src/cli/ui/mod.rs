@@ -307,7 +307,7 @@ impl Ask {
         }
     }
 
-    /// What is said of a page; rows that could not be read are not said to be none.
+    /// The status line of a page. Rows that could not be read are not reported as none.
     fn status(&self, is_empty: bool, status: String) -> String {
         match is_empty && self.trouble.is_some() {
             true => UNREAD.to_owned(),

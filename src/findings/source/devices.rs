@@ -50,7 +50,7 @@ struct Device<'s> {
     /// Some row names a pod, which is not the exporter's own.
     named: bool,
     holders: BTreeSet<(&'s str, &'s str)>,
-    /// Those whose scrapes it comes by.
+    /// The jobs that scrape it.
     jobs: BTreeSet<JobId>,
     /// Whether each of [`FIELDS`] is reported.
     has: [bool; 2],

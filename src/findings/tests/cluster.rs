@@ -71,11 +71,11 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
         (Answers::Other, &[], true, &other),
         (Answers::Other, &[], false, &other),
         (Answers::Other, &ours[..], false, &stolen),
-        (Answers::Nobody, &ours, false, &stolen),
-        (Answers::Nobody, &[], true, &other),
+        (Answers::NoServer, &ours, false, &stolen),
+        (Answers::NoServer, &[], true, &other),
         // It may be this server that does not answer.
         (
-            Answers::Nobody,
+            Answers::NoServer,
             &[],
             false,
             &[("GM102", false), ("GM103", false)],
@@ -137,7 +137,7 @@ fn a_server_that_does_not_answer_is_known_by_the_label_of_its_service() {
     let label = json!({"app.kubernetes.io/name": "gpu-metrics-apiserver"});
     let down = |labels: &Value| Registered {
         service: service(labels, &json!({})),
-        ..theirs(Answers::Nobody)
+        ..theirs(Answers::NoServer)
     };
     let all = [
         down(&json!({})),

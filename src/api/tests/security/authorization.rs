@@ -108,8 +108,8 @@ async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
     let scene = Scene::new().await;
     scene
         .reviewer
-        .rule(|who, access| match *access == Access::all_pods() {
-            true if who.user != "admin" => AccessVerdict::Refused(String::new()),
+        .rule(|user, access| match *access == Access::all_pods() {
+            true if user.user != "admin" => AccessVerdict::Refused(String::new()),
             _ => AccessVerdict::Allowed,
         });
     let explained = format!("{V2}/nodes/n/m?explain=true");
@@ -122,7 +122,7 @@ async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
         assert_eq!(answer["notes"].as_array().unwrap().len(), notes, "{user}");
         assert_eq!(answer.to_string().contains("train-0"), user == "admin");
     }
-    // A value names nobody, and asks for no more than itself.
+    // A value names no pod that holds the GPU, and needs no further review.
     let before = scene.reviewer.asked().len();
     scene.by_user("eve", VALUES).await;
     assert_eq!(scene.reviewer.asked().len(), before + 1);
