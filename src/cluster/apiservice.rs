@@ -14,8 +14,8 @@ use super::client::Client;
 use super::error::CallError;
 use super::secret::{MANAGER, is_conflict, trouble};
 use crate::certificates::Trouble;
+use crate::certificates::managed::RESOURCE_APISERVICE;
 use crate::certificates::managed::store::{Change, Entry, Registry, ServiceName, WriteError};
-use crate::certificates::managed::{RESOURCE_APISERVICE, manifest_of};
 
 /// More than any APIService.
 const LIMIT: usize = 4 * 1024 * 1024;
@@ -47,11 +47,10 @@ fn path(name: &str) -> String {
 
 fn failed(name: &str, error: &CallError) -> Trouble {
     let rule = match name {
-        RESOURCE_APISERVICE => format!(
-            "apply {}, which has the APIService and the right to get and patch it, or take \
-             resourceRules out of the configuration",
-            manifest_of(name)
-        ),
+        RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml, which has the \
+                                APIService and the right to get and patch it, or take resourceRules \
+                                out of the configuration"
+            .to_owned(),
         _ => format!(
             "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
         ),

@@ -59,7 +59,7 @@ const ANSWERS: [(&str, &str); 3] = [
     ),
     (
         "the server may not list pods",
-        "make the ClusterRoleBinding that the server's log names, or apply manifests/rbac.yaml",
+        "run the command of GM201, which check prints for the server's ServiceAccount",
     ),
 ];
 

@@ -55,10 +55,14 @@ impl Severity {
     }
 }
 
+/// JSON as one word of a shell.
+fn quoted(json: &Value) -> String {
+    format!("'{}'", json.to_string().replace('\'', r"'\''"))
+}
+
 /// The command of a shell that gives an object to a subcommand of kubectl.
 fn kubectl(subcommand: &str, object: &Value) -> String {
-    let object = object.to_string().replace('\'', r"'\''");
-    format!("echo '{object}' | kubectl {subcommand} -f -")
+    format!("echo {} | kubectl {subcommand} -f -", quoted(object))
 }
 
 /// One thing that is wrong with one object.

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use super::{Finding, kubectl};
 
-type Labels = BTreeMap<String, String>;
+/// Labels of a pod or a namespace.
+pub type Labels = BTreeMap<String, String>;
 
 /// The key of the label that names an application, and that of a namespace.
 const NAME: &str = "app.kubernetes.io/name";

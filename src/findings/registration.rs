@@ -8,7 +8,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 use serde_json::{Value, json};
 
 use super::codes::{GM101, GM102, GM103, GM104};
-use super::{Finding, Severity, availability, kubectl};
+use super::{Finding, Severity, availability, kubectl, quoted};
 use crate::core::time::Timestamp;
 
 /// What the server calls itself in its answers and in the label of its objects.
@@ -184,10 +184,9 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
             .with_severity(Severity::Info);
     }
     let remedy = "nothing, where the other server is to keep it (KEDA: docs/migrate/keda.md); else take the group out of what installs the other server, and lead it back";
-    let patch = json!({"spec": {"service": reference}}).to_string();
-    let patch = patch.replace('\'', r"'\''");
+    let patch = quoted(&json!({"spec": {"service": reference}}));
     let command = format!(
-        "kubectl patch apiservice {} --type=merge -p '{patch}'",
+        "kubectl patch apiservice {} --type=merge -p {patch}",
         registered.name
     );
     registered

@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 use super::Publisher;
 use replica::Replica;
-pub use settings::{APISERVICES, EVERY, RESOURCE_APISERVICE, Settings, manifest_of, service_names};
+pub use settings::{APISERVICES, EVERY, RESOURCE_APISERVICE, Settings, service_names};
 use store::{Registry, SecretStore};
 
 /// Rest after a write: the next step waits for nobody else.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::SystemTime;
 
 use super::content::{Authorities, anchors, bundle};
-use super::settings::{Settings, manifest_of};
+use super::settings::{Settings, remedy_of_absence};
 use super::store::{Change, Entry};
 use crate::certificates::Registration;
 use crate::certificates::authority::Anchor;
@@ -39,8 +39,8 @@ pub(super) fn plan(
 ) -> Plan {
     let Some(entry) = entry else {
         return Plan::Leave(Registration::Failing(format!(
-            "APIService {name} is absent, so kube-apiserver does not ask us for it: apply {}",
-            manifest_of(name)
+            "APIService {name} is absent, so kube-apiserver does not ask the server for it: {}",
+            remedy_of_absence(name)
         )));
     };
     let ours = entry.service.as_ref() == Some(&settings.service);

@@ -86,12 +86,12 @@ impl Settings {
     }
 }
 
-/// The manifest that makes an APIService.
-#[must_use]
-pub fn manifest_of(name: &str) -> &'static str {
+/// What makes an APIService that is absent. `check` knows the server's Service; a
+/// manifest would lead the APIService to the Service of its own installation.
+pub(super) fn remedy_of_absence(name: &str) -> &'static str {
     match name {
-        RESOURCE_APISERVICE => "manifests/optional/resource-metrics.yaml",
-        _ => "manifests/apiservices.yaml",
+        RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml",
+        _ => "run gpu-metrics-apiserver check, which prints the command that makes it",
     }
 }
 

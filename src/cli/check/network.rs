@@ -1,7 +1,5 @@
 //! Whether a NetworkPolicy keeps the server from a Prometheus of the cluster.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -12,15 +10,13 @@ use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
 use crate::findings::codes::GM301;
-use crate::findings::network::{self, Client};
+use crate::findings::network::{self, Client, Labels};
 use crate::findings::rights::{Right, right};
 
 const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
 const READ_NAMESPACES: Right<'static> = right("get", "", "v1", "namespaces");
 const READ_PODS: Right<'static> = right("list", "", "v1", "pods");
 const READ_POLICIES: Right<'static> = right("list", "networking.k8s.io", "v1", "networkpolicies");
-
-type Labels = BTreeMap<String, String>;
 
 /// How the server says that no answer comes.
 const SILENT: [&str; 2] = ["(unreachable", "(timeout"];

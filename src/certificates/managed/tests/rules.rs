@@ -170,7 +170,7 @@ fn an_absent_apiservice_is_said_and_no_reason_to_be_unready() {
     let Registration::Failing(why) = replica.registration(NAME) else {
         panic!("{:?}", replica.registration(NAME));
     };
-    assert!(why.contains("manifests/apiservices.yaml"), "{why}");
+    assert!(why.contains("run gpu-metrics-apiserver check"), "{why}");
     assert_eq!(replica.serving.status.borrow().ready(start()), Ok(()));
 }
 
