@@ -111,11 +111,11 @@ fn a_value_of_the_wrong_type_is_shown_with_its_line() {
     assert_told(&end, USAGE, &[&file, "line 2, column 11"]);
     let (end, file) = configured("gpu: 5\n");
     assert_told(&end, USAGE, &[&file, "line 1, column 6"]);
-    let (end, file) = configured("gpu:\n  minSamples: many\n");
+    let (end, file) = configured("gpu:\n  minDevices: many\n");
     assert_told(
         &end,
         USAGE,
-        &[&file, ":2:", "gpu.minSamples", "write a whole number"],
+        &[&file, ":2:", "gpu.minDevices", "write a number above 0"],
     );
 }
 

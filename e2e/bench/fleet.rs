@@ -10,7 +10,7 @@ use gpu_metrics_apiserver::core::policy::Policy;
 use gpu_metrics_apiserver::core::signal::{SignalId, SignalSpec};
 use gpu_metrics_apiserver::core::time::Timestamp;
 use gpu_metrics_apiserver::dcgm::{fields, metrics, schemes::ExporterIdentity};
-use gpu_metrics_apiserver::pipeline::{Pipeline, Settings, Shown};
+use gpu_metrics_apiserver::pipeline::{Pipeline, Settings};
 use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
 use gpu_metrics_apiserver::source::KeyHasher;
 use gpu_metrics_apiserver::source::decode::decode;
@@ -44,7 +44,6 @@ impl Bench {
         let now = scenario.epoch + Duration::from_secs(907);
         let policy = Policy {
             scrape_interval: Some(SCRAPE),
-            exporter_interval: Some(SCRAPE),
             ..Policy::default()
         };
         let specs = fields::built_in();
@@ -84,7 +83,6 @@ impl Bench {
             let body = self.body(&spec);
             self.take(spec.id, &body);
         }
-        self.pipeline.settle(self.now, Shown::All);
     }
 
     pub(crate) fn inventory(&self) -> Arc<Inventory> {

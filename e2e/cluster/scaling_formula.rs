@@ -1,6 +1,6 @@
 //! What the autoscaler makes of our numbers: the arithmetic of
 //! `pkg/controller/podautoscaler/replica_calculator.go` in
-//! kubernetes/kubernetes, in thousandths, and the rows of docs/numbers.md, "What
+//! kubernetes/kubernetes, in thousandths, and the rows of docs/concepts.md, "What
 //! an autoscaler makes of it".
 
 /// A ratio this near to 1 changes nothing.

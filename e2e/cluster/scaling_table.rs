@@ -1,4 +1,4 @@
-//! The rows of docs/numbers.md, "What an autoscaler makes of it", decided by a
+//! The rows of docs/concepts.md, "What an autoscaler makes of it", decided by a
 //! real autoscaler: ten replicas, two of them busy, eight idle, target 50. What it
 //! must decide is computed by [`super::scaling_formula`].
 

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use gpu_metrics_apiserver::core::aggregate::Group;
 use gpu_metrics_apiserver::core::inventory::Inventory;
-use gpu_metrics_apiserver::core::layout::Standing;
 use gpu_metrics_apiserver::core::metric::Value;
 use gpu_metrics_apiserver::core::policy::{Formula, Measure, MetricSpec};
 use gpu_metrics_apiserver::core::snapshot::{Snapshot, group_of, takes_formula};
 use gpu_metrics_apiserver::core::time::{Timestamp, millis};
 
-use super::heard::heard;
 use super::promql::{Dialect, View};
-use super::reference::{self, Reference};
+use super::reference::{self, Outcome, Reference, STEP_MS};
 use super::stage::Stage;
 use super::tally::Tally;
 
@@ -43,53 +41,43 @@ struct Foreseen<'a> {
     value: Option<Value>,
 }
 
-/// Whether a row has readings of a pod that has gone.
-fn some_went(snapshot: &Snapshot) -> bool {
-    snapshot.layout().facts().flatten().any(|facts| {
-        let heard = snapshot.frame().heard(facts.id);
-        let before = heard.is_some_and(|heard| heard.first < facts.started);
-        facts.standing == Standing::Gone || before
-    })
-}
+/// What the product says, by object.
+type Served = BTreeMap<String, Option<f64>>;
+
+/// What the reference says, by object.
+type Expected = BTreeMap<String, Outcome>;
 
 impl<'a> Comparison<'a> {
+    /// At the last of these polls.
     pub(crate) fn new(
         stage: &'a Stage,
         snapshot: &'a Snapshot,
         inventory: &Inventory,
-        at: Timestamp,
+        polls: &[i64],
         percent_as_ratio: bool,
     ) -> Self {
-        let scenario = stage.fleet.scenario();
-        let (scrape_ms, exporter_ms) = (
-            millis(scenario.scrape.interval),
-            millis(scenario.exporters.interval),
-        );
-        let fresh_ms = (scrape_ms * 5 / 2).max(exporter_ms + 2 * scrape_ms);
-        let step_ms = scrape_ms.max(exporter_ms);
+        let at = snapshot.frame().now();
+        let scrape_ms = millis(stage.fleet.scenario().scrape.interval);
+        let fresh_ms = (3 * scrape_ms).max(30_000);
         let view = reference::View {
             now: at.millis(),
+            polls: polls.to_vec(),
             scrape_ms,
-            step_ms,
             fresh_ms,
             longest_window_ms: millis(stage.longest),
             percent_as_ratio,
         };
+        let reference = Reference::new(view, stage.fleet.scraped(stage.from, at), inventory);
         Self {
             stage,
             snapshot,
-            reference: Reference::new(
-                view,
-                stage.fleet.scraped(stage.from, at),
-                inventory,
-                &heard(snapshot),
-            ),
             dialect: Dialect {
-                step_ms,
+                step_ms: STEP_MS,
                 fresh_ms,
                 percent_as_ratio,
-                some_went: some_went(snapshot),
+                some_went: reference.some_went(),
             },
+            reference,
             at,
             tally: Tally::default(),
             wrong: Vec::new(),
@@ -98,8 +86,7 @@ impl<'a> Comparison<'a> {
 
     /// Compares everything that can be asked with this window. Prometheus is
     /// asked one question in `share.0`, beginning with the `share.1`th: looks
-    /// and seeds take turns, so that together they ask all. Without a share it
-    /// is not asked.
+    /// and seeds take turns. Without a share it is not asked.
     pub(crate) async fn run(mut self, window: Duration, share: Option<(usize, usize)>) -> Tally {
         let snapshot = self.snapshot;
         let (one_in, mut question) = share.unwrap_or_default();
@@ -119,9 +106,11 @@ impl<'a> Comparison<'a> {
             let original = metric.measure == Measure::OriginalAverage;
             let of_all = |kind: &&String| ["namespaces", "cluster"].contains(&kind.as_str());
             for kind in kinds.iter().filter(|kind| !original || of_all(kind)) {
+                let expected = self.expected(kind, index, metric, window);
                 for formula in formulas {
                     let served = self.served(kind, index, metric, *formula, window);
-                    self.against_reference(kind, metric, *formula, window, &served);
+                    let context = self.context(kind, metric, *formula, window);
+                    self.against_reference(*formula, &context, (&served, &expected));
                     question += 1;
                     let heavy =
                         matches!(&*metric.name, "gpu_memory_used_percent" | "gpu_held_count");
@@ -131,7 +120,9 @@ impl<'a> Comparison<'a> {
                         kind == "pods" && index == 0 && *formula == Formula::MeanOfInstants;
                     let its_turn = question.is_multiple_of(one_in) && (small || !heavy);
                     if share.is_some() && (flagship || its_turn) {
-                        self.against_promql(kind, metric, *formula, window, &served)
+                        let view = View::of(if original { "cluster" } else { kind.as_str() });
+                        let all = (&served, &expected);
+                        self.against_promql(metric, *formula, (&view, &context), all)
                             .await;
                     }
                 }
@@ -169,7 +160,35 @@ impl<'a> Comparison<'a> {
         groups.collect()
     }
 
-    /// What the product says, by object.
+    /// What the reference says; of the original's number what it says of the
+    /// cluster.
+    fn expected(
+        &self,
+        kind: &str,
+        index: usize,
+        metric: &MetricSpec,
+        window: Duration,
+    ) -> Expected {
+        let none = (reference::Objects::new(), reference::Members::default());
+        let objects = |kind| self.reference.objects(kind).unwrap_or(&none.0);
+        // An object without any recent line need not be known.
+        let known = self.groups(kind, index).into_iter().map(|it| it.name);
+        let known: BTreeSet<String> = known.chain(objects(kind).keys().cloned()).collect();
+        let outcome = |name: String| {
+            let members = match metric.measure {
+                Measure::OriginalAverage => objects("cluster").get(""),
+                _ => objects(kind).get(&name),
+            };
+            let members = members.unwrap_or(&none.1);
+            let outcome = self
+                .reference
+                .outcome(&metric.name, members, millis(window));
+            (name, outcome)
+        };
+        known.into_iter().map(outcome).collect()
+    }
+
+    /// What the product says.
     fn served(
         &self,
         kind: &str,
@@ -177,9 +196,9 @@ impl<'a> Comparison<'a> {
         metric: &MetricSpec,
         formula: Formula,
         window: Duration,
-    ) -> BTreeMap<String, Option<f64>> {
+    ) -> Served {
         let foreseen = formula == Formula::MeanOfInstants && window == self.snapshot.window();
-        let mut served = BTreeMap::new();
+        let mut served = Served::new();
         let (formula, window) = (Some(formula), Some(window));
         for object in self.groups(kind, index) {
             let groups = [object.group];
@@ -216,23 +235,12 @@ impl<'a> Comparison<'a> {
 
     fn against_reference(
         &mut self,
-        kind: &str,
-        metric: &MetricSpec,
         formula: Formula,
-        window: Duration,
-        served: &BTreeMap<String, Option<f64>>,
+        context: &str,
+        (served, expected): (&Served, &Expected),
     ) {
-        let context = self.context(kind, metric, formula, window);
-        let none = (reference::Objects::new(), reference::Members::default());
-        let objects = self.reference.objects(kind).unwrap_or(&none.0);
-        // An object without any recent line need not be known.
-        let names: BTreeSet<&String> = objects.keys().chain(served.keys()).collect();
-        for name in names {
-            let members = objects.get(name).unwrap_or(&none.1);
-            let expected = self
-                .reference
-                .outcome(&metric.name, formula, members, millis(window));
-            let expected = expected.value;
+        for (name, outcome) in expected {
+            let expected = outcome.value(formula);
             match (served.get(name).copied().flatten(), expected) {
                 (Some(served), Some(expected)) => {
                     let off = difference(served, expected);
@@ -254,47 +262,32 @@ impl<'a> Comparison<'a> {
 
     async fn against_promql(
         &mut self,
-        kind: &str,
         metric: &MetricSpec,
         formula: Formula,
-        window: Duration,
-        served: &BTreeMap<String, Option<f64>>,
+        (view, context): (&View, &str),
+        (served, expected): (&Served, &Expected),
     ) {
-        let context = self.context(kind, metric, formula, window);
-        // One number for all.
-        let original = metric.name == "avg_GPU_utilization";
-        let view = if kind == "cluster" || original {
-            View::Cluster
-        } else {
-            View::of(kind)
-        };
-        let none = (reference::Objects::new(), reference::Members::default());
-        let objects = self.reference.objects(kind).unwrap_or(&none.0);
-        // Objects of slower sources may have an earlier window.
+        // Objects of later sources may have an earlier window.
         let mut windows: BTreeMap<(i64, i64), Vec<(&String, f64)>> = BTreeMap::new();
-        for (name, value) in served {
-            let members = objects.get(name).unwrap_or(&none.1);
-            let outcome = self
-                .reference
-                .outcome(&metric.name, formula, members, millis(window));
-            match value {
+        for (name, outcome) in expected {
+            match served.get(name).copied().flatten() {
                 Some(value) if outcome.in_promql => {
                     windows
                         .entry(outcome.window)
                         .or_default()
-                        .push((name, *value));
+                        .push((name, value));
                 }
                 Some(_) => self.tally.beyond_promql += 1,
                 None => {}
             }
         }
-        for ((end_ms, instants), served) in windows {
+        for ((last, instants), served) in windows {
             let expression = self
                 .dialect
-                .expression(&metric.name, formula, &view, instants);
-            let values = self.ask(&expression, &view, end_ms).await;
+                .expression(&metric.name, formula, view, instants);
+            let values = self.ask(&expression, view, last * STEP_MS).await;
             for (name, value) in served {
-                let name = if original { "" } else { name };
+                let name = if *view == View::Cluster { "" } else { name };
                 let expected = values.get(name).copied().unwrap_or(f64::NAN);
                 let off = difference(value, expected);
                 if off.is_nan() || off > TO_PROMQL {

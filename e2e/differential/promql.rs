@@ -297,7 +297,7 @@ impl Dialect {
             "gpu_held_count" => mean(&self.held_count(view)),
             "gpu_active_count" => mean(&self.count_by_use(view, "> 0")),
             "gpu_idle_count" => mean(&self.count_by_use(view, "== 0")),
-            "avg_GPU_utilization" => self.original(instants),
+            "avg_GPU_utilization" => mean(&self.original(view)),
             other => panic!("{other} has no expression"),
         }
     }
@@ -396,16 +396,12 @@ impl Dialect {
         )
     }
 
-    /// The original exporter's number, with validity and
-    /// freshness: no deduplication, no owners, a grid of 5 s.
-    fn original(&self, instants: i64) -> String {
-        let field = format!("{{__name__=~\"{MEM_COPY}\"}}");
-        let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
-        let valid = self.percent(&field);
-        format!(
-            "avg_over_time((avg(({valid} and {fresh}) != 0) or vector(0))[{}ms:5s])",
-            instants * 5_000 - 1
-        )
+    /// The original exporter's number: of each device once, without instants at
+    /// which none answers.
+    fn original(&self, view: &View) -> String {
+        let readings = self.readings(MEM_COPY, |field| self.percent(field));
+        let devices = self.devices(&readings, view);
+        format!("avg({devices} != 0) or max({devices}) * 0")
     }
 }
 

@@ -6,20 +6,24 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpu_metrics_apiserver::config::PrometheusSettings;
-use gpu_metrics_apiserver::core::batch::Batch;
+use gpu_metrics_apiserver::core::batch::{Batch, BatchSeries};
 use gpu_metrics_apiserver::core::inventory::Inventory;
 use gpu_metrics_apiserver::core::policy::Policy;
 use gpu_metrics_apiserver::core::signal::SignalId;
 use gpu_metrics_apiserver::core::snapshot::Snapshot;
 use gpu_metrics_apiserver::core::time::{Timestamp, millis};
 use gpu_metrics_apiserver::dcgm::schemes::ExporterIdentity;
-use gpu_metrics_apiserver::dcgm::{fields, metrics};
-use gpu_metrics_apiserver::pipeline::{Pipeline, Settings, Shown};
+use gpu_metrics_apiserver::dcgm::{fields, intake, metrics};
+use gpu_metrics_apiserver::pipeline::{Pipeline, Settings};
 use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
 use gpu_metrics_apiserver::source::{Devices, KeyHasher, Prometheus, Query};
 
 use super::promql::{POD_STARTED, owner_label};
 use crate::prometheus::{Engine, Storage, blocks};
+
+/// How long before a look is polled, milliseconds: four times a target has a new
+/// sample, whatever was before. More often than not the last poll brings none.
+const POLLS: [u64; 5] = [52_200, 36_200, 20_200, 4_200, 0];
 
 /// A fleet whose samples a real Prometheus has.
 pub(crate) struct Stage {
@@ -58,7 +62,7 @@ impl Stage {
         }
     }
 
-    /// A pipeline that is told the intervals, not the unit.
+    /// A pipeline that is told the scrape interval, not the unit.
     pub(crate) fn pipeline(&self, window: Duration) -> Pipeline {
         let scenario = self.fleet.scenario();
         Pipeline::new(Settings {
@@ -66,7 +70,6 @@ impl Stage {
                 window: Some(window),
                 max_window: self.longest,
                 scrape_interval: Some(scenario.scrape.interval),
-                exporter_interval: Some(scenario.exporters.interval),
                 ..Policy::default()
             },
             signals: fields::built_in(),
@@ -75,32 +78,46 @@ impl Stage {
         })
     }
 
-    /// One poll of all signals as of `at`, as the product does it. `turn`
-    /// changes the order of the signals.
+    /// One poll of all signals as of `at`, as the product does it; profiling
+    /// fields of MIG instances alone. `turn` changes the order of the signals.
     pub(crate) async fn poll(&mut self, pipeline: &mut Pipeline, at: Timestamp, turn: usize) {
-        loop {
-            let mut signals = fields::built_in();
-            let count = signals.len();
-            signals.rotate_left(turn % count);
-            for spec in signals {
-                let range = pipeline.range(spec.id, at);
-                let query = Query {
-                    spec: &spec,
-                    devices: Devices::All,
-                    at,
-                    range,
+        let mut signals = fields::built_in();
+        let count = signals.len();
+        signals.rotate_left(turn % count);
+        for spec in signals {
+            let query = Query {
+                spec: &spec,
+                devices: Devices::All,
+                at,
+                range: pipeline.range(spec.id, at),
+            };
+            let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
+            let answers = self.source.fetch(&[query], wall_clock(), &mut batch).await;
+            for (answer, batch) in answers.into_iter().zip(&batch) {
+                answer.outcome.unwrap();
+                match intake::PROFILING.contains(&spec.id) {
+                    true => pipeline.take(&of_instances(batch), at),
+                    false => pipeline.take(batch, at),
                 };
-                let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
-                let answers = self.source.fetch(&[query], wall_clock(), &mut batch).await;
-                for (answer, batch) in answers.into_iter().zip(&batch) {
-                    answer.outcome.unwrap();
-                    pipeline.take(batch, at);
-                }
-            }
-            if !pipeline.settle(at, Shown::All).refill {
-                return;
             }
         }
+    }
+
+    /// Polls as they come in life, the last at `at`; when they were.
+    pub(crate) async fn polls(
+        &mut self,
+        pipeline: &mut Pipeline,
+        at: Timestamp,
+        turn: usize,
+    ) -> Vec<i64> {
+        let mut polls = Vec::new();
+        for before in POLLS {
+            let at = at - Duration::from_millis(before);
+            self.poll(pipeline, at, turn).await;
+            self.publish(pipeline, at);
+            polls.push(at.millis());
+        }
+        polls
     }
 
     /// What is served at `at`.
@@ -112,6 +129,21 @@ impl Stage {
         let inventory = Arc::new(self.fleet.inventory(at));
         (pipeline.publish(&inventory, at), inventory)
     }
+}
+
+/// The series of MIG instances, however their labels are spelt.
+fn of_instances(batch: &Batch) -> Batch {
+    let is_one = |it: &BatchSeries<'_>| it.labels.to_ascii_lowercase().contains("\"gpu_i_id\"");
+    let labels = batch.iter().filter(is_one).map(|series| series.labels);
+    let mut of = Batch::new(batch.signal, labels.collect::<String>().into());
+    let mut end = 0;
+    for series in batch.iter().filter(is_one) {
+        let start = end;
+        end += series.labels.len();
+        of.begin_series(series.key, start..end);
+        series.samples.iter().for_each(|sample| of.push(*sample));
+    }
+    of
 }
 
 fn wall_clock() -> Timestamp {

@@ -21,7 +21,7 @@ use crate::core::signal::SignalSpec;
 use crate::core::snapshot::Snapshot;
 use crate::core::time::Timestamp;
 use crate::findings::{Report, source};
-use crate::pipeline::{Pipeline, Settings, Shown};
+use crate::pipeline::{Pipeline, Settings};
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::source::Source;
 use crate::source::health::Journal;
@@ -40,6 +40,10 @@ const POLL_MAX_LARGE: Duration = Duration::from_secs(60);
 
 /// Small fleets are polled more often, but not more often than this.
 const POLL_MIN: Duration = Duration::from_secs(1);
+
+/// Values are published anew this often while the source is left alone: they end
+/// thirty seconds after the window that they were computed for.
+const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 
 /// A fleet of this many series costs Prometheus some ten milliseconds a query
 /// (docs/stores.md, "Answers"): up to here the poll follows the scrape interval.
@@ -234,7 +238,7 @@ impl Engine {
             self.heartbeat.back_within(wait + LONGEST_ROUND);
             // Instants come while the source is left alone: what is known goes on
             // to be computed, or values would end and come again.
-            let beat = self.interval();
+            let beat = self.interval().min(PUBLISH_EVERY);
             if beat < wait {
                 tokio::select! {
                     () = tokio::time::sleep(beat) => self.publish(),
@@ -245,22 +249,16 @@ impl Engine {
                 }
                 continue;
             }
-            let (round, took) = tokio::select! {
+            let round = tokio::select! {
                 round = async {
                     tokio::time::sleep(wait).await;
-                    let began = Instant::now();
-                    let round = self.round().await;
-                    (round, began.elapsed())
+                    self.round().await
                 } => round,
                 _ = stop.wait_for(|stop| *stop) => {
                     self.heartbeat.done();
                     return;
                 }
             };
-            // A round that nobody answered says nothing of how long one takes.
-            if round != Round::Aborted {
-                self.pipeline.pace(self.interval(), took);
-            }
             self.publish();
             match round {
                 Round::Complete | Round::Partial => {
@@ -284,7 +282,7 @@ impl Engine {
         if store.series_len() == 0 {
             return POLL_MAX;
         }
-        let scrapes = store.targets().iter().map(|(.., timing)| timing.scrape_ms);
+        let scrapes = store.targets().iter().map(|(.., scrape_ms)| scrape_ms);
         let quickest = u64::try_from(scrapes.min().unwrap_or(0)).unwrap_or(0);
         let scrape = Duration::from_millis(quickest);
         if store.series_len() > SMALL_FLEET_SERIES {
@@ -305,14 +303,6 @@ impl Engine {
         self.relist.max(self.interval())
     }
 
-    fn settle(&mut self, shown: Shown, at: Timestamp) -> bool {
-        let settled = self.pipeline.settle(at, shown);
-        for notice in settled.notices {
-            tracing::info!("{notice}");
-        }
-        settled.refill
-    }
-
     fn publish(&mut self) {
         let now = self.now();
         let inventory = (self.inventory)(now);
@@ -320,6 +310,9 @@ impl Engine {
         let snapshot = self.pipeline.publish(&inventory, now);
         let snapshot = snapshot.with_skew(self.skew_ms);
         let took = began.elapsed();
+        for notice in self.pipeline.notices() {
+            tracing::info!("{notice}");
+        }
         let trouble = self.trouble();
         let is_ready = self.pipeline.is_ready(now);
         let report = self.judge(&snapshot);
@@ -380,7 +373,7 @@ impl Engine {
         let figures = measure::in_force(snapshot, now, series);
         self.polls.published(took, &figures);
         let Some(report) = report else { return };
-        // Who just started does not know yet how late a store is.
+        // A replica that has just started has not yet measured how late the store is.
         let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
         let looked = if is_seen { &source::CODES[..] } else { &[] };
         findings::count(&self.metrics, &source::CODES, looked, &report.findings);

@@ -12,7 +12,8 @@ use crate::core::batch::Batch;
 use crate::core::labels::Labels;
 use crate::core::signal::Unit;
 use crate::core::time::{Timestamp, millis};
-use crate::core::validity::{PercentEvidence, reading};
+use crate::core::unit::{Scale, Shown};
+use crate::core::validity::reading;
 use crate::dcgm::schemes::{self, ExporterIdentity};
 
 /// A GPU this busy could do no more: what it was asked for is not known.
@@ -188,8 +189,8 @@ struct Life {
 pub struct Gather {
     whose: Whose,
     unit: Unit,
-    as_ratio: Option<bool>,
-    evidence: PercentEvidence,
+    scale: Option<Scale>,
+    shown: Shown,
     past: Past,
     lives: HashMap<Arc<str>, Life>,
 }
@@ -209,8 +210,8 @@ impl Gather {
         Self {
             whose,
             unit,
-            as_ratio,
-            evidence: PercentEvidence::default(),
+            scale: as_ratio.map(Scale::set),
+            shown: Shown::default(),
             past: Past {
                 start,
                 step,
@@ -231,7 +232,7 @@ impl Gather {
     pub fn take(&mut self, batch: &Batch, range: Range<usize>) -> bool {
         if self.unit == Unit::Percent {
             let samples = batch.iter().flat_map(|series| series.samples);
-            samples.for_each(|sample| self.evidence.observe(sample.value));
+            samples.for_each(|sample| self.shown.add(sample.value));
         }
         let mut rows: BTreeMap<(bool, Arc<str>, String), Row> = BTreeMap::new();
         for series in batch.iter() {
@@ -273,8 +274,8 @@ impl Gather {
     }
 
     fn percent(&self, raw: f64) -> Option<f64> {
-        let as_ratio = self.as_ratio.unwrap_or(self.evidence.is_ratio());
-        reading(self.unit, raw, as_ratio)
+        let scale = self.scale.or_else(|| self.shown.scale());
+        reading(self.unit, raw, scale.unwrap_or(Scale::Percent))
     }
 
     fn add(&mut self, rows: &BTreeMap<(bool, Arc<str>, String), Row>, range: Range<usize>) {

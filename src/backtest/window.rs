@@ -19,9 +19,6 @@ use crate::dcgm::fields;
 use crate::dcgm::schemes::ExporterIdentity;
 use crate::pipeline::{Pipeline, Settings};
 
-/// How often the server asks its source.
-const POLL: Duration = Duration::from_secs(5);
-
 const NAMESPACE: &str = "n";
 
 /// A pipeline for one metric.
@@ -50,11 +47,9 @@ impl Windowed {
         let policy = Policy {
             window,
             max_window: policy.max_window.max(window.unwrap_or_default()),
-            step: Some(policy.step.unwrap_or(step)),
             formula,
             activity: Activity::OwnValueAboveZero,
             scrape_interval: Some(step),
-            exporter_interval: Some(policy.exporter_interval.unwrap_or(step)),
             percent_as_ratio: Some(false),
             idle: match asked.reach {
                 Reach::Pod if !asked.is_sum => policy.idle,
@@ -62,13 +57,12 @@ impl Windowed {
             },
             ..policy.clone()
         };
-        let mut pipeline = Pipeline::new(Settings {
+        let pipeline = Pipeline::new(Settings {
             policy,
             signals: fields::built_in(),
             metrics: vec![mean],
             exporter: ExporterIdentity::default(),
         });
-        pipeline.pace(POLL, Duration::ZERO);
         Self {
             pipeline,
             inventory: std::sync::Arc::default(),

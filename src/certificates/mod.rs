@@ -86,11 +86,10 @@ impl Trouble {
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
-        if self.remedy.is_empty() {
-            return Ok(());
+        match &*self.remedy {
+            "" => f.write_str(&self.text),
+            remedy => write!(f, "{}: {remedy}", self.text),
         }
-        write!(f, ": {}", self.remedy)
     }
 }
 

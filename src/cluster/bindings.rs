@@ -12,33 +12,22 @@ pub(super) enum Binding {
 
 impl Binding {
     /// What to do about a 403 of kube-apiserver, which names the account:
-    /// `User "system:serviceaccount:NAMESPACE:NAME" cannot …`.
+    /// `User "system:serviceaccount:NAMESPACE:NAME" cannot …`. In the manifests and
+    /// in the chart the account gives the binding and the role their names.
     pub(super) fn remedy(self, refusal: &str) -> String {
-        let Some((namespace, account)) = account(refusal) else {
-            let role = self.role("gpu-metrics-apiserver");
-            return format!("bind the ClusterRole {role} to the server's account");
+        let known = account(refusal);
+        let account = known.map_or("gpu-metrics-apiserver", |(_, account)| account);
+        let inventory = format!("{account}:inventory");
+        let (name, role) = match self {
+            Self::AuthDelegator => (format!("{account}:auth-delegator"), "system:auth-delegator"),
+            Self::Inventory => (inventory.clone(), &*inventory),
         };
-        let role = self.role(account);
-        let name = format!("{account}:{}", self.suffix());
-        format!(
-            "the ClusterRoleBinding {name} is missing: kubectl create clusterrolebinding {name} \
-             --clusterrole={role} --serviceaccount={namespace}:{account}"
-        )
-    }
-
-    const fn suffix(self) -> &'static str {
-        match self {
-            Self::AuthDelegator => "auth-delegator",
-            Self::Inventory => "inventory",
-        }
-    }
-
-    /// The ClusterRole. Its name is the account's in the manifests and in the
-    /// chart.
-    fn role(self, account: &str) -> String {
-        match self {
-            Self::AuthDelegator => "system:auth-delegator".to_owned(),
-            Self::Inventory => format!("{account}:inventory"),
+        match known {
+            Some((namespace, _)) => format!(
+                "the ClusterRoleBinding {name} is missing: kubectl create clusterrolebinding {name} \
+                 --clusterrole={role} --serviceaccount={namespace}:{account}"
+            ),
+            None => format!("bind the ClusterRole {role} to the server's account"),
         }
     }
 }

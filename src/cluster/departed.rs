@@ -6,11 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
 use super::table::{Key, Table};
+use crate::core::time::{Timestamp, millis};
 
 /// Most pods that asked for GPUs, most others, and most owners; then the oldest
 /// go.
@@ -44,7 +45,8 @@ pub(super) struct Departed {
 }
 
 impl Departed {
-    /// A pod went. One that was never bound to a node held nothing.
+    /// A pod went: it was deleted or has finished, and the watch shows only that it is
+    /// not among those that run. One that was never bound to a node held nothing.
     pub(super) fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
         if pod.node.is_none() {
             return;
@@ -54,7 +56,8 @@ impl Departed {
         } else {
             (&mut self.others, MOST_OTHERS)
         };
-        let (key, pod) = (key.clone(), pod.clone());
+        let (key, mut pod) = (key.clone(), pod.clone());
+        pod.ended.get_or_insert_with(wall_clock);
         push(queue, Gone { at, key, pod }, most);
     }
 
@@ -112,6 +115,12 @@ impl Departed {
         let owners = owners.map(|gone| (gone.uid, gone.controller.clone()));
         pods.chain(owners).collect()
     }
+}
+
+/// The time now, as the API server and exporters have it.
+pub(super) fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp::from_millis(millis(since.unwrap_or_default()))
 }
 
 fn push<T>(queue: &mut VecDeque<T>, gone: T, most: usize) {

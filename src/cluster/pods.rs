@@ -79,6 +79,8 @@ pub(super) struct PodStatus {
     start_time: Option<String>,
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
+    #[serde(rename = "hostIP")]
+    host_ip: Option<String>,
     container_statuses: Option<Vec<ContainerStatus>>,
 }
 
@@ -92,12 +94,19 @@ struct ContainerStatus {
 #[serde(default)]
 struct ContainerState {
     running: Option<Running>,
+    terminated: Option<Terminated>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Running {
     started_at: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Terminated {
+    finished_at: Option<String>,
 }
 
 /// A pod, cut down to what is used.
@@ -111,10 +120,13 @@ pub(super) struct KeptPod {
     pub(super) phase: PodPhase,
     pub(super) terminating: bool,
     pub(super) running_since: Option<Timestamp>,
+    pub(super) ended: Option<Timestamp>,
     pub(super) gpus: u32,
     pub(super) uncounted: bool,
     /// The address (empty: none yet) of what looks like an exporter.
     pub(super) exporter: Option<Arc<str>>,
+    /// The address of its node, where exporters or GPUs may be.
+    pub(super) host: Option<Arc<str>>,
 }
 
 impl KeptPod {
@@ -222,6 +234,18 @@ impl PodStatus {
             .filter_map(|running| timestamp(running.started_at.as_deref()))
             .min()
     }
+
+    /// When the last container of a pod ended that has finished.
+    fn ended(&self) -> Option<Timestamp> {
+        if phase(self.phase.as_deref()) != PodPhase::Finished {
+            return None;
+        }
+        let statuses = self.container_statuses.iter().flatten();
+        let ended = statuses.filter_map(|status| status.state.as_ref()?.terminated.as_ref());
+        ended
+            .filter_map(|ended| timestamp(ended.finished_at.as_deref()))
+            .max()
+    }
 }
 
 fn phase(phase: Option<&str>) -> PodPhase {
@@ -251,17 +275,22 @@ impl Kept for KeptPod {
         let asked = spec.asked(&settings.gpus);
         let claims = spec.resource_claims.iter().flatten().next().is_some();
         let node = spec.node_name.filter(|node| !node.is_empty());
+        let uncounted = asked.share || claims;
+        let may_hold = is_exporter || asked.devices > 0 || uncounted;
+        let host = status.host_ip.as_deref().filter(|_| may_hold);
         Some(Self {
             uid: metadata.uid(),
             controller: OwnerRef::take(&mut metadata, pool),
             terminating: metadata.deletion_timestamp.is_some(),
             labels: pool.labels(&metadata.labels.unwrap_or_default()),
             gpus: asked.devices.min(MOST_DEVICES),
-            uncounted: asked.share || claims,
+            uncounted,
+            host: host.map(|host| pool.text(host)),
             node: node.map(|node| pool.text(&node)),
             phase: phase(status.phase.as_deref()),
             started: timestamp(status.start_time.as_deref()),
             running_since: status.running_since(),
+            ended: status.ended(),
             exporter: is_exporter.then(|| status.pod_ip.unwrap_or_default().into()),
         })
     }

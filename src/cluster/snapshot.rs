@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::departed::wall_clock;
 use super::kinds::Uses;
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
@@ -57,6 +58,9 @@ struct Walk<'a> {
 /// went. Also gives the kinds in use.
 pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> (Inventory, Uses) {
     known.departed.expire(now, remember);
+    if known.tables.pods.complete {
+        known.listed.get_or_insert_with(wall_clock);
+    }
     let tables = &known.tables;
     let mut walk = Walk::new(tables, known.departed.controllers());
     let gone = known.departed.pods(&tables.pods);
@@ -83,12 +87,14 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let (exporters, exporter_nodes) = exporters(&tables.pods);
     let inventory = Inventory {
         authority: Authority::Cluster,
+        listed: known.listed,
         pods,
         departed,
         exporter_nodes,
         exporters,
         namespaces: cluster_objects(&tables.namespaces),
         nodes: cluster_objects(&tables.nodes),
+        node_addresses: node_addresses(&tables.pods),
         workloads,
     };
     if let Some(what) = left_out
@@ -115,6 +121,16 @@ fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
         nodes.extend(pod.node.clone());
     }
     (exporters, nodes.into_iter().collect())
+}
+
+/// The address of each node, as its pods tell it.
+fn node_addresses(pods: &Table<KeptPod>) -> Vec<(Arc<str>, Arc<str>)> {
+    let pods = pods.iter().map(|(_, pod)| pod);
+    let told = pods.filter_map(|pod| Some((pod.host.as_ref()?, pod.node.as_ref()?)));
+    let told: BTreeSet<(&Arc<str>, &Arc<str>)> = told.collect();
+    let told = told.into_iter();
+    told.map(|(address, node)| (Arc::clone(address), Arc::clone(node)))
+        .collect()
 }
 
 fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
@@ -162,6 +178,7 @@ impl<'a> Walk<'a> {
             terminating: pod.terminating,
             started: pod.started,
             running_since: pod.running_since,
+            ended: pod.ended,
             gpus: pod.gpus,
             uncounted: pod.uncounted,
             daemon: controller.is_some_and(|controller| controller.kind.is_daemon_set()),

@@ -18,6 +18,7 @@ use super::settings::WatchSettings;
 use super::store::{Refused, Store};
 use super::table::{Key, Table};
 use super::wire::{self, Name, Object};
+use crate::core::time::Timestamp;
 
 /// One table for each watch.
 #[derive(Debug, Default)]
@@ -37,6 +38,8 @@ pub(super) struct Known {
     pub(super) tables: Tables,
     /// Pods and owners that went.
     pub(super) departed: Departed,
+    /// When all pods were known first.
+    pub(super) listed: Option<Timestamp>,
     /// Whether the log has heard that services were left out.
     pub(super) told_services: bool,
 }

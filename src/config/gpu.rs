@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::problem::Problem;
 use super::raw;
-use super::value::{auto_duration, choice, count, duration, within};
+use super::value::{auto_duration, choice, duration, within};
 use crate::core::duration::format_duration;
 use crate::core::policy::{
     Activity, Condition, DeviceValue, Formula, Idle, MigWeight, Policy, Shared,
@@ -26,6 +26,10 @@ pub(super) const SHARED: [(&str, Shared); 2] = [
     ("split", Shared::Split),
 ];
 
+/// A shorter one costs memory and tells no more: DCGM's readings are a second long. With
+/// a longer one a window of a minute may have no instant.
+const STEP: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
+
 /// Shorter is no scrape interval; a longer one leaves no window.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
@@ -37,12 +41,14 @@ const HOLD_MAX: Duration = Duration::from_secs(3600);
 
 /// The policy the section asks for; what it leaves out keeps its default.
 pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
+    let default = Policy::default();
+    let step = auto_within("gpu.step", raw.step.as_ref(), STEP)?;
+    let freshness = auto_within("gpu.freshness", raw.freshness.as_ref(), INTERVAL)?;
     let mut policy = Policy {
-        step: interval("gpu.step", raw.step.as_ref())?,
-        freshness: interval("gpu.freshness", raw.freshness.as_ref())?,
-        scrape_interval: interval("gpu.scrapeInterval", raw.scrape_interval.as_ref())?,
-        exporter_interval: interval("gpu.exporterInterval", raw.exporter_interval.as_ref())?,
-        ..Policy::default()
+        step: step.unwrap_or(default.step),
+        freshness: freshness.unwrap_or(default.freshness),
+        scrape_interval: auto_within("gpu.scrapeInterval", raw.scrape_interval.as_ref(), INTERVAL)?,
+        ..default
     };
     windows(raw, &mut policy)?;
     if let Some(text) = &raw.average {
@@ -60,14 +66,8 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
         let hold = within("gpu.hold", Some(text), hold, Duration::ZERO..=HOLD_MAX)?;
         policy.hold = hold.unwrap_or_default();
     }
-    if let Some(text) = &raw.min_coverage {
-        policy.min_coverage = share("gpu.minCoverage", text)?;
-    }
     if let Some(text) = &raw.min_devices {
         policy.min_devices = share("gpu.minDevices", text)?;
-    }
-    if let Some(text) = &raw.min_samples {
-        policy.min_samples = count("gpu.minSamples", text)?;
     }
     if let Some(text) = &raw.percent_as_ratio {
         let choices = [("auto", None), ("true", Some(true)), ("false", Some(false))];
@@ -79,20 +79,30 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     if let Some(text) = &raw.shared {
         policy.shared = choice("gpu.shared", text, &SHARED)?;
     }
-    if let (Some(text), Some(fresh), Some(scrape)) =
-        (&raw.freshness, policy.freshness, policy.scrape_interval)
-        && fresh < scrape
-    {
-        let message = format!(
-            "{} is shorter than gpu.scrapeInterval, {}: a reading would end before the next can be \
-             there: write {} or more",
-            format_duration(fresh),
-            format_duration(scrape),
-            format_duration(scrape * 5 / 2)
-        );
-        return Err(Problem::at("gpu.freshness", text, message));
-    }
     Ok(policy)
+}
+
+/// A sentence for each key that is set and decides nothing.
+pub(super) fn without_effect(raw: &raw::Gpu) -> impl Iterator<Item = String> {
+    let keys = [
+        (
+            "gpu.exporterInterval",
+            &raw.exporter_interval,
+            "a reading is believed for three scrape intervals, and never for less than gpu.freshness",
+        ),
+        (
+            "gpu.minCoverage",
+            &raw.min_coverage,
+            "a value is served as long as its window ends with instants that have a number",
+        ),
+        (
+            "gpu.minSamples",
+            &raw.min_samples,
+            "one reading is enough for a value",
+        ),
+    ];
+    let set = keys.into_iter().filter(|(_, text, _)| text.is_some());
+    set.map(|(key, _, rule)| format!("{key} has no effect: delete it; {rule}"))
 }
 
 /// The names of resources, each with a domain and at most one `*`, at its end.
@@ -119,9 +129,13 @@ pub(super) fn resources(names: &[raw::Text]) -> Result<GpuResources, Problem> {
     Ok(GpuResources::new(names.collect()))
 }
 
-/// Between two scrapes, readings or instants, and how long one is believed.
-fn interval(key: &str, text: Option<&raw::Text>) -> Result<Option<Duration>, Problem> {
-    within(key, text, auto_duration(key, text)?, INTERVAL)
+/// A duration within a range, or `None` for `auto`.
+fn auto_within(
+    key: &str,
+    text: Option<&raw::Text>,
+    range: RangeInclusive<Duration>,
+) -> Result<Option<Duration>, Problem> {
+    within(key, text, auto_duration(key, text)?, range)
 }
 
 /// The default and the longest window. A default beyond the default longest

@@ -210,6 +210,7 @@ impl Config {
             flags.apply(settings);
         }
         let gpu = raw.gpu.unwrap_or_default();
+        config.warnings.extend(gpu::without_effect(&gpu));
         config.gpus_enabled = gpu.enabled.unwrap_or(true);
         config.policy = gpu::policy(&gpu)?;
         config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;

@@ -49,17 +49,14 @@ impl Config {
         vec![
             ("gpu.window", auto(policy.window)),
             ("gpu.maxWindow", format_duration(policy.max_window)),
-            ("gpu.step", auto(policy.step)),
+            ("gpu.step", format_duration(policy.step)),
             ("gpu.poll", auto(self.poll)),
-            ("gpu.freshness", auto(policy.freshness)),
+            ("gpu.freshness", format_duration(policy.freshness)),
             ("gpu.scrapeInterval", auto(policy.scrape_interval)),
-            ("gpu.exporterInterval", auto(policy.exporter_interval)),
             ("gpu.average", policy.formula.name().to_owned()),
             ("gpu.active", active(&policy.activity)),
             ("gpu.hold", format_duration(policy.hold)),
             ("gpu.idle", word(&policy.idle, &IDLE)),
-            ("gpu.minCoverage", policy.min_coverage.to_string()),
-            ("gpu.minSamples", policy.min_samples.to_string()),
             ("gpu.minDevices", policy.min_devices.to_string()),
             (
                 "gpu.percentAsRatio",
@@ -138,7 +135,7 @@ mod tests {
         for wanted in [
             "gpu.window=2m",
             "gpu.idle=omit",
-            "gpu.step=auto",
+            "gpu.step=",
             "x-scope-orgid",
             "cluster (",
             "user and password",

@@ -219,12 +219,9 @@ fn every_setting_of_gpu_arrives() {
   active: {all: [{signal: dram_active, above: 0.02}, allocated, {signal: memory_used}]}
   idle: omit
   hold: 30s
-  minCoverage: 0.75
-  minSamples: 3
   minDevices: 0.8
   freshness: 45s
   scrapeInterval: 15s
-  exporterInterval: auto
   percentAsRatio: false
   migWeight: slices
   shared: split
@@ -239,7 +236,7 @@ fn every_setting_of_gpu_arrives() {
         Policy {
             window: secs(120),
             max_window: Duration::from_secs(600),
-            step: secs(15),
+            step: Duration::from_secs(15),
             formula: Formula::SampleWeighted,
             activity: Activity::All(vec![
                 Condition::Above(DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
@@ -248,12 +245,9 @@ fn every_setting_of_gpu_arrives() {
             ]),
             idle: Idle::Omit,
             hold: Duration::from_secs(30),
-            min_coverage: 0.75,
-            min_samples: 3,
             min_devices: 0.8,
-            freshness: secs(45),
+            freshness: Duration::from_secs(45),
             scrape_interval: secs(15),
-            exporter_interval: None,
             percent_as_ratio: Some(false),
             mig_weight: MigWeight::Slices,
             shared: Shared::Split,
@@ -274,6 +268,25 @@ fn every_setting_of_gpu_arrives() {
             .namespaces
             .contains(&"monitoring".to_owned())
     );
+}
+
+#[test]
+fn a_key_without_effect_is_taken_with_a_warning() {
+    let config = load("gpu: {exporterInterval: auto, minCoverage: half, minSamples: 3}");
+    assert_eq!(config.policy, Policy::default());
+    let warned = |key: &str| {
+        let begin = format!("{key} has no effect: delete it; ");
+        config.warnings.iter().any(|said| said.starts_with(&begin))
+    };
+    assert!(warned("gpu.exporterInterval"), "{:?}", config.warnings);
+    assert!(warned("gpu.minCoverage") && warned("gpu.minSamples"));
+    assert_eq!(config.warnings.len(), 3);
+}
+
+#[test]
+fn auto_is_the_default_of_step_and_freshness() {
+    let config = load("gpu: {step: auto, freshness: auto, scrapeInterval: auto}");
+    assert_eq!(config.policy, Policy::default());
 }
 
 #[test]

@@ -3,41 +3,20 @@
 use std::sync::Arc;
 
 use super::grid::{Columns, Reading, RowId, instant_from};
-use super::original::Original;
 use super::signal::SignalId;
 use super::store::Heard;
 use super::targets::{TargetId, TargetView, View};
 use super::time::Timestamp;
-
-/// How the source is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// The time between two polls, milliseconds.
-    pub poll_ms: i64,
-    /// How long the last round of polls took, milliseconds.
-    pub round_ms: i64,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            poll_ms: 5_000,
-            round_ms: 0,
-        }
-    }
-}
 
 /// The samples as they stood when a snapshot was taken. Columns are shared
 /// with the store; nothing is copied.
 #[derive(Clone, Debug)]
 pub struct Frame {
     now: Timestamp,
-    pace: Pace,
     step_ms: i64,
     signals: Vec<Columns>,
     /// Whether each signal was ever answered; what is not listed was.
     answered: Vec<bool>,
-    original: Original,
     view: Arc<View>,
     heard: Arc<[Heard]>,
 }
@@ -46,20 +25,17 @@ impl Frame {
     /// A frame over the given columns.
     #[must_use]
     pub fn new(
-        (now, pace): (Timestamp, Pace),
+        now: Timestamp,
         step_ms: i64,
         signals: Vec<Columns>,
-        original: Original,
         view: View,
         heard: Vec<Heard>,
     ) -> Self {
         Self {
             now,
-            pace,
             step_ms,
             signals,
             answered: Vec::new(),
-            original,
             view: Arc::new(view),
             heard: heard.into(),
         }
@@ -71,14 +47,12 @@ impl Frame {
         Self { answered, ..self }
     }
 
-    /// The same readings at `now`, which is over, when the sources had come to
-    /// `horizons`.
+    /// The same readings at `now`, which is over, when the sources were this late.
     #[must_use]
-    pub fn as_of(&self, now: Timestamp, horizons: &[Timestamp]) -> Self {
-        let poll_ms = self.pace.poll_ms + self.pace.round_ms;
+    pub fn as_of(&self, now: Timestamp, lags_ms: &[i64]) -> Self {
         Self {
             now,
-            view: Arc::new(self.view.as_of(now, poll_ms, horizons)),
+            view: Arc::new(self.view.as_of(now, lags_ms)),
             ..self.clone()
         }
     }
@@ -95,12 +69,6 @@ impl Frame {
         self.now
     }
 
-    /// How the source is asked.
-    #[must_use]
-    pub fn pace(&self) -> Pace {
-        self.pace
-    }
-
     /// The step of the grid, milliseconds.
     #[must_use]
     pub fn step_ms(&self) -> i64 {
@@ -113,7 +81,8 @@ impl Frame {
         instant_from(at, self.step_ms)
     }
 
-    /// The reading of a row that counts at an instant, held for `hold_ms`.
+    /// The reading of a row that counts at an instant, held for `hold_ms`; samples
+    /// after `until` are not seen.
     #[inline]
     #[must_use]
     pub fn reading(
@@ -121,11 +90,10 @@ impl Frame {
         signal: SignalId,
         row: RowId,
         instant: i64,
-        hold_ms: i64,
+        (hold_ms, until): (i64, Timestamp),
     ) -> Option<Reading> {
-        self.signals
-            .get(signal.index())?
-            .reading(row, instant, self.step_ms, hold_ms)
+        let columns = self.signals.get(signal.index())?;
+        columns.reading(row, (instant, self.step_ms), hold_ms, until)
     }
 
     /// The newest reading of a row at or before an instant, however old.
@@ -152,11 +120,5 @@ impl Frame {
     #[must_use]
     pub fn heard(&self, row: RowId) -> Option<Heard> {
         self.heard.get(row.0 as usize).copied()
-    }
-
-    /// The original exporter's number.
-    #[must_use]
-    pub fn original(&self) -> &Original {
-        &self.original
     }
 }

@@ -93,6 +93,10 @@ pub struct Pod {
     /// When its containers came to run; `None` while none does. From then on
     /// (and a little) readings of its GPUs are expected.
     pub running_since: Option<Timestamp>,
+    /// When it ended, if it has: readings of that time and later are not its own,
+    /// whatever labels the kubelet has the exporter write (docs/attribution.md,
+    /// "Pods").
+    pub ended: Option<Timestamp>,
     /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
     pub gpus: u32,
     /// Whether it asks for GPUs in a way that is no number of devices: for a
@@ -176,6 +180,9 @@ pub enum Authority {
 pub struct Inventory {
     /// Where it comes from.
     pub authority: Authority,
+    /// When the pods were first listed; from then on every pod that lives is known.
+    /// `None`: that is not known.
+    pub listed: Option<Timestamp>,
     /// Pods, sorted by namespace and name, each pair once.
     pub pods: Vec<Pod>,
     /// Pods that went, as last seen, for as long as readings of theirs may
@@ -190,6 +197,9 @@ pub struct Inventory {
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.
     pub nodes: Vec<ClusterObject>,
+    /// Addresses of Nodes, each with the name of its Node, as pods that run there
+    /// tell them.
+    pub node_addresses: Vec<(Arc<str>, Arc<str>)>,
     /// Workloads, in any order; pods refer to them by index.
     pub workloads: Vec<Workload>,
 }

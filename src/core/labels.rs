@@ -71,21 +71,6 @@ impl Labels {
         })
     }
 
-    /// What several sets agree on: every label, except those whose values
-    /// differ.
-    #[must_use]
-    pub fn agreed<'l>(sets: impl Iterator<Item = &'l Self>) -> Self {
-        let mut map: BTreeMap<&Arc<str>, Option<&Arc<str>>> = BTreeMap::new();
-        for (name, value) in sets.flat_map(|set| set.0.iter()) {
-            let known = map.entry(name).or_insert(Some(value));
-            *known = known.filter(|known| *known == value);
-        }
-        let agreed = map
-            .into_iter()
-            .filter_map(|(name, value)| Some((Arc::clone(name), Arc::clone(value?))));
-        Self(agreed.collect())
-    }
-
     /// All pairs, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.0.iter().map(|(name, value)| (name, value))

@@ -186,8 +186,8 @@ pub struct Policy {
     pub window: Option<Duration>,
     /// The longest window an HPA may ask for; bounds memory.
     pub max_window: Duration,
-    /// The grid of instants.
-    pub step: Option<Duration>,
+    /// The distance of two instants.
+    pub step: Duration,
     /// The default formula.
     pub formula: Formula,
     /// Which devices are active.
@@ -196,21 +196,15 @@ pub struct Policy {
     pub idle: Idle,
     /// Keep a device active for this long after its last active reading.
     pub hold: Duration,
-    /// The least share of the window's instants that must be defined.
-    pub min_coverage: f64,
-    /// The least number of different readings.
-    pub min_samples: u32,
     /// The least share of a group's expected devices that must answer for a sum
     /// or a count, by number and by what they last had.
     pub min_devices: f64,
-    /// The freshness bound F.
-    pub freshness: Option<Duration>,
+    /// The least F: a reading is believed for so long and longer.
+    pub freshness: Duration,
     /// The scrape interval S.
     pub scrape_interval: Option<Duration>,
-    /// The exporter's collection interval I.
-    pub exporter_interval: Option<Duration>,
     /// Whether percent fields arrive as 0–1 (`true`), 0–100 (`false`) or are
-    /// judged per job (`None`).
+    /// judged by exporter and signal (`None`).
     pub percent_as_ratio: Option<bool>,
     /// Weight of MIG instances.
     pub mig_weight: MigWeight,
@@ -223,17 +217,14 @@ impl Default for Policy {
         Self {
             window: None,
             max_window: Duration::from_secs(300),
-            step: None,
+            step: Duration::from_secs(5),
             formula: Formula::default(),
             activity: Activity::default(),
             idle: Idle::default(),
             hold: Duration::ZERO,
-            min_coverage: 0.5,
-            min_samples: 2,
             min_devices: 0.9,
-            freshness: None,
+            freshness: Duration::from_secs(30),
             scrape_interval: None,
-            exporter_interval: None,
             percent_as_ratio: None,
             mig_weight: MigWeight::default(),
             shared: Shared::default(),

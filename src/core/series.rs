@@ -44,8 +44,7 @@ impl Device {
     }
 }
 
-/// How the owner was read from the labels (docs/numbers.md, "Readings and whose
-/// they are").
+/// How the owner was read from the labels (docs/attribution.md, "Pods").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
     /// `exported_pod`: `honor_labels: false`, the default.
@@ -86,8 +85,8 @@ pub struct Owner {
 /// A name that a series gives for the node its device sits on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeName {
-    /// How good the label is that gives it; 0 is the best (docs/numbers.md,
-    /// "Readings and whose they are").
+    /// How good the label is that gives it; 0 is the best (docs/attribution.md,
+    /// "Nodes").
     pub rank: u8,
     /// The name.
     pub name: Arc<str>,

@@ -126,6 +126,7 @@ impl Snapshot {
             rows: self.layout.cluster(),
             unseen: self.layout.cluster_unseen(),
             created: Timestamp::MIN,
+            of_pods: false,
             one_pod: false,
         }
     }
@@ -268,11 +269,11 @@ impl Snapshot {
         }
     }
 
-    /// The readings of this snapshot as of a time when the sources had come to
-    /// `horizons`; nothing is computed yet.
+    /// The readings of this snapshot as of a time when the sources were this late;
+    /// nothing is computed yet.
     #[must_use]
-    pub fn as_of(&self, ours: Timestamp, horizons: &[Timestamp]) -> Self {
-        let frame = self.frame.as_of(self.at_source(ours), horizons);
+    pub fn as_of(&self, ours: Timestamp, lags_ms: &[i64]) -> Self {
+        let frame = self.frame.as_of(self.at_source(ours), lags_ms);
         Self {
             targets: RowTarget::of_rows(&frame, &self.layout),
             frame,
@@ -292,31 +293,20 @@ impl Snapshot {
         Timestamp::from_millis(self.frame.now().millis().saturating_sub(self.skew_ms))
     }
 
-    /// How far each source has come.
-    pub fn horizons(&self) -> impl Iterator<Item = Timestamp> {
+    /// How late each source is, milliseconds.
+    pub fn lags_ms(&self) -> impl Iterator<Item = i64> {
         let sources = self.frame.view().sources.iter();
-        sources.map(|source| source.horizon)
+        sources.map(|source| source.lag_ms)
     }
 
-    /// The end of the earliest window of this length whose readings are all held:
+    /// The earliest time of which a window of this length has all its readings:
     /// they are kept for the longest window there may be.
     #[must_use]
     pub fn reach(&self, window: Option<Duration>) -> Timestamp {
-        let length_ms = |window: Option<Duration>| {
-            let (_, span) = self.spanned(self.cluster_group(), window.map(millis));
-            span.map_or(0, |span| span.window_ms)
-        };
-        let default_ms = length_ms(None);
-        let asked_ms = window.map_or(default_ms, |_| length_ms(window));
-        let longest_ms = millis(self.policy.max_window).max(default_ms);
-        let spare_ms = (longest_ms - asked_ms).max(0) + millis(self.policy.hold);
-        Timestamp::from_millis(self.end().millis() - spare_ms)
-    }
-
-    /// How far the sources that are heard have come, all of them.
-    #[must_use]
-    pub fn end(&self) -> Timestamp {
-        self.frame.view().earliest.min(self.frame.now())
+        let (_, span) = self.spanned(self.cluster_group(), window.map(millis));
+        let asked_ms = span.map_or(0, |span| span.window_ms);
+        let spare_ms = millis(self.policy.max_window) - asked_ms + millis(self.policy.hold);
+        Timestamp::from_millis(self.frame.now().millis() - spare_ms.max(0))
     }
 
     /// The same, read from a source whose clock is ahead of ours by so much.
@@ -357,6 +347,23 @@ impl Snapshot {
             .collect()
     }
 
+    /// The GPUs of live pods that exporters have reported for longer than a window,
+    /// and without their pods.
+    #[must_use]
+    pub fn without_labels(&self) -> Vec<&RowFacts> {
+        let (_, span) = self.spanned(self.cluster_group(), None);
+        let evaluator = self.evaluator();
+        let is_without = |facts: &&RowFacts| {
+            let named = self
+                .frame
+                .heard(facts.id)
+                .map(|heard| heard.newest.millis());
+            let span = named.zip(evaluator.without_labels(facts)).zip(span);
+            span.is_some_and(|((named, newest), span)| newest.millis() - named > span.window_ms)
+        };
+        self.layout.facts().flatten().filter(is_without).collect()
+    }
+
     /// Why a group has no value.
     #[must_use]
     pub fn absence(&self, group: &Group<'_>) -> Absence {
@@ -372,6 +379,7 @@ pub fn group_of(object: &Object, one_pod: bool) -> Group<'_> {
         rows: &object.members,
         unseen: &object.unseen,
         created: object.created,
+        of_pods: object.of_pods,
         one_pod,
     }
 }

@@ -2,10 +2,7 @@
 //! lose digits on their way through Prometheus (docs/exporter.md, "Sentinels").
 
 use super::signal::Unit;
-
-/// Ratios a little over one are measurement noise; more is nonsense
-/// (docs/exporter.md, "MIG").
-const RATIO_MAX: f64 = 1.2;
+use super::unit::{RATIO_MAX, Scale};
 
 /// The smallest sentinel: DCGM's blank 32-bit integer, 2^31 − 16.
 const SMALLEST_SENTINEL: f64 = 2_147_483_632.0;
@@ -17,11 +14,12 @@ const MEBIBYTES_MAX: f64 = 1e8;
 const WATTS_MAX: f64 = 1e6;
 
 /// The reading a raw value stands for, in the served unit: percent for
-/// [`Unit::Percent`] and [`Unit::Ratio`]. `None`: no sample.
+/// [`Unit::Percent`] and [`Unit::Ratio`]. `scale` is how percents arrive.
+/// `None`: no reading.
 #[must_use]
-pub fn reading(unit: Unit, raw: f64, percent_as_ratio: bool) -> Option<f64> {
+pub fn reading(unit: Unit, raw: f64, scale: Scale) -> Option<f64> {
     match unit {
-        Unit::Percent if percent_as_ratio => ratio(raw),
+        Unit::Percent if scale == Scale::Ratio => ratio(raw),
         Unit::Percent => (0.0..=100.0).contains(&raw).then_some(raw),
         Unit::Ratio => ratio(raw),
         Unit::Mebibytes => (0.0..MEBIBYTES_MAX).contains(&raw).then_some(raw),
@@ -34,32 +32,6 @@ fn ratio(raw: f64) -> Option<f64> {
     (0.0..=RATIO_MAX)
         .contains(&raw)
         .then(|| 100.0 * raw.min(1.0))
-}
-
-/// Whether a job sends its percent fields as 0–1: judged over the job, never
-/// by a single value, because a genuine 1 % looks like a full 1
-/// (docs/numbers.md, "Readings and whose they are").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PercentEvidence {
-    fraction: bool,
-    above_one: bool,
-}
-
-impl PercentEvidence {
-    /// Takes a raw value of a percent field.
-    pub fn observe(&mut self, raw: f64) {
-        if (0.0..=1.0).contains(&raw) {
-            self.fraction |= raw.fract() != 0.0;
-        } else {
-            self.above_one |= (1.0..=100.0).contains(&raw);
-        }
-    }
-
-    /// Whether the job's percent fields are ratios.
-    #[must_use]
-    pub fn is_ratio(self) -> bool {
-        self.fraction && !self.above_one
-    }
 }
 
 #[cfg(test)]
@@ -79,34 +51,21 @@ mod tests {
         ];
         for raw in bad {
             for unit in [Unit::Percent, Unit::Ratio, Unit::Mebibytes, Unit::Watts] {
-                assert_eq!(reading(unit, raw, false), None, "{unit:?} {raw}");
+                assert_eq!(reading(unit, raw, Scale::Percent), None, "{unit:?} {raw}");
             }
         }
-        assert_eq!(reading(Unit::Plain, 2_147_483_632.0, false), None);
-        assert_eq!(reading(Unit::Plain, f64::NAN, false), None);
-        assert_eq!(reading(Unit::Plain, -3.0, false), Some(-3.0));
+        assert_eq!(reading(Unit::Plain, 2_147_483_632.0, Scale::Percent), None);
+        assert_eq!(reading(Unit::Plain, f64::NAN, Scale::Percent), None);
+        assert_eq!(reading(Unit::Plain, -3.0, Scale::Percent), Some(-3.0));
     }
 
     #[test]
     fn percent_is_valid_up_to_a_hundred_and_ratios_up_to_a_little_over_one() {
-        assert_eq!(reading(Unit::Percent, 100.0, false), Some(100.0));
-        assert_eq!(reading(Unit::Percent, 100.5, false), None);
-        assert_eq!(reading(Unit::Percent, 0.0, false), Some(0.0));
-        assert_eq!(reading(Unit::Ratio, 1.2, false), Some(100.0));
-        assert_eq!(reading(Unit::Ratio, 1.21, false), None);
-        assert_eq!(reading(Unit::Percent, 0.5, true), Some(50.0));
-    }
-
-    #[test]
-    fn a_job_is_rescaled_only_if_a_fraction_and_nothing_above_one_was_seen() {
-        let judge = |values: &[f64]| {
-            let mut evidence = PercentEvidence::default();
-            values.iter().for_each(|value| evidence.observe(*value));
-            evidence.is_ratio()
-        };
-        assert!(judge(&[0.0, 0.46, 1.0]));
-        assert!(!judge(&[0.0, 1.0, 1.0]));
-        assert!(!judge(&[0.5, 46.0]));
-        assert!(judge(&[0.5, 9_223_372_036_854_775_794.0, f64::NAN]));
+        assert_eq!(reading(Unit::Percent, 100.0, Scale::Percent), Some(100.0));
+        assert_eq!(reading(Unit::Percent, 100.5, Scale::Percent), None);
+        assert_eq!(reading(Unit::Percent, 0.0, Scale::Percent), Some(0.0));
+        assert_eq!(reading(Unit::Ratio, 1.2, Scale::Percent), Some(100.0));
+        assert_eq!(reading(Unit::Ratio, 1.21, Scale::Percent), None);
+        assert_eq!(reading(Unit::Percent, 0.5, Scale::Ratio), Some(50.0));
     }
 }

@@ -1,7 +1,7 @@
 //! From batches to the store: labels are read once a series, then only samples
 //! pass.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use crate::core::labels::Labels;
 use crate::core::series::{Scheme, SeriesInfo};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::store::{Applied, SeriesId, Store};
-use crate::core::targets::TargetId;
 use crate::core::time::Timestamp;
 
 /// No fleet has more: five hundred thousand GPUs with eight signals. A source
@@ -22,6 +21,12 @@ const MOST_SERIES: usize = 4_000_000;
 /// Nor says anybody more of one device and owner: a hundred lines are those of two
 /// jobs and two replicas. Each is compared with the others.
 const MOST_SIBLINGS: usize = 512;
+
+/// Utilisation of memory and of whole GPUs, in percent.
+const PERCENTS: [SignalId; 2] = [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL];
+
+/// The profiling fields that show the same where there are no percents.
+pub const PROFILING: [SignalId; 2] = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
 
 /// What is known of a series key.
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +93,9 @@ pub struct Intake {
     known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
     texts: HashSet<Arc<str>>,
     poll: u64,
-    /// Targets that reported no utilisation of whole GPUs when last looked at.
-    without_percents: BTreeSet<(TargetId, usize)>,
+    /// How many whole GPUs were reported without a utilisation in percent when last
+    /// looked at, of memory and of GPUs.
+    lacking: [usize; 2],
 }
 
 impl Intake {
@@ -109,7 +115,7 @@ impl Intake {
             known: HashMap::default(),
             texts: HashSet::new(),
             poll: 0,
-            without_percents: BTreeSet::new(),
+            lacking: [0; 2],
         }
     }
 
@@ -120,22 +126,30 @@ impl Intake {
         self.needed_whole.contains(&signal)
     }
 
+    /// Whether whole GPUs that are heard need a profiling signal, because they are
+    /// not reported in percent.
+    #[must_use]
+    pub fn is_lacking(&self, signal: SignalId) -> bool {
+        let places = PROFILING.iter().zip(self.lacking);
+        places
+            .into_iter()
+            .any(|(it, lacking)| *it == signal && lacking > 0)
+    }
+
     /// Applies a batch.
     pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
         let mut report = Report::default();
         self.poll += 1;
-        let learn = |series: BatchSeries<'_>| {
-            self.series_of(&series, (batch.signal, now), store, &mut report)
-        };
+        let learn =
+            |series: BatchSeries<'_>| self.series_of(&series, batch.signal, store, &mut report);
         let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
-        // How often new targets are scraped decides how their samples count.
-        if report.new_series > 0 {
-            store.targets_mut().learn();
-        }
-        for (id, series) in ids.into_iter().zip(batch.iter()) {
-            if let Some(id) = id {
-                report.applied += store.apply(id, series.samples, now);
-            }
+        let stored = || {
+            let stored = ids.iter().zip(batch.iter());
+            stored.filter_map(|(id, series)| Some(((*id)?, series.samples)))
+        };
+        store.judge_units(batch.signal, stored);
+        for (id, samples) in stored() {
+            report.applied += store.apply(id, samples, now);
         }
         report
     }
@@ -144,7 +158,7 @@ impl Intake {
     fn series_of(
         &mut self,
         series: &BatchSeries<'_>,
-        (signal, now): (SignalId, Timestamp),
+        signal: SignalId,
         store: &mut Store,
         report: &mut Report,
     ) -> Option<SeriesId> {
@@ -155,26 +169,7 @@ impl Intake {
                 *seen = self.poll;
                 None
             }
-            None => {
-                let id = self.learn(key, series.labels, signal, store, report)?;
-                store.learn_times(id, series.samples, now);
-                Some(id)
-            }
-        }
-    }
-
-    /// Takes from a batch only when targets were scraped. Series that ended before
-    /// anything was read, as those of pods that went, show it too.
-    pub fn take_times(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) {
-        for series in batch.iter() {
-            let key = of_signal(series.key, batch.signal);
-            if let Some(Known::Stored(id)) = self.known.get(&key) {
-                store.learn_times(*id, series.samples, now);
-            } else if let Ok(labels) = Labels::from_json(series.labels)
-                && let Some(info) = self.identify(&labels, batch.signal)
-            {
-                store.learn_times_of(&info, series.samples, now);
-            }
+            None => self.learn(key, series.labels, signal, store, report),
         }
     }
 
@@ -208,14 +203,13 @@ impl Intake {
         Some(id)
     }
 
-    /// Whether nobody needs a series: a profiling field of a whole GPU whose
-    /// target reports percents.
+    /// Whether no value needs a series: a profiling field of a whole GPU that is
+    /// reported in percent.
     fn is_superfluous(&self, info: &SeriesInfo, store: &Store) -> bool {
-        let percent = match info.signal {
-            SignalId::DRAM_ACTIVE => SignalId::MEM_COPY_UTIL,
-            SignalId::GR_ENGINE_ACTIVE => SignalId::GPU_UTIL,
-            _ => return false,
+        let Some(place) = PROFILING.iter().position(|it| *it == info.signal) else {
+            return false;
         };
+        let percent = PERCENTS[place];
         !info.device.is_mig()
             && !self.needed_whole.contains(&info.signal)
             && store.reports(info, percent)
@@ -274,9 +268,9 @@ impl Intake {
     /// Forgets what the store forgot, and ignored series that ended.
     pub fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
         // Devices that lost their percents need what was superfluous.
-        let without = store.without_percents();
-        let more = !without.is_subset(&self.without_percents);
-        self.without_percents = without;
+        let lacking = PERCENTS.map(|signal| store.lacking(signal));
+        let more = lacking != self.lacking;
+        self.lacking = lacking;
         // Polls of all signals count, so this is a good hundred rounds.
         let limit = self.poll.saturating_sub(1000);
         self.known.retain(|_, known| match known {

@@ -2,7 +2,7 @@
 //! and its owner, and how the owner is read from them.
 //!
 //! Decided per series, never per cluster: one Prometheus can hold all schemes
-//! at once (docs/numbers.md, "Readings and whose they are").
+//! at once (docs/attribution.md, "Pods").
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
 const INSTANCE: &str = "GPU_I_ID";
 const PROFILE: &str = "GPU_I_PROFILE";
 
-/// Labels that may name the node, best first (docs/numbers.md, "Readings and
-/// whose they are"). The host part of `instance` comes last: managed collection
+/// Labels that may name the node, best first (docs/attribution.md, "Nodes"). The
+/// host part of `instance` comes last: managed collection
 /// puts the node's name there.
 const NODE: [&str; 8] = [
     "Hostname",
@@ -92,7 +92,7 @@ pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// Reads the owner (docs/numbers.md, "Readings and whose they are").
+/// Reads the owner (docs/attribution.md, "Pods").
 #[must_use]
 pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
     let get = |name| value(labels, name);

@@ -3,30 +3,6 @@
 //! server (kube-aggregator
 //! `pkg/controllers/status/remote/remote_available_controller.go`).
 
-/// Reasons without a request.
-const BY_REASON: [(&str, &str); 5] = [
-    (
-        "ServiceNotFound",
-        "the APIService names a Service that is not there: install the server, or correct spec.service",
-    ),
-    (
-        "ServicePortError",
-        "spec.service.port is none of the Service's ports",
-    ),
-    (
-        "EndpointsNotFound",
-        "the Service selects nothing: compare its selector with the labels of the server's pods",
-    ),
-    (
-        "MissingEndpoints",
-        "no pod of the server is ready: see its log and /readyz",
-    ),
-    (
-        "ServiceAccessError",
-        "kube-apiserver could not read the Service: try again",
-    ),
-];
-
 const PLAIN_HTTP: &str =
     "the port of the Service leads to plain HTTP: set its targetPort to the port of --secure-port";
 const UNREACHED: &str = "kube-apiserver does not reach the pods: allow the control plane to reach port 6443 of the nodes (firewall, NetworkPolicy)";
@@ -67,14 +43,30 @@ const BY_MESSAGE: [(&str, &str); 14] = [
 
 /// What to do about a condition.
 pub(super) fn remedy(reason: &str, message: &str) -> &'static str {
-    let of = |table: &'static [(&str, &'static str)], is_it: &dyn Fn(&str) -> bool| {
-        let found = table.iter().find(|(known, _)| is_it(known));
-        found.map(|(_, remedy)| *remedy)
+    let by_message = || {
+        let known = BY_MESSAGE.iter().find(|(words, _)| message.contains(words));
+        known.map(|(_, remedy)| *remedy)
     };
     answered(message)
-        .or_else(|| of(&BY_REASON, &|known| known == reason))
-        .or_else(|| of(&BY_MESSAGE, &|words| message.contains(words)))
+        .or_else(|| unasked(reason))
+        .or_else(by_message)
         .unwrap_or("see the log of the server")
+}
+
+/// kube-apiserver sent no request, for this reason.
+fn unasked(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "ServiceNotFound" => {
+            "the APIService names a Service that is not there: install the server, or correct spec.service"
+        }
+        "ServicePortError" => "spec.service.port is none of the Service's ports",
+        "EndpointsNotFound" => {
+            "the Service selects nothing: compare its selector with the labels of the server's pods"
+        }
+        "MissingEndpoints" => "no pod of the server is ready: see its log and /readyz",
+        "ServiceAccessError" => "kube-apiserver could not read the Service: try again",
+        _ => return None,
+    })
 }
 
 /// Something answered with an error: its status ends the message.

@@ -53,24 +53,22 @@ fn shut_out_of_pod<'p>(
     client: &Client,
 ) -> Option<&'p NetworkPolicy> {
     let selects = |policy: &&NetworkPolicy| {
-        let Some(spec) = &policy.spec else {
-            return false;
-        };
-        let types = spec.policy_types.as_ref();
-        types.is_none_or(|types| types.iter().any(|it| it == "Ingress"))
-            && matches(spec.pod_selector.as_ref(), labels)
+        policy.spec.as_ref().is_some_and(|spec| {
+            let types = spec.policy_types.as_ref();
+            types.is_none_or(|types| types.iter().any(|it| it == "Ingress"))
+                && matches(spec.pod_selector.as_ref(), labels)
+        })
     };
     let mut of_pod = policies.iter().filter(selects);
     let first = of_pod.clone().next()?;
-    let is_let_in = of_pod.any(|policy| rules(policy).any(|rule| lets_in(policy, rule, client)));
+    let is_let_in = of_pod.any(|policy| {
+        let mut rules = policy
+            .spec
+            .iter()
+            .flat_map(|spec| spec.ingress.iter().flatten());
+        rules.any(|rule| lets_in(policy, rule, client))
+    });
     (!is_let_in).then_some(first)
-}
-
-fn rules(policy: &NetworkPolicy) -> impl Iterator<Item = &NetworkPolicyIngressRule> {
-    let spec = policy.spec.as_ref();
-    spec.and_then(|spec| spec.ingress.as_ref())
-        .into_iter()
-        .flatten()
 }
 
 fn lets_in(policy: &NetworkPolicy, rule: &NetworkPolicyIngressRule, client: &Client) -> bool {

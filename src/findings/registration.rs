@@ -162,26 +162,26 @@ fn is_served_as_well(
 
 fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
     let (namespace, name) = registered.place().unwrap_or_default();
-    let metadata = registered.object.as_ref().map(|it| &it.metadata);
-    let release = metadata.and_then(release);
-    let release = release.map_or_else(String::new, |[at, name]| {
-        format!(" (Helm release {at}/{name})")
-    });
+    let object = registered.object.as_ref();
+    let release = match object.and_then(|it| release(&it.metadata)) {
+        Some([at, name]) => format!(" (Helm release {at}/{name})"),
+        None => String::new(),
+    };
     let how = match registered.answers {
         Answers::NoServer => "where gpu-metrics-apiserver does not answer",
         _ => "which is not gpu-metrics-apiserver",
     };
     let message = format!("leads to Service {namespace}/{name}{release}, {how}");
+    let finding = |remedy| registered.finding(&GM101, message, remedy);
     let Some(reference) = home.and_then(Registered::reference) else {
-        let remedy = "go over by docs/migrate/prometheus-adapter.md, from KEDA by docs/migrate/keda.md: the other server stays until then";
-        return registered.finding(&GM101, message, remedy);
+        return finding(
+            "go over by docs/migrate/prometheus-adapter.md, from KEDA by docs/migrate/keda.md: the other server stays until then",
+        );
     };
     if registered.name.ends_with(".external.metrics.k8s.io") && name.contains("keda") {
         // The command would stop every ScaledObject.
         let remedy = "nothing: external metrics come from KEDA, the others from this server; to replace KEDA go over by docs/migrate/keda.md";
-        return registered
-            .finding(&GM101, message, remedy)
-            .with_severity(Severity::Info);
+        return finding(remedy).with_severity(Severity::Info);
     }
     let remedy = "nothing, where the other server is to keep it (KEDA: docs/migrate/keda.md); else take the group out of what installs the other server, and lead it back";
     let patch = quoted(&json!({"spec": {"service": reference}}));
@@ -189,9 +189,7 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
         "kubectl patch apiservice {} --type=merge -p {patch}",
         registered.name
     );
-    registered
-        .finding(&GM101, message, remedy)
-        .with_command(command)
+    finding(remedy).with_command(command)
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
@@ -227,60 +225,44 @@ fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
     let left = registered
         .authority_ends
         .map(|ends| ends.secs() - now.secs());
-    let authority = left
-        .filter(|left| *left < SOON)
-        .map(|left| authority(registered, left));
     let has_ended = left.is_some_and(|left| left <= 0);
     let mut found = Vec::new();
     // That it cannot be verified follows from the end of the authority.
-    found.extend(
-        registered
-            .available()
-            .and_then(|it| unavailable(registered, it))
-            .filter(|it| !has_ended || it.code != GM103.id),
-    );
+    found.extend(unavailable(registered).filter(|it| !has_ended || it.code != GM103.id));
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {
         let message =
             "insecureSkipTLSVerify: kube-apiserver does not verify whom it talks to".to_owned();
         let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
-        found.push(
-            registered
-                .finding(&GM103, message, remedy)
-                .with_severity(Severity::Warning),
-        );
+        let finding = registered.finding(&GM103, message, remedy);
+        found.push(finding.with_severity(Severity::Warning));
     }
-    found.extend(authority);
+    let left = left.filter(|left| *left < SOON);
+    found.extend(left.map(|left| authority(registered, left)));
     found
 }
 
 fn authority(registered: &Registered, left: i64) -> Finding {
-    let (message, severity) = match left {
+    let hours = left.abs() / 3600;
+    let (when, severity) = match left {
         ..=0 => (
-            format!(
-                "the last authority in caBundle ended {} h ago: kube-apiserver answers every request with 503",
-                -left / 3600
-            ),
+            format!("ended {hours} h ago: kube-apiserver answers every request with 503"),
             Severity::Error,
         ),
-        left => (
-            format!(
-                "the last authority in caBundle ends in {} h and was not renewed",
-                left / 3600
-            ),
+        _ => (
+            format!("ends in {hours} h and was not renewed"),
             Severity::Warning,
         ),
     };
+    let message = format!("the last authority in caBundle {when}");
     let remedy = "see that the server runs and may get and patch its Secret and its APIServices (GM201 says what is missing): it then renews it; or renew what else writes the bundle";
     registered
         .finding(&GM104, message, remedy)
         .with_severity(severity)
 }
 
-fn unavailable(registered: &Registered, condition: &APIServiceCondition) -> Option<Finding> {
-    if condition.status == "True" {
-        return None;
-    }
+fn unavailable(registered: &Registered) -> Option<Finding> {
+    let condition = registered.available().filter(|it| it.status != "True")?;
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
     if message.contains("x509:") || message.contains("tls: failed to verify") {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::codes::{GM201, GM202};
 use super::registration::of_release;
 use super::{Finding, Skipped, kubectl};
 
-/// A right that somebody needs.
+/// A right that an account needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right<'n> {
     /// `list`.
@@ -85,12 +86,15 @@ pub enum Role {
     Autoscaler,
 }
 
-/// A rule of a role.
+/// A rule of a role, as the role has it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Rule<'n> {
-    group: &'static str,
+    api_groups: [&'static str; 1],
     resources: &'static [&'static str],
-    /// Empty: all of them.
-    names: Vec<&'n str>,
+    /// `None`: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_names: Option<Vec<&'n str>>,
     verbs: &'static [&'static str],
 }
 
@@ -104,15 +108,17 @@ impl Role {
         Self::Certificates,
     ];
 
-    const fn suffix(self) -> &'static str {
-        match self {
+    /// The name of the binding, and of the role that is none of Kubernetes' own.
+    fn name(self, of: &Installed<'_>) -> String {
+        let suffix = match self {
             Self::Inventory => "inventory",
             Self::Reviews => "auth-delegator",
             Self::Authentication => "authentication-reader",
             Self::Registration => "registration",
             Self::Certificates => "certificates",
             Self::Autoscaler => "autoscaler",
-        }
+        };
+        format!("{}:{suffix}", of.service)
     }
 
     /// The role that Kubernetes has for it.
@@ -133,17 +139,27 @@ impl Role {
         }
     }
 
+    /// Kind and name of the role.
+    fn role(self, of: &Installed<'_>) -> (&'static str, String) {
+        let kind = self.namespace(of).map_or("ClusterRole", |_| "Role");
+        let name = self.built_in().map(str::to_owned);
+        (kind, name.unwrap_or_else(|| self.name(of)))
+    }
+
     fn rules<'n>(self, of: &'n Installed<'_>) -> Vec<Rule<'n>> {
         const READ: &[&str] = &["get", "list", "watch"];
         const CREATE: &[&str] = &["create"];
         const KEEP: &[&str] = &["get", "patch"];
         let rule = |group, resources, verbs| Rule {
-            group,
+            api_groups: [group],
             resources,
-            names: Vec::new(),
+            resource_names: None,
             verbs,
         };
-        let named = |rule, names: Vec<&'n str>| Rule { names, ..rule };
+        let named = |rule, names: Vec<&'n str>| Rule {
+            resource_names: Some(names),
+            ..rule
+        };
         let apiservices = |verbs| rule("apiregistration.k8s.io", &["apiservices"], verbs);
         let mut rules = match self {
             Self::Inventory => vec![
@@ -163,6 +179,8 @@ impl Role {
                 rule("", &["configmaps"], READ),
                 vec!["extension-apiserver-authentication"],
             )],
+            // A server with a certificate that is given to it writes no `caBundle`.
+            Self::Registration if of.secret.is_none() => Vec::new(),
             Self::Registration => vec![
                 named(apiservices(KEEP), of.registered.clone()),
                 named(apiservices(&["get"]), of.others.clone()),
@@ -176,11 +194,7 @@ impl Role {
                 rule("external.metrics.k8s.io", &["*"], &["get", "list"]),
             ],
         };
-        match self {
-            Self::Registration if of.secret.is_none() => rules.clear(),
-            Self::Registration | Self::Certificates => rules.retain(|it| !it.names.is_empty()),
-            _ => {}
-        }
+        rules.retain(|it| it.resource_names != Some(Vec::new()));
         rules
     }
 
@@ -189,26 +203,28 @@ impl Role {
     pub fn rights<'n>(self, of: &'n Installed<'n>) -> Vec<Right<'n>> {
         if self == Self::Autoscaler {
             // `*` itself is nothing that is asked for.
-            return ["get", "list"].map(asked_for).concat();
+            const CUSTOM: &str = "pods/gpu_memory_utilization";
+            const EXTERNAL: &str = "gpu_memory_utilization";
+            let asked = |verb| {
+                [
+                    right(verb, "custom.metrics.k8s.io", "v1beta2", CUSTOM),
+                    right(verb, "external.metrics.k8s.io", "v1beta1", EXTERNAL),
+                ]
+            };
+            return ["get", "list"].map(asked).concat();
         }
         let namespace = self.namespace(of).unwrap_or_default();
         let mut rights = Vec::new();
         for rule in self.rules(of) {
-            let names = if rule.names.is_empty() {
-                vec![""]
-            } else {
-                rule.names
-            };
-            for (resource, name) in rule
-                .resources
-                .iter()
-                .flat_map(|resource| names.iter().map(move |name| (resource, name)))
-            {
-                rights.extend(rule.verbs.iter().map(|verb| Right {
-                    namespace,
-                    name,
-                    ..right(verb, rule.group, "v1", resource)
-                }));
+            let [group] = rule.api_groups;
+            for name in rule.resource_names.unwrap_or_else(|| vec![""]) {
+                for resource in rule.resources {
+                    rights.extend(rule.verbs.iter().map(|verb| Right {
+                        namespace,
+                        name,
+                        ..right(verb, group, "v1", resource)
+                    }));
+                }
             }
         }
         rights
@@ -218,40 +234,24 @@ impl Role {
     /// binds it to the account.
     #[must_use]
     pub fn objects(self, of: &Installed<'_>) -> Vec<Value> {
-        let namespace = self.namespace(of);
-        let kind = if namespace.is_some() {
-            "Role"
-        } else {
-            "ClusterRole"
-        };
-        let name = format!("{}:{}", of.service, self.suffix());
-        let mut metadata = json!({"name": name});
-        if let Some(namespace) = namespace {
+        let (kind, role) = self.role(of);
+        let (namespace, account) = self.account(of);
+        let version = format!("{RBAC}/v1");
+        let mut metadata = json!({"name": self.name(of)});
+        if let Some(namespace) = self.namespace(of) {
             metadata["namespace"] = json!(namespace);
         }
         of_release(&mut metadata, of.release);
-        let version = format!("{RBAC}/v1");
-        let (at, account) = self.account(of);
         let binding = json!({
             "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": self.built_in().unwrap_or(&name)},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": at}],
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
         });
         if self.built_in().is_some() {
             return vec![binding];
         }
-        let rules = self.rules(of).into_iter().map(|rule| {
-            let mut written = json!({
-                "apiGroups": [rule.group], "resources": rule.resources, "verbs": rule.verbs,
-            });
-            if !rule.names.is_empty() {
-                written["resourceNames"] = json!(rule.names);
-            }
-            written
-        });
-        let rules: Vec<Value> = rules.collect();
         let role = json!({
-            "apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules,
+            "apiVersion": version, "kind": kind, "metadata": metadata, "rules": self.rules(of),
         });
         vec![role, binding]
     }
@@ -267,43 +267,24 @@ impl Role {
     /// The account lacks rights of this role; nothing where it lacks none.
     #[must_use]
     pub fn finding(self, of: &Installed<'_>, missing: &[Right<'_>]) -> Option<Finding> {
+        if missing.is_empty() {
+            return None;
+        }
         let code = match self {
             Self::Autoscaler => &GM202,
             _ => &GM201,
         };
-        if missing.is_empty() {
-            return None;
-        }
-        let own = format!("{}:{}", of.service, self.suffix());
-        let role = self.built_in().unwrap_or(&own);
-        let role = match self.namespace(of) {
-            Some(namespace) => format!("Role {role} in {namespace}"),
-            None => format!("ClusterRole {role}"),
-        };
-        let remedy = match self.built_in() {
-            Some(_) => format!("bind the {role} to it"),
-            None => format!("bind the {role} to it, with all its rules"),
-        };
+        let (kind, role) = self.role(of);
+        let place = self.namespace(of);
+        let place = place.map_or_else(String::new, |namespace| format!(" in {namespace}"));
+        let rules = self.built_in().map_or(", with all its rules", |_| "");
+        let remedy = format!("bind the {kind} {role}{place} to it{rules}");
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(of)});
         let (namespace, name) = self.account(of);
         let account = format!("ServiceAccount {namespace}/{name}");
         let finding = Finding::new(code, account, said(missing), remedy);
         Some(finding.with_command(kubectl("auth reconcile", &list)))
     }
-}
-
-/// What the HPA controller asks.
-fn asked_for(verb: &'static str) -> [Right<'static>; 2] {
-    const METRIC: &str = "gpu_memory_utilization";
-    [
-        right(
-            verb,
-            "custom.metrics.k8s.io",
-            "v1beta2",
-            "pods/gpu_memory_utilization",
-        ),
-        right(verb, "external.metrics.k8s.io", "v1beta1", METRIC),
-    ]
 }
 
 /// `may not get, list pods, nodes; may not create tokenreviews.authentication.k8s.io`.
@@ -331,21 +312,16 @@ fn said(missing: &[Right<'_>]) -> String {
 }
 
 impl Right<'_> {
-    /// The rule that gives it.
-    fn rule(&self) -> String {
-        format!(
-            "rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
-            self.group, self.resource, self.verb
-        )
-    }
-
     /// What cannot be looked at without it.
     #[must_use]
     pub fn skipped(&self, what: &str, reason: &str) -> Skipped {
         Skipped {
             what: what.to_owned(),
             reason: reason.to_owned(),
-            remedy: format!("give whoever looks the {}", self.rule()),
+            remedy: format!(
+                "give whoever looks the rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
+                self.group, self.resource, self.verb
+            ),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! From batches to snapshots: intake, store, layout and values in one piece.
 //!
 //! Pure: batches and times in, snapshots and things worth logging out. The
-//! wiring asks [`Pipeline::range`] how far back to query, hands over what came,
-//! lets the pipeline judge intervals ([`Pipeline::settle`]) and publishes.
+//! wiring asks [`Pipeline::range`] how far back to query, hands over what came
+//! and publishes.
 
-mod reach;
-mod settle;
+mod notices;
+mod reads;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,23 +13,20 @@ use std::time::Duration;
 
 use crate::core::aggregate::window_ms;
 use crate::core::batch::Batch;
-use crate::core::cadence::GAPS;
-use crate::core::frame::Pace;
 use crate::core::inventory::Inventory;
 use crate::core::layout::{Layout, LayoutSettings};
 use crate::core::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
 use crate::core::signal::{SignalId, SignalSpec};
 use crate::core::snapshot::Snapshot;
 use crate::core::store::{Store, StoreSettings};
-use crate::core::targets::FROZEN_MS;
+use crate::core::targets::Intervals;
 use crate::core::time::{Timestamp, millis};
-use crate::core::timing::{ASSUMED, Overrides};
-use crate::dcgm::intake::{Intake, Report};
+use crate::core::unit::Scale;
+use crate::dcgm::intake::{Intake, PROFILING, Report};
 use crate::dcgm::schemes::ExporterIdentity;
 
-use reach::Reach;
-pub use settle::{Settled, Shown};
-use settle::{retention_ms, set_step_ms};
+use notices::Notices;
+use reads::Reads;
 
 /// A clock that went back further than this makes what is known unusable.
 const BACK_MS: i64 = 120_000;
@@ -37,18 +34,13 @@ const BACK_MS: i64 = 120_000;
 /// How often series that ended are looked for.
 const SWEEP_MS: i64 = 60_000;
 
-/// Scrapes further back than this tell nothing of how often targets are scraped
-/// now.
-const HISTORY_MAX_MS: i64 = 3_600_000;
+/// A start reads so far back: twenty scrapes a minute apart show the interval, and
+/// ten minutes whether readings stand still.
+const START_MS: i64 = 1_200_000;
 
-/// How often it is asked how new targets were scraped.
-const ASK_EVERY_MS: i64 = 60_000;
-
-/// A source that does not advance keeps nobody from serving longer than this.
+/// A signal that is not answered keeps the server from being ready no longer than
+/// this.
 const READY_AFTER_MS: i64 = 60_000;
-
-/// Advances of every source before its lag is known.
-const ADVANCES: u8 = 2;
 
 /// What a pipeline is told once.
 #[derive(Clone, Debug)]
@@ -63,40 +55,24 @@ pub struct Settings {
     pub exporter: ExporterIdentity,
 }
 
-/// When it was last asked how targets were scraped before they were known.
-#[derive(Clone, Copy, Debug)]
-struct History {
-    /// How many targets had ever been registered by then.
-    targets: u64,
-    /// The multiple of [`ASK_EVERY_MS`].
-    time: i64,
-}
-
 /// Batches in, snapshots out.
 #[derive(Debug)]
 pub struct Pipeline {
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
-    overrides: Overrides,
+    signals: Vec<SignalId>,
     intake: Intake,
     store: Store,
-    reach: Reach,
-    pace: Pace,
-    /// The multiple of the longest window at which the grid was decided.
-    decided: Option<i64>,
-    /// The last sentence on the grid.
-    told: Option<String>,
-    /// `None`: not since the start, or since everything was forgotten.
-    history: Option<History>,
+    reads: Reads,
+    notices: Notices,
     /// When samples were first taken.
     began: Option<Timestamp>,
-    /// The end of the last round whose samples moved the horizons.
-    advanced: Timestamp,
+    /// The end of the last round whose samples were measured.
+    measured: Timestamp,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
     swept: Timestamp,
     latest: Timestamp,
-    retain_ms: i64,
 }
 
 impl Pipeline {
@@ -110,80 +86,71 @@ impl Pipeline {
             .map(|spec| spec.id.index() + 1)
             .max()
             .unwrap_or(0);
-        let overrides = Overrides {
-            scrape_interval: policy.scrape_interval,
-            exporter_interval: policy.exporter_interval,
-            freshness: policy.freshness,
+        let intervals = Intervals {
+            scrape_ms: policy.scrape_interval.map(millis),
+            fresh_ms: millis(policy.freshness),
         };
-        let assumed = overrides.apply(ASSUMED);
-        let step_ms = set_step_ms(&policy).unwrap_or(assumed.cadence_ms());
-        let retain_ms = retention_ms(&policy, assumed, overrides.fresh_ms(assumed), step_ms);
-        let mut store = Store::new(StoreSettings {
-            retain_ms,
-            percent_as_ratio: policy.percent_as_ratio,
-            signals,
-            overrides,
-        });
-        store.regrid(step_ms);
+        let window_ms = millis(policy.max_window) + millis(policy.hold);
+        let store = |back_ms| {
+            Store::new(StoreSettings {
+                step_ms: millis(policy.step).max(1),
+                window_ms,
+                back_ms,
+                scale: policy.percent_as_ratio.map(Scale::set),
+                signals,
+                intervals,
+            })
+        };
+        let fresh_ms = store(0).targets().longest_fresh_ms();
+        let back_ms = START_MS.max(window_ms + fresh_ms);
+        let store = store(back_ms);
         let needed = needed_of_whole_gpus(&policy, &settings.metrics);
         Self {
-            overrides,
             policy: Arc::new(policy),
             metrics: settings.metrics.into(),
+            signals: settings.signals.iter().map(|spec| spec.id).collect(),
             intake: Intake::new(settings.signals, settings.exporter, needed),
             store,
-            reach: Reach::new(signals),
-            pace: Pace::default(),
-            decided: None,
-            told: None,
-            history: None,
+            reads: Reads::new(signals, back_ms),
+            notices: Notices::default(),
             began: None,
-            advanced: Timestamp::MIN,
+            measured: Timestamp::MIN,
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
             latest: Timestamp::MIN,
-            retain_ms,
         }
     }
 
-    /// How far back from `now` the next query of a signal must reach: the whole
-    /// retained window at first, then what is new and what may still come late.
-    /// What Prometheus refused to give is asked for in half.
+    /// How far back from `now` the next query of a signal must reach: as far as a
+    /// start does at first, then what is new and what may still come late.
     #[must_use]
     pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
-        let fresh_ms = self.store.targets().longest_fresh_ms();
-        self.reach.range(signal, now, fresh_ms, self.retain_ms)
+        self.reads.range(signal, now, self.store.targets())
     }
 
     /// Whether a signal is to be asked for: profiling fields only where a device
     /// needs them, and now and then to see whether one does.
     #[must_use]
     pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
-        let profiling = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
-        !profiling.contains(&signal)
+        !PROFILING.contains(&signal)
             || self.store.has_signal(signal)
             || self.intake.needs_of_whole_gpus(signal)
-            || self.reach.is_long_ago(signal, now)
+            || self.is_looked_for(signal, now)
     }
 
     /// Whether MIG instances alone are to be asked for: no whole GPU needs the
     /// signal, as far as a look at all of them now and then has shown.
     #[must_use]
     pub fn is_of_mig_alone(&self, signal: SignalId, now: Timestamp) -> bool {
-        let profiling = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
-        profiling.contains(&signal)
+        PROFILING.contains(&signal)
             && self.store.is_of_mig_alone(signal)
             && !self.intake.needs_of_whole_gpus(signal)
-            && !self.reach.is_long_ago(signal, now)
+            && !self.is_looked_for(signal, now)
     }
 
-    /// Tells how often the source is asked and how long a round took.
-    pub fn pace(&mut self, poll: Duration, round: Duration) {
-        self.pace = Pace {
-            poll_ms: millis(poll),
-            round_ms: millis(round),
-        };
+    fn is_looked_for(&self, signal: SignalId, now: Timestamp) -> bool {
+        self.intake.is_lacking(signal) || self.reads.is_long_ago(signal, now)
     }
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the
@@ -195,7 +162,7 @@ impl Pipeline {
         // back begins where it ended.
         let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
         let until = (!vanished).then_some(now);
-        self.reach
+        self.reads
             .answered(batch.signal, until, of_all.then_some(now));
         report
     }
@@ -204,76 +171,44 @@ impl Pipeline {
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> Report {
         if now.millis() + BACK_MS < self.latest.millis() {
             self.store.clear();
-            self.reach.start_over();
-            (self.swept, self.advanced) = (Timestamp::MIN, Timestamp::MIN);
-            (self.decided, self.began) = (None, None);
+            self.reads.start_over();
+            (self.swept, self.measured) = (Timestamp::MIN, Timestamp::MIN);
+            self.began = None;
         }
         self.latest = now;
         self.began.get_or_insert(now);
         self.store.advance(now);
-        if self.store.series_len() == 0 {
-            // After an outage in which all was forgotten it is as after a start.
-            self.history = None;
-        }
         self.intake.take(batch, &mut self.store, now)
     }
 
-    /// Notes that Prometheus answered a query over [`Pipeline::range`] with a
-    /// refusal: too large, or else too slow.
-    pub fn refused(&mut self, signal: SignalId, is_too_large: bool) {
-        self.reach.refused(signal, is_too_large);
+    /// Notes that Prometheus refused a query over [`Pipeline::range`]: less is
+    /// asked for until one is answered.
+    pub fn refused(&mut self, signal: SignalId) {
+        self.reads.refused(signal);
     }
 
-    /// How far back a sample of series is to be asked for, so that the last
-    /// gaps between scrapes are known of slow targets too, and whether readings
-    /// moved. Once after the start and after everything was forgotten, then when
-    /// there are new targets: one that was away for longer than samples are kept
-    /// is as new here, while another replica may have read what it showed before.
-    pub fn history_wanted(&mut self, now: Timestamp) -> Option<Duration> {
-        let known = self.store.targets();
-        let slowest_ms = known.iter().map(|(.., timing)| timing.scrape_ms).max()?;
-        let asked = History {
-            targets: known.registered(),
-            time: now.millis().div_euclid(ASK_EVERY_MS),
-        };
-        match self.history.replace(asked) {
-            // The grid was decided without.
-            None => self.decided = None,
-            Some(last) if last.targets < asked.targets && last.time < asked.time => {}
-            Some(last) => {
-                self.history = Some(last);
-                return None;
-            }
-        }
-        let gaps_ms = slowest_ms * (GAPS as i64 + 1);
-        let wanted_ms = gaps_ms.clamp(2 * FROZEN_MS, HISTORY_MAX_MS);
-        Some(Duration::from_millis(u64::try_from(wanted_ms).ok()?))
-    }
-
-    /// Takes the answer: times and movements only, no readings.
-    pub fn take_history(&mut self, batch: &Batch, now: Timestamp) {
-        self.intake.take_times(batch, &mut self.store, now);
-    }
-
-    /// Whether what is served is what any other replica would serve: lags are
-    /// known. A source that has nothing, or does not advance, holds nobody up
-    /// for long.
+    /// Whether every signal that is wanted was answered; one that is not holds the
+    /// server up no longer than a minute.
     #[must_use]
     pub fn is_ready(&self, now: Timestamp) -> bool {
         let Some(began) = self.began else {
             return self.store.series_len() == 0;
         };
+        let mut wanted = self.signals.iter().filter(|it| self.is_wanted(**it, now));
         now.millis() - began.millis() >= READY_AFTER_MS
-            || self.store.targets().have_advanced(ADVANCES)
+            || wanted.all(|signal| self.reads.is_answered(*signal))
     }
 
-    /// The default window on the grid in force; groups of slower targets have a
-    /// longer one.
+    /// The default window; groups of slower targets have a longer one.
     #[must_use]
     pub fn window(&self) -> Duration {
-        let step_ms = self.store.step_ms();
-        let window_ms = window_ms(&self.policy, None, 0, step_ms);
+        let window_ms = window_ms(&self.policy, None, 0);
         Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
+    }
+
+    /// Sentences for the log on what was found out since this was called last.
+    pub fn notices(&mut self) -> Vec<String> {
+        self.notices.take(&self.store, &self.policy)
     }
 
     /// The samples (for explanations and tests).
@@ -285,17 +220,19 @@ impl Pipeline {
     /// Computes what is to be served from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
         // Also where the clock was set back.
-        if self.latest != self.advanced {
-            self.advanced = self.latest;
-            let targets = self.store.targets_mut();
-            targets.advance(self.latest, self.pace.poll_ms + self.pace.round_ms);
-            self.reach.end_round(targets, self.latest, self.retain_ms);
+        if self.latest != self.measured {
+            self.measured = self.latest;
+            self.store.end_round(self.latest);
+            self.reads.end_round(self.store.targets(), self.latest);
         }
         self.store.advance(now);
         // At the same times in every replica: what is forgotten is missed otherwise.
-        if now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS) {
+        // What pods hold that live is known from the first layout on.
+        let is_due = now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS);
+        if is_due && self.layout_of.is_some() {
             self.swept = now;
-            let gone = self.store.sweep(now);
+            let layout = Arc::clone(&self.layout);
+            let gone = self.store.sweep(now, |row| layout.is_missed(row));
             self.intake.sweep(&gone, &self.store);
         }
         let generation = self.store.generation();
@@ -315,9 +252,9 @@ impl Pipeline {
             ));
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
-        let frame = self.store.frame(now, self.pace);
+        let frame = self.store.frame(now);
         Snapshot::compute(
-            frame.answered(self.reach.are_answered()),
+            frame.answered(self.reads.are_answered()),
             Arc::clone(&self.layout),
             Arc::clone(&self.policy),
             Arc::clone(&self.metrics),

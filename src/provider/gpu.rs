@@ -5,7 +5,6 @@ pub(super) mod external;
 mod past;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
@@ -54,6 +53,9 @@ fn kinds() -> Vec<ObjectKind> {
     kinds
 }
 
+/// Why nothing is known where the cluster's objects may not be read.
+const UNBOUND: &str = "the server may not list pods";
+
 /// The provider in force; another one takes its place when other settings do.
 pub type Served = Arc<ArcSwap<GpuProvider>>;
 
@@ -67,8 +69,6 @@ pub struct GpuProvider {
     fleet: Vec<MetricSpec>,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<Current>,
-    /// Whether the cluster's objects may not be read.
-    unbound: AtomicBool,
     /// What pods request where they request GPUs, in words.
     gpus: Arc<str>,
     findings: ArcSwap<Report>,
@@ -101,7 +101,6 @@ impl GpuProvider {
             fleet,
             kinds,
             current: ArcSwapOption::empty(),
-            unbound: AtomicBool::default(),
             gpus: GpuResources::default().words().into(),
             findings: ArcSwap::from_pointee(unknown(metrics)),
             published: past::Published::default(),
@@ -120,17 +119,13 @@ impl GpuProvider {
     /// Nothing is computed, because the cluster's objects may not be read: why,
     /// with the remedy.
     pub fn tell_unbound(&self, why: &str) {
-        self.unbound.store(true, Ordering::Relaxed);
-        let skipped = source::unseen("the server may not list pods", why);
-        self.tell(Arc::new(Report {
-            skipped: [skipped].into(),
-            ..Report::default()
-        }));
+        self.tell(Arc::new(unseen(UNBOUND, why)));
     }
 
     /// What is waited for as long as nothing was computed.
     pub(super) fn not_ready(&self) -> Error {
-        Error::NotReady(match self.unbound.load(Ordering::Relaxed) {
+        let told = self.findings.load();
+        Error::NotReady(match told.skipped.iter().any(|it| it.reason == UNBOUND) {
             true => {
                 "the server may not list pods: its log names the ClusterRoleBinding that is missing"
             }
@@ -185,14 +180,17 @@ impl GpuProvider {
     }
 }
 
-/// Before the first round of queries, or where nobody asks.
+/// Before the first round of queries, or where GPU metrics are off.
 fn unknown(metrics: &[MetricSpec]) -> Report {
-    let skipped = match metrics {
-        [] => source::unseen("GPU metrics are off", "set gpu.enabled: true"),
-        _ => source::unseen("the first round of queries has not ended", "look again"),
-    };
+    match metrics {
+        [] => unseen("GPU metrics are off", "set gpu.enabled: true"),
+        _ => unseen("the first round of queries has not ended", "look again"),
+    }
+}
+
+fn unseen(reason: &str, remedy: &str) -> Report {
     Report {
-        skipped: [skipped].into(),
+        skipped: [source::unseen(reason, remedy)].into(),
         ..Report::default()
     }
 }

@@ -15,6 +15,7 @@ use crate::core::metric::Value;
 use crate::core::policy::{Measure, MetricSpec};
 use crate::core::snapshot::{Snapshot, group_of};
 use crate::core::time::{Timestamp, millis};
+use crate::why::LabelMatcher;
 
 /// Looks at a row (its reading at an instant, a label of it) that pass for
 /// [`Effort::AtHand`]: some 50 ns each.
@@ -113,7 +114,8 @@ impl<'a> Lookup<'a> {
     fn check_reach(&self) -> Result<(), Error> {
         let window = self.narrowed.window;
         let reach = self.held_by.map(|snapshot| snapshot.reach(window));
-        match reach.filter(|reach| self.snapshot.end() < *reach) {
+        let then = self.snapshot.frame().now();
+        match reach.filter(|reach| then < *reach) {
             Some(reach) => Err(Error::OutOfReach {
                 reason: format!(
                     "the readings of that window are not all held any more: ask for {} or later, for a \
@@ -286,6 +288,13 @@ impl<'a> Lookup<'a> {
         group.rows.iter().copied().filter(admits).collect()
     }
 
+    /// The labels asked for as matchers of PromQL, if these can say them.
+    pub(super) fn matchers(&self, group: &Group<'_>) -> Option<Vec<LabelMatcher>> {
+        let layout = self.snapshot.layout();
+        let facts = group.rows.iter().filter_map(|row| layout.fact(*row));
+        self.narrowed.matchers(&facts)
+    }
+
     /// How the value of a group came to be.
     pub(super) fn reasons(&self, group: &Group<'_>) -> Option<Reasons<'a>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
@@ -405,6 +414,7 @@ fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
         rows,
         unseen: &[],
         created: group.created,
+        of_pods: group.of_pods,
         one_pod: group.one_pod,
     }
 }
@@ -418,10 +428,10 @@ fn longest_window(snapshot: &Snapshot) -> Duration {
 fn why(absence: Absence) -> Option<String> {
     Some(match absence {
         Absence::NoDevice => return None,
-        Absence::StoreBehind { horizon } => format!(
+        Absence::StoreBehind { newest } => format!(
             "Prometheus has had no new samples since {}: check that it scrapes dcgm-exporter, or the remote \
              write before it",
-            horizon.whole_second().date()
+            newest.whole_second().date()
         ),
         Absence::Silent { devices, of, since } => format!(
             "{devices} of {of} GPUs have been silent since {}: check dcgm-exporter on their nodes",

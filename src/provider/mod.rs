@@ -13,6 +13,7 @@ pub mod composite;
 mod explain;
 pub mod gpu;
 mod lookup;
+mod matchers;
 mod memo;
 pub mod narrow;
 pub mod rules;

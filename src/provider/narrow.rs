@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Error;
+use super::matchers::{CONTAINER, MODEL, holds, matcher, spell};
 use crate::core::duration::{format_duration, parse_duration};
 use crate::core::labels::Labels;
 use crate::core::layout::RowFacts;
@@ -12,12 +13,11 @@ use crate::core::policy::{Formula, Measure};
 use crate::core::selector::{MAX_NAME, Operator, Requirement, Selector};
 use crate::core::series::MODEL_LABELS;
 use crate::core::snapshot::takes_formula;
+use crate::why::LabelMatcher;
 
 /// Keys that are settings, not labels (docs/numbers.md, "Reserved keys").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
-const MODEL: &str = "model";
-const CONTAINER: &str = "container";
 
 /// A metric selector, understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -114,18 +114,22 @@ impl Narrowed {
     pub fn admits(&self, facts: &RowFacts) -> bool {
         self.labels
             .iter()
-            .all(|requirement| match requirement.key.as_str() {
-                MODEL => holds(requirement, model_of(facts)),
-                CONTAINER => {
-                    let container = facts
-                        .row
-                        .owner
-                        .as_ref()
-                        .and_then(|owner| owner.container.as_deref());
-                    holds(requirement, container)
-                }
-                key => holds(requirement, facts.row.labels.get_ignore_case(key)),
-            })
+            .all(|requirement| holds(requirement, value_of(requirement, facts)))
+    }
+
+    /// The same as matchers of PromQL, by the labels that these rows have;
+    /// `None` where matchers cannot say it.
+    pub(super) fn matchers<'r>(
+        &self,
+        rows: &(impl Iterator<Item = &'r RowFacts> + Clone),
+    ) -> Option<Vec<LabelMatcher>> {
+        let of_one = |requirement| {
+            let seen = rows.clone();
+            let seen = seen.map(|facts| (&*facts.row.labels, value_of(requirement, facts)));
+            matcher(requirement, &seen)
+        };
+        let matchers: Option<Vec<_>> = self.labels.iter().map(of_one).collect();
+        Some(matchers?.into_iter().flatten().collect())
     }
 
     /// The labels whose value the selector pins: those of the answer.
@@ -133,6 +137,15 @@ impl Narrowed {
     pub fn pinned(&self) -> Labels {
         let labels = self.labels.iter();
         Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
+    }
+}
+
+/// What a row has of a key.
+fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r str> {
+    match requirement.key.as_str() {
+        MODEL => model_of(facts),
+        CONTAINER => facts.row.owner.as_ref()?.container.as_deref(),
+        key => facts.row.labels.get_ignore_case(key),
     }
 }
 
@@ -145,53 +158,6 @@ fn model_of(facts: &RowFacts) -> Option<&str> {
 /// list of values is sorted, so that its length hardly counts.
 pub(super) fn cost_of(requirements: &[Requirement]) -> u64 {
     requirements.len() as u64
-}
-
-/// Whether a label value satisfies a requirement. A selector's values know no
-/// spaces, GPU models do (`NVIDIA H100 80GB HBM3`), so a value also counts in
-/// the form that node labels have it, with `-` or `_` in place of whatever a
-/// selector cannot say.
-fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
-    let reads_as_one_of =
-        |wanted: &[String]| value.is_some_and(|value| reads_as_one_of(value, wanted));
-    match &requirement.operator {
-        Operator::Equals(wanted) => reads_as_one_of(std::slice::from_ref(wanted)),
-        Operator::NotEquals(unwanted) => !reads_as_one_of(std::slice::from_ref(unwanted)),
-        Operator::In(wanted) => reads_as_one_of(wanted),
-        Operator::NotIn(unwanted) => !reads_as_one_of(unwanted),
-        Operator::Exists
-        | Operator::DoesNotExist
-        | Operator::GreaterThan(_)
-        | Operator::LessThan(_) => requirement.holds(value),
-    }
-}
-
-/// Whether a value is one of these (sorted) in any of its forms.
-fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
-    let is_wanted = |form: &[u8]| {
-        wanted
-            .binary_search_by(|wanted| wanted.as_bytes().cmp(form))
-            .is_ok()
-    };
-    is_wanted(value.as_bytes())
-        || [b'-', b'_'].into_iter().any(|stand_in| {
-            let mut form = [0; MAX_NAME];
-            spell(value, stand_in, &mut form).is_some_and(is_wanted)
-        })
-}
-
-/// A value with `stand_in` for each letter that no selector can say; `None`
-/// when it needs no other form or is longer than any value of a selector.
-fn spell<'f>(value: &str, stand_in: u8, form: &'f mut [u8; MAX_NAME]) -> Option<&'f [u8]> {
-    let (mut length, mut differs) = (0, false);
-    for letter in value.chars() {
-        let plain = letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-        differs |= !plain;
-        let byte = u8::try_from(letter).ok().filter(|_| plain);
-        *form.get_mut(length)? = byte.unwrap_or(stand_in);
-        length += 1;
-    }
-    form.get(..length).filter(|_| differs)
 }
 
 /// Sets what a reserved key says; two that contradict each other are none.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::gpu::GpuProvider;
-use super::{Effort, Error, Objects, Provider, Query, Which};
+use super::{Described, Effort, Error, Objects, Provider, Query, Which};
 use crate::core::batch::Batch;
 use crate::core::metric::Value;
 use crate::core::policy::Policy;
@@ -21,6 +21,7 @@ use crate::pipeline::{Pipeline, Settings};
 use crate::simulator::{Fleet, Scenario};
 use crate::source::KeyHasher;
 use crate::source::decode::decode;
+use crate::why::Explanation;
 
 struct Site {
     provider: GpuProvider,
@@ -37,7 +38,6 @@ impl Site {
         let mut pipeline = Pipeline::new(Settings {
             policy: Policy {
                 scrape_interval: scrape,
-                exporter_interval: scrape,
                 ..Policy::default()
             },
             signals: fields::built_in(),
@@ -81,6 +81,18 @@ impl Site {
         self.provider
             .external("any", &query, &mut |item| found = Some(item.value))?;
         Ok(found.unwrap())
+    }
+
+    fn explained(&self, selector: &str) -> Explanation {
+        let query = Query {
+            metric: "cluster_gpu_memory_utilization",
+            selector: &Selector::parse(selector).unwrap(),
+            now: self.now,
+            effort: Effort::Full,
+            fetched: None,
+        };
+        let explained = self.provider.explain(Described::External("any"), &query);
+        explained.unwrap()
     }
 
     /// The pods of the largest namespace, or one of them.
@@ -130,6 +142,34 @@ impl Site {
 fn long() -> String {
     let keys: Vec<String> = (0..63).map(|key| format!("absent_{key}!=x")).collect();
     keys.join(",")
+}
+
+#[test]
+fn the_query_that_is_shown_has_the_metric_selector() {
+    let site = Site::new();
+    let query = |selector: &str| site.explained(selector).promql.unwrap().query;
+    assert!(!query("").contains("gpu="));
+    let narrowed = query("gpu in (3,5),UUID!=GPU-x,Device,window=1m");
+    assert!(narrowed.contains(r#"gpu=~"3|5""#), "{narrowed}");
+    assert!(narrowed.contains(r#"device!="""#), "{narrowed}");
+    assert!(!narrowed.contains("UUID!"), "{narrowed}");
+    // Once for the number, once for its time.
+    assert_eq!(
+        narrowed.matches("gpu=~").count(),
+        2 * query("").matches("timestamp").count()
+    );
+}
+
+#[test]
+fn where_no_query_has_the_selector_none_is_shown_and_a_note_says_why() {
+    let told = Site::new().explained("gpu>2");
+    assert!(told.value.is_some() && told.promql.is_none());
+    let why = told.notes.iter().find(|note| note.contains("PromQL"));
+    assert!(
+        why.is_some_and(|why| why.contains("compares numbers")),
+        "{:?}",
+        told.notes
+    );
 }
 
 #[test]

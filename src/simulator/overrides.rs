@@ -87,6 +87,7 @@ impl Controls {
                     terminating: false,
                     started: None,
                     running_since: None,
+                    ended: None,
                     gpus: 1,
                     uncounted: false,
                     daemon: false,

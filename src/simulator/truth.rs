@@ -116,6 +116,7 @@ impl Fleet {
             terminating: false,
             started: Some(self.long_ago()),
             running_since: Some(self.long_ago()),
+            ended: None,
             gpus: 0,
             uncounted: false,
             daemon: true,
@@ -137,6 +138,7 @@ impl Fleet {
             namespaces: namespaces.iter().map(|name| self.namespace(name)).collect(),
             nodes: self.node_objects(),
             workloads,
+            ..Inventory::default()
         }
     }
 
@@ -216,6 +218,7 @@ impl Fleet {
             terminating: false,
             started: Some(pod.from),
             running_since: running.then_some(pod.from),
+            ended: None,
             gpus: u32::try_from(held).unwrap_or(u32::MAX).max(1),
             uncounted: false,
             daemon: false,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::decode::KeyHasher;
 use super::exposition;
-use super::query::{Devices, FIRST_GPU, GPU_NUMBER, Query};
+use super::query::Query;
 use super::{Answered, Fetched};
 use crate::core::batch::{Batch, Sample};
 use crate::core::time::Timestamp;
@@ -37,8 +37,6 @@ pub struct ExporterTarget {
 struct Scraped {
     name: String,
     labels: String,
-    /// Whether it is the target's first device.
-    first: bool,
     sample: Sample,
 }
 
@@ -92,7 +90,7 @@ impl Exporters {
 
     /// The samples of one signal in the last scrape.
     fn answer(&self, query: &Query<'_>, batch: &mut Batch) -> Fetched {
-        let Query { spec, devices, .. } = query;
+        let spec = query.spec;
         let wanted = |name: &str| {
             spec.wire_names
                 .iter()
@@ -102,7 +100,6 @@ impl Exporters {
             .scraped
             .iter()
             .filter(|series| wanted(&series.name))
-            .filter(|series| *devices != Devices::First || series.first)
             .collect();
         let mut text = BytesMut::new();
         let mut ranges = Vec::with_capacity(chosen.len());
@@ -142,10 +139,6 @@ impl Exporters {
                 self.scraped.push(Scraped {
                     name: line.name.to_owned(),
                     labels: stored_labels(&line, &target.labels),
-                    first: line
-                        .labels
-                        .iter()
-                        .any(|(name, value)| *name == GPU_NUMBER && value == FIRST_GPU),
                     sample: Sample {
                         at,
                         value: line.value,

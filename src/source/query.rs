@@ -12,22 +12,13 @@ use crate::core::signal::SignalSpec;
 use crate::core::store::MIG_LABEL;
 use crate::core::time::Timestamp;
 
-/// The label by which exporters number the GPUs of their node.
-pub const GPU_NUMBER: &str = "gpu";
-
-/// The number that every node with a GPU has.
-pub const FIRST_GPU: &str = "0";
-
 /// Which devices of a target are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Devices {
     /// All of them.
     All,
-    /// The first alone: enough to learn when a target is scraped, at the cost
-    /// of an eighth of the answer or less.
-    First,
-    /// MIG instances alone: profiling fields of whole GPUs are many, and read
-    /// by nobody where these report percents.
+    /// MIG instances alone: profiling fields of whole GPUs are many, and no value
+    /// needs them where these report percents.
     Mig,
 }
 
@@ -36,7 +27,6 @@ impl Devices {
     const fn matcher(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Self::All => None,
-            Self::First => Some((GPU_NUMBER, "=", FIRST_GPU)),
             Self::Mig => Some((MIG_LABEL, "!=", "")),
         }
     }
@@ -187,10 +177,10 @@ mod tests {
             range_selector(
                 &any_name_of(&spec(&["dcgm.a+"])),
                 &matchers,
-                Devices::First,
+                Devices::Mig,
                 Duration::ZERO
             ),
-            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",gpu="0"}[1ms]"#
+            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",GPU_I_ID!=""}[1ms]"#
         );
     }
 

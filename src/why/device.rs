@@ -23,13 +23,13 @@ pub(super) fn describe(
 ) -> Device {
     let (measure, selected) = (question.measure, question.selected);
     let layout = snapshot.layout();
+    let (scrape_ms, fresh_ms) = (device.scrape_ms, device.fresh_ms);
     let until = |facts: &&RowFacts| {
         let heard = snapshot.frame().heard(facts.id);
-        heard.map_or(0, |heard| heard.newest.millis() + device.intervals_ms[2])
+        heard.map_or(0, |heard| heard.newest.millis() + fresh_ms)
     };
     let newest = device.rows.iter().copied().max_by_key(until);
     let row = newest.map(|facts| &facts.row);
-    let [scrape, exporter, fresh] = device.intervals_ms.map(seconds);
     // Whoever held it before the window does not enter; of a silent one it is
     // known who held it last.
     let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
@@ -37,7 +37,7 @@ pub(super) fn describe(
     let rows = device.rows.iter().filter(|facts| until(facts) > begin);
     let pods = named(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
     // What was heard later than a reading is believed has taken its place.
-    let latest = newest.map_or(0, |newest| until(&newest) - device.intervals_ms[2]);
+    let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
     let holders = holders(device, layout, |facts| until(&facts) > latest);
     Device {
         uuid: row
@@ -64,9 +64,8 @@ pub(super) fn describe(
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
         owner_labels: row.and_then(|row| Some(row.scheme?.describe().to_owned())),
-        scrape_seconds: scrape,
-        reading_seconds: exporter,
-        fresh_seconds: fresh,
+        scrape_seconds: seconds(scrape_ms),
+        fresh_seconds: seconds(fresh_ms),
         heard_since: device.heard.map(|(first, _)| first.date()),
         newest: device.heard.map(|(_, newest)| newest.date()),
         silent_since: device
@@ -121,6 +120,7 @@ fn reading(outcome: &Outcome, measure: &Measure) -> Reading {
         Outcome::NotAsked(seen) => (not_asked(seen, measure), Some(seen)),
         Outcome::ActivityUnknown(seen) => (State::ActivityUnknown, Some(seen)),
         Outcome::OfPredecessor => (State::BeforeItsTime, None),
+        Outcome::OfNobody => (State::AfterItsTime, None),
         Outcome::Missed => (State::Missing, None),
         Outcome::Lost => (State::Lost, None),
         Outcome::NotExpected => (State::NoReading, None),

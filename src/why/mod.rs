@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use of_group::{Question, fields_of, meaning};
-pub use promql::Selected;
+pub use promql::{LabelMatcher, Selected};
 
 /// The note about devices without the names of their holders.
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \
@@ -92,19 +92,12 @@ pub struct Window {
     pub seconds: f64,
     /// The distance of two instants, seconds.
     pub step_seconds: f64,
-    /// The newest time that the source has reached: the window ends with the
-    /// first instant that is not before it.
-    pub horizon: String,
-    /// How far that is behind now, seconds.
+    /// Its last instant; it may be some seconds ahead of now.
+    pub end: String,
+    /// How late the source is, seconds: the largest number of several sources.
     pub lag_seconds: f64,
-    /// Different readings that entered.
-    pub readings: u32,
-    /// Readings that are needed.
-    pub needed_readings: u32,
     /// Instants with a number.
     pub defined: u32,
-    /// The share of instants since the first reading that must have one.
-    pub min_coverage: f64,
 }
 
 /// An instant of the window.
@@ -149,8 +142,6 @@ pub struct Device {
     pub owner_labels: Option<String>,
     /// How often it is scraped, seconds.
     pub scrape_seconds: f64,
-    /// How often its exporter takes a reading, seconds.
-    pub reading_seconds: f64,
     /// How long a reading is believed, seconds.
     pub fresh_seconds: f64,
     /// Its first sample that is known.
@@ -207,6 +198,8 @@ pub enum State {
     ActivityUnknown,
     /// The reading is from before the object was there.
     BeforeItsTime,
+    /// The reading is from after the pod that it names had ended.
+    AfterItsTime,
     /// It should have answered and did not.
     Missing,
     /// Its exporter answers for others without it.

@@ -1,6 +1,7 @@
 //! From the evaluator's reasons to an explanation.
 
 use crate::core::aggregate::{Group, Outcome, Reasons};
+use crate::core::grid::instant_time;
 use crate::core::layout::Standing;
 use crate::core::metric::Value;
 use crate::core::policy::{DeviceValue, Formula, Measure, Over, Reducer};
@@ -10,13 +11,9 @@ use crate::core::time::Timestamp;
 use crate::dcgm::fields;
 
 use super::device::describe;
-use super::promql::{self, Selected};
+use super::promql::{self, LabelMatcher, Selected};
 use super::seconds;
 use super::{Explanation, Instant, Served, Window};
-
-/// Why no query is shown.
-const NO_QUERY: &str = "no short PromQL gives this number (MIG instances, parts of processes, several ways of naming \
-                        pods, or too many names): docs/numbers.md has the long one";
 
 /// Devices that are listed at most; the others are counted.
 const MOST_DEVICES: usize = 256;
@@ -34,6 +31,8 @@ pub struct Question<'a> {
     pub of: &'a str,
     /// Which series are the group's; who may ask for them may know their pods.
     pub selected: Selected<'a>,
+    /// What the metric selector asks of labels; `None`: no query can say it.
+    pub labels: Option<&'a [LabelMatcher]>,
     /// The time of the request, by the source's clock.
     pub now: Timestamp,
 }
@@ -59,7 +58,7 @@ impl Explanation {
         let Some(reasons) = reasons else {
             return explanation;
         };
-        explanation.window = Some(window(reasons, snapshot, question.now));
+        explanation.window = Some(window(reasons, snapshot));
         explanation.instants = reasons.instants.iter().map(instant).collect();
         let named = question.selected != Selected::All;
         let shown = reasons
@@ -71,9 +70,11 @@ impl Explanation {
             .map(|device| describe(question, snapshot, (group, &reasons.span), device))
             .collect();
         explanation.notes = notes(reasons, snapshot, group, named);
-        explanation.promql = promql::same(question, reasons, snapshot);
-        if explanation.promql.is_none() {
-            explanation.notes.push(NO_QUERY.to_owned());
+        match promql::same(question, reasons, snapshot) {
+            Ok(query) => explanation.promql = Some(query),
+            Err(why) => explanation
+                .notes
+                .push(format!("no PromQL is shown for this number: {why}")),
         }
         explanation
     }
@@ -102,21 +103,18 @@ impl Served {
     }
 }
 
-fn window(reasons: &Reasons<'_>, snapshot: &Snapshot, now: Timestamp) -> Window {
+fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
     let defined = reasons
         .instants
         .iter()
         .filter(|instant| instant.value.is_some());
-    let policy = snapshot.policy();
+    let step_ms = snapshot.frame().step_ms();
     Window {
         seconds: seconds(reasons.span.window_ms),
-        step_seconds: seconds(snapshot.frame().step_ms()),
-        horizon: reasons.span.horizon.date(),
-        lag_seconds: seconds(now.millis() - reasons.span.horizon.millis()),
-        readings: reasons.readings,
-        needed_readings: policy.min_samples.max(1),
+        step_seconds: seconds(step_ms),
+        end: instant_time(reasons.span.last, step_ms).date(),
+        lag_seconds: seconds(reasons.span.lag_ms),
         defined: u32::try_from(defined.count()).unwrap_or(u32::MAX),
-        min_coverage: policy.min_coverage,
     }
 }
 

@@ -2,23 +2,65 @@
 //! PromQL").
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::core::aggregate::Reasons;
+use crate::core::duration::format_duration;
+use crate::core::grid::instant_time;
 use crate::core::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
 use crate::core::promql::{quote, quote_regex};
 use crate::core::series::Scheme;
 use crate::core::signal::SignalId;
 use crate::core::snapshot::Snapshot;
 
-use super::Promql;
 use super::of_group::{Question, field};
+use super::{Promql, seconds};
 
 /// What no query can say.
-const LEFT_OUT: &str = "devices that should have answered, pods that were replaced, and samples that were written \
-                        after this answer";
+const LEFT_OUT: &str = "devices that should have answered, pods that were replaced, prometheus.matchers of the \
+                        configuration, and samples that were written after this answer";
+
+/// Why there is no query.
+const NOT_SHORT: &str =
+    "its devices have MIG instances, parts of processes or several ways of naming pods";
+const TOO_MANY: &str = "it would have to list too many names";
+const NOT_SAID: &str = "the metric selector asks for what no label matcher can say: it compares numbers, or series \
+                        spell a label in several ways";
+const MIXED: &str = "its devices are read from different fields";
+const NO_DEVICE: &str = "no device has a part in it";
+const NOT_BUILT_IN: &str = "the name of its field is not known here";
+const ORIGINAL: &str = "docs/numbers.md, \"The original's number\", has it";
 
 /// More names than this are not written into a query.
 const MOST_NAMES: usize = 64;
+
+/// A condition of a metric selector, by a label as the series spell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelMatcher {
+    /// The label's name.
+    pub label: String,
+    /// Whether the label has none of the values, and not one of them.
+    pub negated: bool,
+    /// Values; the empty one is that of a label that is not there.
+    pub values: BTreeSet<String>,
+}
+
+impl LabelMatcher {
+    /// `GPU_I_ID!="2"`, `modelName=~"A|B"`.
+    fn text(&self) -> Result<String, &'static str> {
+        if self.values.len() > MOST_NAMES {
+            return Err(TOO_MANY);
+        }
+        let Self { label, negated, .. } = self;
+        let mut values = self.values.iter();
+        Ok(match (values.next(), values.next(), *negated) {
+            (Some(one), None, false) => format!("{label}={}", quote(one)),
+            (Some(one), None, true) => format!("{label}!={}", quote(one)),
+            (_, _, false) => format!("{label}=~{}", any_of(&self.values)),
+            (_, _, true) => format!("{label}!~{}", any_of(&self.values)),
+        })
+    }
+}
 
 /// How the series of a group are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,50 +89,68 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// The query, if it can be written.
+/// The query, or why none is written.
 pub(super) fn same(
     question: &Question<'_>,
     reasons: &Reasons<'_>,
     snapshot: &Snapshot,
-) -> Option<Promql> {
+) -> Result<Promql, &'static str> {
     if !is_plain(reasons) {
-        return None;
+        return Err(NOT_SHORT);
     }
-    let first = reasons.devices.first()?;
-    let matchers = matchers(question.selected, is_of_held(question.measure), reasons)?;
-    let hold_ms = reasons
-        .devices
-        .iter()
-        .map(|device| device.intervals_ms[2])
-        .max()?;
-    let fresh = |signal: SignalId| fresh(signal, &matchers, hold_ms);
-    let number = match question.measure {
-        Measure::OriginalAverage => return None,
-        Measure::HeldCount => format!("count({})", each(&fresh(SignalId::MEM_COPY_UTIL)?)),
-        Measure::ActiveCount => counted(&each(&fresh(shown(first.signal))?), "> 0"),
-        Measure::IdleCount => counted(&each(&fresh(shown(first.signal))?), "== 0"),
-        Measure::Devices {
-            value: DeviceValue::MemoryUsedPercent,
-            ..
-        } => {
-            let sum = |signal| Some(format!("sum({})", each(&fresh(signal)?)));
-            let used = sum(SignalId::FB_USED)?;
-            let (free, reserved) = (sum(SignalId::FB_FREE)?, sum(SignalId::FB_RESERVED)?);
-            format!("100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))")
-        }
-        Measure::Devices { reducer, over, .. } => {
-            let devices = each(&fresh(first.signal?)?);
-            reduced(reducer, *over == Over::Active, &devices)
-        }
-    };
+    let signals = reasons.devices.iter().filter_map(|device| device.signal);
+    let signals: BTreeSet<SignalId> = signals.collect();
+    if signals.len() > 1 {
+        return Err(MIXED);
+    }
+    if reasons.devices.is_empty() {
+        return Err(NO_DEVICE);
+    }
+    let matchers = matchers(question, reasons)?;
+    let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms);
+    let fresh_ms = fresh_ms.max().unwrap_or_default();
+    let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
+    let number = number(question.measure, signals.first().copied(), fresh)?;
     let step_ms = snapshot.frame().step_ms();
-    let range = reasons.instants.len() as i64 * step_ms - 1;
-    let last = reasons.instants.last()?.at;
-    Some(Promql {
-        query: over_window(question, &number, range, step_ms),
+    let last = instant_time(reasons.span.last, step_ms);
+    Ok(Promql {
+        query: over_window(question, &number, (reasons.span.window_ms, step_ms)),
         time: last.to_string(),
         leaves_out: leaves_out(question, snapshot),
     })
+}
+
+/// The group's number at an instant; `fresh` are the readings of a field.
+fn number(
+    measure: &Measure,
+    read: Option<SignalId>,
+    fresh: impl Fn(SignalId) -> Option<String>,
+) -> Result<String, &'static str> {
+    let devices = |signal: SignalId| Some(each(&fresh(signal)?));
+    let shown = read.unwrap_or(SignalId::MEM_COPY_UTIL);
+    let number = match measure {
+        Measure::OriginalAverage => return Err(ORIGINAL),
+        Measure::HeldCount => devices(shown).map(|it| format!("count({it})")),
+        Measure::ActiveCount => devices(shown).map(|it| counted(&it, "> 0")),
+        Measure::IdleCount => devices(shown).map(|it| counted(&it, "== 0")),
+        Measure::Devices {
+            value: DeviceValue::MemoryUsedPercent,
+            ..
+        } => share(|signal| Some(format!("sum({})", devices(signal)?))),
+        Measure::Devices { reducer, over, .. } => read
+            .and_then(devices)
+            .map(|it| reduced(reducer, *over == Over::Active, &it)),
+    };
+    number.ok_or(NOT_BUILT_IN)
+}
+
+/// The share of the framebuffer that is in use, percent.
+fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
+    let used = sum(SignalId::FB_USED)?;
+    let (free, reserved) = (sum(SignalId::FB_FREE)?, sum(SignalId::FB_RESERVED)?);
+    Some(format!(
+        "100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))"
+    ))
 }
 
 /// Whether a short query says the same: no MIG instances, no parts of processes,
@@ -103,7 +163,9 @@ fn is_plain(reasons: &Reasons<'_>) -> bool {
     !odd && held().all(|facts| facts.row.scheme == scheme)
 }
 
-fn over_window(question: &Question<'_>, number: &str, range_ms: i64, step_ms: i64) -> String {
+/// The mean over the window. Prometheus 2 closes a range on the left, so that it is a
+/// millisecond shorter.
+fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64, i64)) -> String {
     let is_mean = matches!(
         question.measure,
         Measure::Devices {
@@ -111,12 +173,15 @@ fn over_window(question: &Question<'_>, number: &str, range_ms: i64, step_ms: i6
             ..
         }
     );
-    if is_mean && question.formula == Formula::ActiveInstants {
-        // Without the second half of `or` an instant without active devices is none.
-        let active = number.split("\n  or ").next().unwrap_or(number);
-        return format!("avg_over_time((\n  {active}\n)[{range_ms}ms:{step_ms}ms])");
-    }
-    format!("avg_over_time((\n  {number}\n)[{range_ms}ms:{step_ms}ms])")
+    let without_idle = is_mean && question.formula == Formula::ActiveInstants;
+    // Without the second half of `or` an instant without active devices is none.
+    let number = match number.split_once("\n  or ") {
+        Some((active, _)) if without_idle => active,
+        _ => number,
+    };
+    let step = Duration::from_millis(step_ms.unsigned_abs());
+    let (range, step) = (window_ms - 1, format_duration(step));
+    format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])")
 }
 
 fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> Option<String> {
@@ -139,10 +204,6 @@ fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> Option<String> {
         return Some("gpu.active as it is set: the query takes a device for active when its own value is above 0".to_owned());
     }
     Some(LEFT_OUT.to_owned())
-}
-
-fn shown(signal: Option<SignalId>) -> SignalId {
-    signal.unwrap_or(SignalId::MEM_COPY_UTIL)
 }
 
 /// Each device once.
@@ -169,7 +230,7 @@ fn reduced(reducer: &Reducer, active: bool, devices: &str) -> String {
 }
 
 /// The readings of a signal that count: in range and fresh.
-fn fresh(signal: SignalId, matchers: &str, hold_ms: i64) -> Option<String> {
+fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
     let series = format!("{}{matchers}", field(signal)?);
     let in_range = match signal {
         SignalId::MEM_COPY_UTIL | SignalId::GPU_UTIL => format!("{series} >= 0 <= 100"),
@@ -179,9 +240,9 @@ fn fresh(signal: SignalId, matchers: &str, hold_ms: i64) -> Option<String> {
         SignalId::POWER_USAGE => format!("{series} >= 0 < 1e6"),
         _ => format!("{series} >= 0 < 1e8"),
     };
-    let hold = hold_ms as f64 / 1000.0;
+    let fresh = seconds(fresh_ms);
     Some(format!(
-        "({in_range}) and (timestamp({series}) > time() - {hold})"
+        "({in_range}) and (timestamp({series}) > time() - {fresh})"
     ))
 }
 
@@ -194,15 +255,16 @@ const fn is_of_held(measure: &Measure) -> bool {
     }
 }
 
-/// `{exported_namespace="ml",exported_pod=~"a|b"}`.
-fn matchers(selected: Selected<'_>, of_held: bool, reasons: &Reasons<'_>) -> Option<String> {
+/// `{exported_namespace="ml",exported_pod=~"a|b",modelName="H100"}`.
+fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'static str> {
+    let of_labels = question.labels.ok_or(NOT_SAID)?;
+    let of_held = is_of_held(question.measure);
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
     let mut held = rows().filter(|facts| facts.standing.was_held());
     let scheme = held.find_map(|facts| facts.row.scheme);
     let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
     let of_namespace = |namespace: &str| format!("{namespace_label}={}", quote(namespace));
-    let held = of_held.then(|| format!("{pod_label}!=\"\""));
-    let mut matchers = match selected {
+    let mut matchers = match question.selected {
         Selected::All => Vec::new(),
         Selected::Namespace(namespace) => vec![of_namespace(namespace)],
         Selected::Pod(namespace, pod) => {
@@ -213,30 +275,41 @@ fn matchers(selected: Selected<'_>, of_held: bool, reasons: &Reasons<'_>) -> Opt
         }
         Selected::PodsOf(namespace) => {
             let owners = rows().filter_map(|facts| facts.row.owner.as_ref());
-            let pods = any_of(owners.map(|owner| owner.pod.to_string()))?;
+            let pods = few(owners.map(|owner| owner.pod.to_string()))?;
             vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
         }
         Selected::Devices => {
             let rows = rows().filter(|facts| !of_held || facts.standing.was_held());
-            let devices = any_of(rows.map(|facts| facts.row.device.uuid.to_string()))?;
+            let devices = few(rows.map(|facts| facts.row.device.uuid.to_string()))?;
             vec![format!("UUID=~{devices}")]
         }
     };
-    if matches!(selected, Selected::All | Selected::Devices) {
-        matchers.extend(held);
+    if of_held && matches!(question.selected, Selected::All | Selected::Devices) {
+        matchers.push(format!("{pod_label}!=\"\""));
+    }
+    for matcher in of_labels {
+        matchers.push(matcher.text()?);
     }
     let matchers = matchers.join(",");
-    Some(match matchers.is_empty() {
+    Ok(match matchers.is_empty() {
         true => matchers,
         false => format!("{{{matchers}}}"),
     })
 }
 
-fn any_of(names: impl Iterator<Item = String>) -> Option<String> {
-    let names: BTreeSet<String> = names.map(|name| quote_regex(&name)).collect();
-    let few = names.len() <= MOST_NAMES;
-    let joined = names.into_iter().collect::<Vec<_>>().join("|");
-    few.then(|| quote(&joined))
+/// [`any_of`] names that are few enough to be written.
+fn few(names: impl Iterator<Item = String>) -> Result<String, &'static str> {
+    let names: BTreeSet<String> = names.collect();
+    match names.len() <= MOST_NAMES {
+        true => Ok(any_of(&names)),
+        false => Err(TOO_MANY),
+    }
+}
+
+/// A regular expression that matches these texts alone, in quotes.
+fn any_of(texts: &BTreeSet<String>) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
+    quote(&texts.join("|"))
 }
 
 /// The labels of a scheme that name namespace and pod.

@@ -24,6 +24,7 @@ impl View {
             "pods" => Self::Pods,
             "namespaces" => Self::Namespaces,
             "nodes" => Self::Nodes,
+            "cluster" => Self::Cluster,
             workload => Self::Workloads(owner_label(workload)),
         }
     }

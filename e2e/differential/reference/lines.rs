@@ -8,6 +8,12 @@ use gpu_metrics_apiserver::simulator::ScrapedSeries;
 /// UUID, MIG instance, MIG profile.
 pub(crate) type Device = (String, Option<String>, Option<String>);
 
+/// Job, replica, instance and node: who scraped whom.
+pub(super) type TargetKey = [String; 4];
+
+/// A target, the index of a GPU behind it, and the id of the MIG instance.
+pub(super) type Place = (TargetKey, String, Option<String>);
+
 /// Namespace, pod, container.
 pub(crate) type Owner = (String, String, Option<String>);
 
@@ -90,8 +96,9 @@ pub(super) struct Line {
     pub(super) proven: bool,
     /// The value may be one process' share of the device.
     pub(super) share: bool,
-    /// Job, replica and instance: who scraped whom.
-    pub(super) target: [String; 3],
+    pub(super) target: TargetKey,
+    /// Where its device is, if it says its index.
+    pub(super) place: Option<Place>,
     /// Names the node may have, best first.
     pub(super) nodes: Vec<String>,
     /// Times in milliseconds.
@@ -124,6 +131,11 @@ impl Line {
             .into_iter()
             .filter_map(text)
             .chain(host);
+        let nodes: Vec<String> = nodes.collect();
+        let [job, replica, instance] =
+            ["job", "prometheus_replica", "instance"].map(|name| text(name).unwrap_or_default());
+        let node = nodes.first().cloned().unwrap_or_default();
+        let target = [job, replica, instance, node];
         let field = Field::of(&text("__name__").unwrap());
         let split = matches!(field, Field::GpuUtil | Field::Used);
         Self {
@@ -137,9 +149,9 @@ impl Line {
             bare,
             proven: text("vgpu").is_some(),
             share: split && text("vgpu").is_some() && text("pod_uid").is_some(),
-            target: ["job", "prometheus_replica", "instance"]
-                .map(|name| text(name).unwrap_or_default()),
-            nodes: nodes.collect(),
+            place: text("gpu").map(|gpu| (target.clone(), gpu, text("gpu_i_id"))),
+            target,
+            nodes,
             samples: series
                 .samples
                 .iter()

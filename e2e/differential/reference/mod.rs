@@ -1,28 +1,34 @@
 //! The product's numbers computed slowly and plainly: loops over instants,
 //! devices and pods' lines, straight from the raw samples and
 //! `docs/numbers.md`. Shares no code with the product's store, layout and
-//! formulas. Only where sources and targets stand is told: the rules for that
-//! have tests of their own.
+//! formulas; the scrape interval is told.
 
 mod fold;
 mod group;
 mod lines;
 mod readings;
+mod targets;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use gpu_metrics_apiserver::core::inventory::{Inventory, Pod};
 use gpu_metrics_apiserver::core::time::Timestamp;
 use gpu_metrics_apiserver::simulator::ScrapedSeries;
-pub(crate) use lines::{Device, Owner};
-use lines::{Field, Line, Standing, named_node, standing};
+pub(crate) use group::Outcome;
+use lines::{Device, Field, Line, Owner, Place, Standing, TargetKey, named_node, standing};
+use targets::{Target, targets};
 
-/// When and how densely to look.
-#[derive(Clone, Copy, Debug)]
+/// The distance of two instants.
+pub(crate) const STEP_MS: i64 = 5_000;
+
+/// When to look, and what was read.
+#[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) now: i64,
+    /// When was read, the last at `now`.
+    pub(crate) polls: Vec<i64>,
     pub(crate) scrape_ms: i64,
-    pub(crate) step_ms: i64,
+    /// F of a target that is as late as others.
     pub(crate) fresh_ms: i64,
     pub(crate) longest_window_ms: i64,
     pub(crate) percent_as_ratio: bool,
@@ -31,28 +37,13 @@ pub(crate) struct View {
 impl View {
     /// The first instant that is not before a time.
     fn instant_from(&self, at: i64) -> i64 {
-        -(-at).div_euclid(self.step_ms)
+        -(-at).div_euclid(STEP_MS)
     }
 
-    /// How far back anything is known.
-    fn reach_ms(&self) -> i64 {
-        self.longest_window_ms + self.fresh_ms + self.step_ms
+    /// Samples from before this time are not kept.
+    fn oldest(&self) -> i64 {
+        self.now - self.longest_window_ms - self.fresh_ms - STEP_MS
     }
-}
-
-/// Where the target of a device's lines stands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
-    pub(crate) source: u16,
-    /// The horizon and the usual lag of its source.
-    pub(crate) horizon: i64,
-    pub(crate) lag_ms: i64,
-    pub(crate) distance_ms: i64,
-    /// Usual distance and lag of the source, the largest of all targets of the
-    /// device that are heard.
-    pub(crate) latest_ms: i64,
-    pub(crate) newest: i64,
-    pub(crate) silent: bool,
 }
 
 /// Value and time of its sample.
@@ -66,11 +57,13 @@ struct Row {
     started: i64,
     running_since: Option<i64>,
     node: Option<String>,
-    targets: BTreeSet<[String; 3]>,
+    targets: BTreeSet<TargetKey>,
+    /// The one that is read, or was read last, with the longest F of all of them.
+    target: Target,
     /// Some lines may be one process' share.
     share: bool,
-    first_heard: i64,
-    heard: Option<Heard>,
+    /// Its first sample and its newest.
+    heard: (i64, i64),
     /// What the samples between the instant before and an instant say together.
     cells: HashMap<Field, BTreeMap<i64, Option<Reading>>>,
     /// Instants at which of several lines one has a reading and another's newest
@@ -91,9 +84,6 @@ pub(crate) struct Members {
 /// Objects of a kind by `namespace/name` or name.
 pub(crate) type Objects = BTreeMap<String, Members>;
 
-/// One device and pod.
-pub(crate) type RowKey = (Device, Option<Owner>);
-
 /// The reference at one moment.
 pub(crate) struct Reference {
     view: View,
@@ -103,8 +93,8 @@ pub(crate) struct Reference {
     /// MIG instances' rows by the UUID of their card.
     instances: HashMap<String, Vec<usize>>,
     kinds: BTreeMap<String, Objects>,
-    /// The lines of the original's field, for its own grid.
-    memory_lines: Vec<Line>,
+    /// Devices that have had the place of a device, besides it.
+    rivals: HashMap<Device, BTreeSet<Device>>,
 }
 
 impl Reference {
@@ -112,15 +102,16 @@ impl Reference {
         view: View,
         series: impl Iterator<Item = ScrapedSeries>,
         inventory: &Inventory,
-        heard: &BTreeMap<RowKey, Heard>,
     ) -> Self {
-        let mut of_row: BTreeMap<RowKey, Vec<Line>> = BTreeMap::new();
-        let known = view.now - view.reach_ms() + 1..=view.now;
-        for series in series {
-            let mut line = Line::new(&series);
-            line.samples.retain(|(at, _)| known.contains(at));
-            let is_read = line.device.1.is_some() || !line.field.is_for_instances();
-            if is_read && !line.samples.is_empty() {
+        let lines = series.map(|series| Line::new(&series));
+        let is_read = |line: &Line| line.device.1.is_some() || !line.field.is_for_instances();
+        let lines: Vec<Line> = lines.filter(is_read).collect();
+        let targets = targets(&lines, &view);
+        let lag_ms = targets.values().map(|target| target.lag_ms).max();
+        let forgotten = view.oldest() - lag_ms.unwrap_or(0) - STEP_MS;
+        let mut of_row: BTreeMap<(Device, Option<Owner>), Vec<Line>> = BTreeMap::new();
+        for line in lines {
+            if line.samples.last().is_some_and(|(at, _)| *at >= forgotten) {
                 let key = (line.device.clone(), line.owner.clone());
                 of_row.entry(key).or_default().push(line);
             }
@@ -131,14 +122,25 @@ impl Reference {
             of_device: HashMap::new(),
             instances: HashMap::new(),
             kinds: BTreeMap::new(),
-            memory_lines: Vec::new(),
+            rivals: HashMap::new(),
         };
+        let mut places: BTreeMap<Place, BTreeSet<Device>> = BTreeMap::new();
+        for line in of_row.values().flatten() {
+            if let Some(place) = line.place.clone() {
+                places.entry(place).or_default().insert(line.device.clone());
+            }
+        }
+        for devices in places.values().filter(|devices| devices.len() > 1) {
+            for device in devices {
+                let rivals = reference.rivals.entry(device.clone()).or_default();
+                rivals.extend(devices.iter().filter(|it| *it != device).cloned());
+            }
+        }
         let mut seen = HashSet::new();
         let mut holders: BTreeMap<Device, BTreeSet<(String, String)>> = BTreeMap::new();
         for (key, lines) in of_row {
-            let heard = heard.get(&key).copied();
             let owner = key.1.map(|(namespace, pod, _)| (namespace, pod));
-            let standing = reference.add_row(key.0.clone(), lines, inventory, heard);
+            let standing = reference.add_row(key.0.clone(), &lines, inventory, &targets);
             if let Some(owner) = owner.filter(|_| standing == Standing::Held) {
                 seen.insert(owner.clone());
                 holders.entry(key.0).or_default().insert(owner);
@@ -153,9 +155,9 @@ impl Reference {
     fn add_row(
         &mut self,
         device: Device,
-        lines: Vec<Line>,
+        lines: &[Line],
         inventory: &Inventory,
-        heard: Option<Heard>,
+        targets: &BTreeMap<TargetKey, Target>,
     ) -> Standing {
         let mut claim = lines[0].clone();
         claim.bare = lines.iter().all(|line| line.bare);
@@ -174,6 +176,15 @@ impl Reference {
             .or_else(of_pod)
             .map(str::to_owned);
         let millis = |at: Option<Timestamp>| at.map(Timestamp::millis);
+        let of_row = || lines.iter().filter_map(|line| targets.get(&line.target));
+        let Some(best) = of_row().min_by_key(|it| (it.silent, -it.newest)) else {
+            return standing;
+        };
+        let alike = of_row().filter(|it| it.silent == best.silent);
+        let target = Target {
+            fresh_ms: alike.map(|it| it.fresh_ms).fold(best.fresh_ms, i64::max),
+            ..*best
+        };
         let row = Row {
             device,
             standing,
@@ -182,10 +193,10 @@ impl Reference {
             node,
             targets: lines.iter().map(|line| line.target.clone()).collect(),
             share: lines.iter().any(|line| line.share),
-            first_heard: times().min().unwrap_or(i64::MAX),
-            heard,
-            cells: self.view.cells(&lines),
-            mixed: self.view.mixed(&lines),
+            target,
+            heard: (times().min().unwrap_or(i64::MAX), newest),
+            cells: self.view.cells(lines),
+            mixed: self.view.mixed(lines),
         };
         let id = self.rows.len();
         self.of_device
@@ -198,9 +209,6 @@ impl Reference {
         }
         self.rows.push(row);
         self.book(id, claim.owner.as_ref(), pod, inventory);
-        let of_original = |line: &Line| line.field == Field::MemCopy;
-        self.memory_lines
-            .extend(lines.into_iter().filter(of_original));
         standing
     }
 
@@ -264,6 +272,12 @@ impl Reference {
                 }
             }
         }
+    }
+
+    /// Whether there are readings of pods that have gone.
+    pub(crate) fn some_went(&self) -> bool {
+        let went = |row: &Row| row.standing == Standing::Gone || row.heard.0 < row.started;
+        self.rows.iter().any(went)
     }
 
     /// The objects of a kind (`cluster` has one, without a name).

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::fold::Answer;
 use super::lines::{Device, Field, Line, Standing};
-use super::{Reading, Reference, Row, View};
+use super::{Reading, Reference, Row, STEP_MS, View};
 
 /// What a device may be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,15 @@ pub(super) enum Quantity {
     Used,
     UsedPercent,
     Power,
+    /// Memory of whole cards, as the original read it.
+    MemCopy,
 }
 
 impl Quantity {
     fn field(self, is_instance: bool) -> Field {
         match self {
             Self::Memory if is_instance => Field::Dram,
-            Self::Memory => Field::MemCopy,
+            Self::Memory | Self::MemCopy => Field::MemCopy,
             Self::Kernels if is_instance => Field::Engine,
             Self::Kernels => Field::GpuUtil,
             Self::Used | Self::UsedPercent => Field::Used,
@@ -37,7 +39,7 @@ impl View {
         for line in lines {
             let alone = lines.iter().filter(|l| l.field == line.field).count() == 1;
             let of_field = cells.entry(line.field).or_default();
-            for (at, raw) in &line.samples {
+            for (at, raw) in line.samples.iter().filter(|(at, _)| *at > self.oldest()) {
                 let reading = line.field.reading(*raw, self.percent_as_ratio);
                 let reading = reading.map(|value| (value, *at));
                 let known = of_field.entry(self.instant_from(*at)).or_insert(reading);
@@ -55,11 +57,10 @@ impl View {
     /// Instants at which lines of one field disagree whether there is a reading.
     pub(super) fn mixed(&self, lines: &[Line]) -> BTreeSet<i64> {
         let mut mixed = BTreeSet::new();
-        let from = self.instant_from(self.now - self.reach_ms());
-        for instant in from..=self.instant_from(self.now) {
+        for instant in self.instant_from(self.oldest())..=self.instant_from(self.now) {
             let mut said: BTreeMap<Field, BTreeSet<bool>> = BTreeMap::new();
             for line in lines {
-                let newest = line.newest(instant * self.step_ms, self.fresh_ms);
+                let newest = line.newest(instant * STEP_MS, self.fresh_ms);
                 if let Some((_, raw)) = newest {
                     let reading = line.field.reading(raw, self.percent_as_ratio);
                     said.entry(line.field)
@@ -76,27 +77,9 @@ impl View {
 }
 
 impl Reference {
-    /// How long a row's reading counts.
-    fn hold_ms(&self, row: &Row) -> i64 {
-        let distance_ms = row.heard.map_or(0, |heard| heard.distance_ms);
-        self.view.fresh_ms + distance_ms
-    }
-
-    /// By how much an instant lies ahead of the horizon of a row's source: there
-    /// readings are as old as at the horizon.
-    fn ahead_ms(&self, row: &Row, instant: i64) -> i64 {
-        let step_ms = self.view.step_ms;
-        let heard = row.heard.filter(|heard| !heard.silent);
-        let horizon = heard.map_or(i64::MAX, |heard| heard.horizon);
-        (instant * step_ms)
-            .saturating_sub(horizon)
-            .clamp(0, step_ms)
-    }
-
     fn field(&self, row: &Row, field: Field, instant: i64) -> Option<Reading> {
         let (_, cell) = row.cells.get(&field)?.range(..=instant).next_back()?;
-        let hold_ms = self.hold_ms(row) + self.ahead_ms(row, instant);
-        cell.filter(|(_, at)| instant * self.view.step_ms - at < hold_ms)
+        cell.filter(|(_, at)| instant * STEP_MS - at < row.target.fresh_ms)
     }
 
     /// Whether a row had a reading of a field up to an instant, however old.
@@ -105,31 +88,33 @@ impl Reference {
         cells.is_some_and(|cells| cells.range(..=instant).any(|(_, cell)| cell.is_some()))
     }
 
-    /// Whether PromQL says something else of a row at an instant: it goes by the
-    /// age at the instant, and takes what is reserved for nothing where it is
-    /// not known. Parts of the framebuffer may be another row's of the device.
+    /// Whether PromQL says something else of a row at an instant: it does not know
+    /// what took the place of a device, and takes what is reserved for nothing
+    /// where it is not known.
     pub(super) fn is_past_promql(&self, id: usize, instant: i64) -> bool {
         let row = &self.rows[id];
-        let is_old = |row: &Row, field| {
-            let hold_ms = self.hold_ms(row);
-            let reading = self.field(row, field, instant);
-            reading.is_some_and(|(_, at)| instant * self.view.step_ms - at >= hold_ms)
-        };
-        if row.cells.keys().any(|field| is_old(row, *field)) {
-            return true;
-        }
         let unknown = |field| self.field(row, field, instant).is_none();
         let lacks_reserved = unknown(Field::Reserved) && !unknown(Field::Used);
-        if !lacks_reserved && !row.share {
+        let lines = || self.of_device[&row.device].iter().map(|id| &self.rows[*id]);
+        row.mixed.contains(&instant)
+            || row.target.fresh_ms != self.view.fresh_ms
+            || self.is_replaced(row, instant * STEP_MS)
+            || lacks_reserved && lines().any(|line| self.had(line, Field::Reserved, instant))
+    }
+
+    /// Whether another device has taken the place of a row's up to a time.
+    pub(super) fn is_replaced(&self, row: &Row, until: i64) -> bool {
+        let Some(rivals) = self.rivals.get(&row.device) else {
             return false;
-        }
-        let mut others = self.of_device[&row.device].iter().map(|id| &self.rows[*id]);
-        others.any(|other| {
-            (lacks_reserved && self.had(other, Field::Reserved, instant))
-                || [Field::Used, Field::Free, Field::Reserved]
-                    .into_iter()
-                    .any(|field| is_old(other, field))
-        })
+        };
+        let heard = |device: &Device| {
+            let rows = self.of_device.get(device).into_iter().flatten();
+            rows.map(|id| self.rows[*id].heard)
+        };
+        let newest = heard(&row.device).map(|(_, newest)| newest).max();
+        let first = |rival| heard(rival).map(|(first, _)| first).min();
+        let mut first = rivals.iter().filter_map(first);
+        first.any(|first| Some(first) > newest && first <= until)
     }
 
     /// What a row says of its device, whoever holds it now.
@@ -140,8 +125,7 @@ impl Reference {
         let mut answer = Answer {
             value,
             at,
-            used: 0.0,
-            whole: 0.0,
+            weight: 1.0,
             held: is_held(row),
             row: id,
         };
@@ -159,7 +143,6 @@ impl Reference {
                     own(field)
                 }
             };
-            answer.used = value;
             let rows = self.of_device[&row.device].iter();
             let mut rows = rows.map(|id| &self.rows[*id]);
             let reserved = ask(Field::Reserved).or_else(|| of_device(Field::Reserved));
@@ -168,20 +151,23 @@ impl Reference {
                 None if rows.any(|row| self.had(row, Field::Reserved, instant)) => return None,
                 None => 0.0,
             };
-            answer.whole = ask(Field::Used)?.0.max(value) + ask(Field::Free)?.0 + reserved;
-            if answer.whole <= 0.0 {
+            answer.weight = ask(Field::Used)?.0.max(value) + ask(Field::Free)?.0 + reserved;
+            if answer.weight <= 0.0 {
                 return None;
             }
-            answer.value = 100.0 * answer.used / answer.whole;
+            answer.value = 100.0 * value / answer.weight;
         }
         Some(answer)
     }
 
-    /// The same, unless the pod has gone and a newer line of its target names
-    /// another holder.
+    /// The same, unless another device has its place, or the pod has gone and a
+    /// newer line of its target names another holder.
     fn counted(&self, id: usize, quantity: Quantity, instant: i64) -> Option<Answer> {
         let answer = self.said(id, quantity, instant)?;
         let row = &self.rows[id];
+        if self.is_replaced(row, instant * STEP_MS) {
+            return None;
+        }
         if row.standing != Standing::Gone && answer.at >= row.started {
             return Some(answer);
         }
@@ -223,19 +209,16 @@ impl Reference {
         );
         // Older exporters repeat the device's reading in lines of processes, and have
         // no line of its own beside them.
-        let is_own = |(id, row): (usize, &Row)| {
-            let whole = row.device == *device && row.standing == Standing::Nobody;
-            whole
-                && self
-                    .said(id, quantity, instant)
-                    .is_some_and(|own| own.at == newest)
+        let is_own = |id: &usize| {
+            let own = self.counted(*id, quantity, instant);
+            self.rows[*id].standing == Standing::Nobody && own.is_some_and(|own| own.at == newest)
         };
-        let is_share = self.rows[best.row].share && self.rows.iter().enumerate().any(is_own);
-        if is_split && rows.len() > 1 && is_share {
+        let is_share = || self.rows[best.row].share && self.of_device[device].iter().any(is_own);
+        if is_split && rows.len() > 1 && is_share() {
             let is_whole = |answer: &&Answer| self.rows[answer.row].standing == Standing::Nobody;
             let whole = as_new().find(is_whole);
-            let sum = |of: fn(&Answer) -> f64| whole.map_or_else(|| as_new().map(of).sum(), of);
-            (best.value, best.used) = (sum(|a| a.value), sum(|a| a.used));
+            let sum = || as_new().map(|answer| answer.value).sum();
+            best.value = whole.map_or_else(sum, |whole| whole.value);
         }
         let is_card = device.1.is_none() && quantity != Quantity::Power;
         let instances = self.instances.get(&device.0).filter(|_| is_card);
@@ -247,26 +230,26 @@ impl Reference {
     }
 
     /// A row's newest reading until an instant, however old.
-    pub(super) fn last(&self, id: usize, quantity: Quantity, until: i64) -> Option<Reading> {
+    pub(super) fn last(&self, id: usize, quantity: Quantity, until: i64) -> Option<Answer> {
         let row = &self.rows[id];
         let newest = |field: Field| {
             let cells = row.cells.get(&field)?;
             cells.range(..=until).rev().find_map(|(_, cell)| *cell)
         };
-        let last = newest(quantity.field(row.device.1.is_some()))?;
-        if quantity != Quantity::UsedPercent {
-            return Some(last);
+        let (value, at) = newest(quantity.field(row.device.1.is_some()))?;
+        let mut last = Answer {
+            value,
+            at,
+            weight: 1.0,
+            held: is_held(row),
+            row: id,
+        };
+        if quantity == Quantity::UsedPercent {
+            let reserved = newest(Field::Reserved).map_or(0.0, |reading| reading.0);
+            last.weight = value + newest(Field::Free)?.0 + reserved;
+            last.value = 100.0 * value / last.weight;
         }
-        let reserved = newest(Field::Reserved).map_or(0.0, |reading| reading.0);
-        let whole = last.0 + newest(Field::Free)?.0 + reserved;
-        (whole > 0.0).then_some((100.0 * last.0 / whole, last.1))
-    }
-
-    /// The largest reading of the fleet at an instant.
-    pub(super) fn largest(&self, quantity: Quantity, instant: i64) -> f64 {
-        let rows = 0..self.rows.len();
-        let readings = rows.filter_map(|id| self.said(id, quantity, instant));
-        readings.map(|answer| answer.value).fold(0.0, f64::max)
+        (last.weight > 0.0).then_some(last)
     }
 }
 

@@ -83,7 +83,6 @@ fn gpus() -> Arc<GpuProvider> {
     let mut pipeline = Pipeline::new(Settings {
         policy: Policy {
             scrape_interval: Some(scrape),
-            exporter_interval: Some(scrape),
             ..Policy::default()
         },
         signals: fields::built_in(),

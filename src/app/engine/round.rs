@@ -6,7 +6,6 @@ use crate::core::batch::Batch;
 use crate::core::signal::{SignalId, SignalSpec, Unit};
 use crate::core::time::Timestamp;
 use crate::dcgm::intake::Report;
-use crate::pipeline::Shown;
 use crate::source::health::Event;
 use crate::source::parts::Parts;
 use crate::source::{Answered, Devices, Error, ErrorKind, Limit, Query};
@@ -30,13 +29,8 @@ struct Read<'a> {
     is_over: bool,
 }
 
-/// How often the grid may change within one round: the scrape interval shows
-/// first, then the exporter's.
-const REFILLS: usize = 4;
-
 impl Engine {
-    /// Asks for every signal once, all as of one time; again, and further back,
-    /// when the answers showed that the grid must change.
+    /// Asks for every signal once, all as of one time.
     pub(super) async fn round(&mut self) -> Round {
         let at = self.now();
         let mut round = Round::Complete;
@@ -45,29 +39,15 @@ impl Engine {
                 self.polls.rests(&spec.name);
             }
         }
-        for _ in 0..REFILLS {
-            let due = |spec: &&SignalSpec| self.is_due(spec, at);
-            let due: Vec<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
-            // The first shows the intervals; all of them, what changed.
-            let (first, others) = due.split_at(due.len().min(1));
-            round = round.max(self.ask(first, at).await);
-            if round < Round::Aborted && self.settle(Shown::Some, at) {
-                continue;
-            }
-            for specs in others.chunks(self.side_by_side()) {
-                if round < Round::Aborted {
-                    round = round.max(self.ask(specs, at).await);
-                }
-            }
+        let due = |spec: &&SignalSpec| self.is_due(spec, at);
+        let due: Vec<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
+        for specs in due.chunks(self.side_by_side()) {
+            round = round.max(self.ask(specs, at).await);
             if round == Round::Aborted {
                 return round;
             }
-            if !self.settle(Shown::All, at) {
-                break;
-            }
         }
         self.rounds += 1;
-        self.learn_history(at).await;
         self.note_emptiness(round);
         round
     }
@@ -180,8 +160,8 @@ impl Engine {
             }
             Err(error) => {
                 read.is_over = true;
-                if let Some(limit) = error.limit() {
-                    self.pipeline.refused(spec.id, limit == Limit::Size);
+                if error.limit().is_some() {
+                    self.pipeline.refused(spec.id);
                 }
                 // Where nobody answers, all signals are asked for again together; one
                 // that takes too long waits alone.
@@ -212,39 +192,6 @@ impl Engine {
             } else {
                 skew_ms
             };
-        }
-    }
-
-    /// How often new targets were scraped before they were known, and slow ones
-    /// before the window began.
-    async fn learn_history(&mut self, at: Timestamp) {
-        let Some(range) = self.pipeline.history_wanted(at) else {
-            return;
-        };
-        // The power moves with every reading.
-        let power = |spec: &&SignalSpec| spec.id == SignalId::POWER_USAGE;
-        let Some(spec) = self.signals.iter().find(power).cloned() else {
-            return;
-        };
-        let query = Query {
-            spec: &spec,
-            devices: Devices::First,
-            at,
-            range,
-        };
-        let mut batch = [Batch::new(spec.id, bytes::Bytes::new())];
-        let answers = self.source.fetch(&[query], clock::now(), &mut batch).await;
-        for (answer, batch) in answers.into_iter().zip(&batch) {
-            // Without it the cadences are learned as scrapes come.
-            match answer.outcome {
-                Ok(_) => {
-                    self.pipeline.take_history(batch, at);
-                    self.settle(Shown::All, at);
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "the times of earlier scrapes were not answered");
-                }
-            }
         }
     }
 

@@ -106,16 +106,25 @@ impl Look<'_> {
         registered.authority_ends = authority_ends(&registered);
         registered.answers = self.answers(&registered).await;
         if let Some((namespace, service)) = registered.place() {
-            let path = format!(
-                "/api/v1/namespaces/{}/services/{}",
-                encode(namespace),
-                encode(service)
-            );
-            let what = format!("Service {namespace}/{service}");
-            let read = self.read::<Service>(&path, &what, &READ_SERVICES).await?;
-            registered.service = read.found();
+            registered.service = self.service(namespace, service).await?;
         }
         Ok(Some(registered))
+    }
+
+    /// A Service, if it can be read.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn service(
+        &mut self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Service>, CallError> {
+        let (at, of) = (encode(namespace), encode(name));
+        let path = format!("/api/v1/namespaces/{at}/services/{of}");
+        let what = format!("Service {namespace}/{name}");
+        let read = self.read(&path, &what, &READ_SERVICES).await?;
+        Ok(read.found())
     }
 
     /// Which server answers there. The next read reports an outage.

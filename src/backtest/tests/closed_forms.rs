@@ -13,23 +13,29 @@ fn for_seconds(demand: f64, seconds: usize) -> impl Iterator<Item = Option<f64>>
 
 /// Four GPUs of work on one replica: it is at 100, twice the target, so replicas
 /// double until 8 share it at 50. With the new half missing the mean is at the
-/// target, and nothing changes: one doubling every second sync, 15, 45 and 75.
+/// target, and nothing changes: one doubling every second sync, 0, 30 and 60.
 ///
-/// Replicas after each of the 240 syncs of the hour: 1 × 1, 2 × 2, 2 × 4, 235 × 8,
-/// together 1893, each for 1/240 h: 7.8875 GPU-hours. Overloaded are the 7 syncs
-/// until 90: 1.75 minutes. Missing of 8 there: 3 × 7 + 2 × 6 + 2 × 4 = 41 for a
-/// quarter of a minute each: 10.25.
+/// Replicas after each of the 240 syncs of the hour: 2 × 2, 2 × 4, 236 × 8,
+/// together 1900, each for 1/240 h: 7.9167 GPU-hours. Overloaded are the 6 syncs
+/// until 75: 1.5 minutes. Missing of 8 there: 2 × 7 + 2 × 6 + 2 × 4 = 34 for a
+/// quarter of a minute each: 8.5.
 #[test]
 fn a_constant_demand_is_met_by_doubling_and_kept() {
     let plan = plan(&pods("50"), &Value::Null);
     let past = past(1, for_seconds(4.0, 3600));
     let ticks = run(&plan, &past);
-    assert_eq!(sizes(&ticks), [(0, 1), (15, 2), (45, 4), (75, 8)]);
+    assert_eq!(sizes(&ticks), [(0, 2), (30, 4), (60, 8)]);
     let figures = measure(&plan).of(&ticks);
-    assert!((figures.gpu_hours - 7.8875).abs() < 1e-9, "{figures:?}");
-    assert!((figures.cost.unwrap() - 15.775).abs() < 1e-9, "{figures:?}");
-    assert_eq!(figures.overload_minutes, 1.75);
-    assert_eq!(figures.under_provisioned_replica_minutes, 10.25);
+    assert!(
+        (figures.gpu_hours - 1900.0 / 240.0).abs() < 1e-9,
+        "{figures:?}"
+    );
+    assert!(
+        (figures.cost.unwrap() - 3800.0 / 240.0).abs() < 1e-9,
+        "{figures:?}"
+    );
+    assert_eq!(figures.overload_minutes, 1.5);
+    assert_eq!(figures.under_provisioned_replica_minutes, 8.5);
     let events = (figures.scale_ups, figures.scale_downs, figures.flaps);
     assert_eq!(events, (3, 0, 0));
     // Who knows the demand has 8 from the start.
@@ -108,8 +114,8 @@ fn a_saw_tooth_is_smoothed_by_the_stabilisation_or_followed_without() {
 
 /// The sum over the Deployment shared by its replicas is the mean of pods with one
 /// GPU, but for its look at replicas that do not serve yet: it divides by all that
-/// were ordered. Four GPUs on one replica: 100 shared by 1 against 50 → 2 at 15. At
-/// 30 the sum is still 100, 50 each: nothing. So the same steps.
+/// were ordered. Four GPUs on one replica: 100 shared by 1 against 50 → 2 at 0. At
+/// 15 the sum is still 100, 50 each: nothing. So the same steps.
 #[test]
 fn a_sum_of_the_workload_scales_as_the_mean_of_its_pods() {
     let sum = json!({"type": "Object", "object": {
@@ -119,7 +125,7 @@ fn a_sum_of_the_workload_scales_as_the_mean_of_its_pods() {
     }});
     let plan = plan(&sum, &Value::Null);
     let ticks = run(&plan, &past(1, for_seconds(4.0, 600)));
-    assert_eq!(sizes(&ticks), [(0, 1), (15, 2), (45, 4), (75, 8)]);
+    assert_eq!(sizes(&ticks), [(0, 2), (30, 4), (60, 8)]);
 }
 
 /// For 20 minutes nobody knows the demand: the values end, the autoscaler keeps the
@@ -142,8 +148,8 @@ fn an_unknown_demand_changes_nothing_and_is_counted() {
 fn replicas_stay_between_their_bounds() {
     let plan = plan(&pods("50"), &Value::Null);
     let ticks = run(&plan, &past(20, for_seconds(40.0, 600)));
-    assert_eq!(sizes(&ticks), [(0, 20), (15, 30)]);
+    assert_eq!(sizes(&ticks), [(0, 30)]);
     let figures = measure(&plan).of(&ticks);
-    assert_eq!(figures.minutes_at_max, 9.75);
+    assert_eq!(figures.minutes_at_max, 10.0);
     assert_eq!(figures.overload_minutes, 10.0);
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
+use kube::core::{Selector, SelectorExt as _};
 use serde::Deserialize;
 
 use super::{CheckArgs, network, targets};
@@ -76,11 +77,8 @@ pub(in crate::cli) async fn look_at(
                 remedy: "install the server or mend its APIServices, and look again".to_owned(),
             });
         }
-        data(
-            &mut look,
-            home.and_then(|home| home.apiservices.first().copied()),
-        )
-        .await?;
+        let apiservice = home.and_then(|home| home.apiservices.first().copied());
+        data(&mut look, apiservice).await?;
         if let Some(home) = home {
             network::check(&mut look, &home.namespace, &deployments).await?;
         }
@@ -129,11 +127,10 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
     let Some(found) = found.found() else {
         return Ok(Vec::new());
     };
+    let selector: Selector = home.selector.clone().into_iter().collect();
     let is_behind = |deployment: &Deployment| {
-        let template = deployment.spec.as_ref().map(|it| &it.template);
-        let labels = template.and_then(|it| it.metadata.as_ref()?.labels.as_ref());
-        let has = |(key, value)| labels.is_some_and(|it| it.get(key) == Some(value));
-        !home.selector.is_empty() && home.selector.iter().all(has)
+        let labels = network::labels_of_pods(deployment);
+        !selector.selects_all() && labels.is_some_and(|labels| selector.matches(labels))
     };
     let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
     if behind.is_empty() {
@@ -157,14 +154,10 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     let words = super::files::words_behind(deployment);
     let secret = secret(&words);
     let (_, sentences) = serve::retired::take_out(words);
-    look.report
-        .findings
-        .extend(config::flags(&object, &sentences));
-    let pod = deployment
-        .spec
-        .as_ref()
-        .and_then(|it| it.template.spec.as_ref());
-    let account = pod.and_then(|it| it.service_account_name.as_deref());
+    let found = config::flags(&object, &sentences);
+    look.report.findings.extend(found);
+    let spec = deployment.spec.as_ref();
+    let account = spec.and_then(|it| it.template.spec.as_ref()?.service_account_name.as_deref());
     look.server_rights(home, account.unwrap_or("default"), secret)
         .await;
 }
@@ -179,10 +172,7 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
             .map(|(_, value)| value)
             .or_else(|| words.next())
     };
-    let is_given = ["--tls-cert-file", "--cert-dir"]
-        .map(value)
-        .iter()
-        .any(Option::is_some);
+    let is_given = value("--tls-cert-file").or(value("--cert-dir")).is_some();
     let secret = value("--certificate-secret").unwrap_or(serve::flags::SECRET);
     (!is_given).then(|| secret.to_owned())
 }
@@ -208,7 +198,7 @@ pub(in crate::cli) async fn data(
     let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
     let (version, group) = name.split_once('.').unwrap_or_default();
     let path = format!("/apis/{group}/{version}/findings");
-    let what = "what exporters report (GM301 to GM412)";
+    let what = "what exporters report (GM301 to GM413)";
     let right = Right {
         group,
         ..READ_FINDINGS
@@ -217,14 +207,10 @@ pub(in crate::cli) async fn data(
     let found = match answer {
         Answer::Skipped => return Ok(()),
         Answer::Absent => {
-            let reason = match apiservice {
-                Some(_) => {
-                    "the server that runs there is older than this program, and has no findings"
-                }
-                None => {
-                    "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings"
-                }
-            };
+            let reason = apiservice.map_or(
+                "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings",
+                |_| "the server that runs there is older than this program, and has no findings",
+            );
             let skipped = source::unseen(reason, "install it, or take its newest version");
             look.report.skipped.insert(skipped);
             return Ok(());

@@ -1,22 +1,26 @@
 //! Whether a NetworkPolicy keeps the server from a Prometheus of the cluster.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::core::Selector;
 use url::Url;
 
 use super::files::words_behind;
+use super::targets;
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
+use crate::findings::Finding;
 use crate::findings::codes::GM301;
 use crate::findings::network::{self, Client, Labels};
 use crate::findings::rights::{Right, right};
 
-const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
 const READ_NAMESPACES: Right<'static> = right("get", "", "v1", "namespaces");
-const READ_PODS: Right<'static> = right("list", "", "v1", "pods");
 const READ_POLICIES: Right<'static> = right("list", "networking.k8s.io", "v1", "networkpolicies");
+
+/// Why policies and pods are looked at.
+const WHY: &str = " (does one shut the server out of Prometheus?)";
 
 /// How the server says that no answer comes.
 const SILENT: [&str; 2] = ["(unreachable", "(timeout"];
@@ -28,9 +32,8 @@ pub(super) async fn check(
     namespace: &str,
     deployments: &[Deployment],
 ) -> Result<(), CallError> {
-    let is_silent = |it: &crate::findings::Finding| {
-        it.code == GM301.id && SILENT.iter().any(|words| it.message.contains(words))
-    };
+    let is_silent =
+        |it: &Finding| it.code == GM301.id && SILENT.iter().any(|words| it.message.contains(words));
     let Some(place) = look.report.findings.iter().position(is_silent) else {
         return Ok(());
     };
@@ -44,8 +47,13 @@ pub(super) async fn check(
             "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
             encode(&of)
         );
-        let policies =
-            list::<NetworkPolicy>(look, &path, "NetworkPolicies", &READ_POLICIES).await?;
+        let what = format!("NetworkPolicies{WHY}");
+        let policies = look.read::<List<NetworkPolicy>>(&path, &what, &READ_POLICIES);
+        let policies = policies
+            .await?
+            .found()
+            .map(|it| it.items)
+            .unwrap_or_default();
         if let (Some(client), false) = (client, pods.is_empty())
             && let Some(policy) = network::shut_out(&policies, &pods, &client)
             && let Some(finding) = look.report.findings.get_mut(place)
@@ -55,17 +63,6 @@ pub(super) async fn check(
         }
     }
     Ok(())
-}
-
-async fn list<T: serde::de::DeserializeOwned>(
-    look: &mut Look<'_>,
-    path: &str,
-    what: &str,
-    right: &Right<'_>,
-) -> Result<Vec<T>, CallError> {
-    let what = format!("{what} (does one shut the server out of Prometheus?)");
-    let list = look.read::<List<T>>(path, &what, right).await?;
-    Ok(list.found().map(|it| it.items).unwrap_or_default())
 }
 
 /// Name and namespace of the Service at `--prometheus-url`: `NAME`,
@@ -93,13 +90,16 @@ async fn client(
     let found = look
         .read::<Namespace>(&path, &what, &READ_NAMESPACES)
         .await?;
-    let template = deployment.spec.as_ref().map(|it| &it.template);
-    let labels = template.and_then(|it| it.metadata.as_ref()?.labels.clone());
     Ok(found.found().map(|found| Client {
         namespace: namespace.to_owned(),
         namespace_labels: found.metadata.labels.unwrap_or_default(),
-        labels: labels.unwrap_or_default(),
+        labels: labels_of_pods(deployment).cloned().unwrap_or_default(),
     }))
+}
+
+pub(super) fn labels_of_pods(deployment: &Deployment) -> Option<&Labels> {
+    let template = &deployment.spec.as_ref()?.template;
+    template.metadata.as_ref()?.labels.as_ref()
 }
 
 /// The selector of a Service, and the labels of its pods.
@@ -108,24 +108,14 @@ async fn pods(
     namespace: &str,
     service: &str,
 ) -> Result<(Labels, Vec<Labels>), CallError> {
-    let path = format!("/api/v1/namespaces/{}/", encode(namespace));
-    let what = format!("Service {namespace}/{service}");
-    let of_service = format!("{path}services/{}", encode(service));
-    let found = look
-        .read::<Service>(&of_service, &what, &READ_SERVICES)
-        .await?;
-    let selector = found.found().and_then(|it| it.spec?.selector);
+    let found = look.service(namespace, service).await?;
+    let selector = found.and_then(|it| it.spec?.selector);
     let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
         return Ok((Labels::new(), Vec::new()));
     };
-    let pairs: Vec<String> = selector
-        .iter()
-        .map(|(key, it)| format!("{key}={it}"))
-        .collect();
-    let path = format!("{path}pods?labelSelector={}", encode(&pairs.join(",")));
-    let pods = list::<Pod>(look, &path, &format!("Pods of {namespace}"), &READ_PODS).await?;
-    let labels = pods
-        .into_iter()
-        .map(|pod| pod.metadata.labels.unwrap_or_default());
+    let labels: Selector = selector.clone().into_iter().collect();
+    let pods = targets::pods(look, namespace, &labels, WHY).await?;
+    let pods = pods.into_iter().flatten();
+    let labels = pods.map(|pod| pod.metadata.labels.unwrap_or_default());
     Ok((selector, labels.collect()))
 }

@@ -47,7 +47,7 @@ pub(super) async fn check(
         if let Some(allocatable) = &allocatable {
             found.extend(target::capacity(hpa, &workload.spec.template, allocatable));
         }
-        if let Some(pods) = pods(look, &workload).await? {
+        if let Some(pods) = pods_of(look, &workload).await? {
             look.report.findings.extend(target::strangers(hpa, &pods));
         }
     }
@@ -83,7 +83,7 @@ async fn workload(
     Ok(look.read(&path, &what, &READ_WORKLOADS).await?.found())
 }
 
-async fn pods(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<Pod>>, CallError> {
+async fn pods_of(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<Pod>>, CallError> {
     let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else {
         return Ok(None);
     };
@@ -92,12 +92,22 @@ async fn pods(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<Pod
         return Ok(None);
     }
     let namespace = workload.metadata.namespace.as_deref().unwrap_or("default");
+    pods(look, namespace, &selector, "").await
+}
+
+/// The pods of a namespace with these labels; `why` they are looked at.
+pub(super) async fn pods(
+    look: &mut Look<'_>,
+    namespace: &str,
+    selector: &Selector,
+    why: &str,
+) -> Result<Option<Vec<Pod>>, CallError> {
     let path = format!(
         "/api/v1/namespaces/{}/pods?labelSelector={}",
         encode(namespace),
         encode(&selector.to_string())
     );
-    let what = format!("Pods of {namespace}");
+    let what = format!("Pods of {namespace}{why}");
     let list = look.read::<List<Pod>>(&path, &what, &READ_PODS).await?;
     Ok(list.found().map(|it| it.items))
 }

@@ -3,9 +3,10 @@
 //! the fleet stays as it is.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -44,7 +45,7 @@ const METRICS: [(&str, &str); 3] = [
 pub(super) struct Autoscalers {
     fleet: Arc<Fleet>,
     /// The objects, by namespace and name.
-    objects: Arc<Mutex<Objects>>,
+    objects: Arc<ArcSwap<Objects>>,
 }
 
 type Objects = BTreeMap<(String, String), Value>;
@@ -53,10 +54,9 @@ impl Autoscalers {
     /// One for each of the first Deployments, with as many replicas as these have.
     pub(super) fn new(fleet: Arc<Fleet>) -> Self {
         let inventory = fleet.inventory(clock::now());
-        let mut objects = Objects::new();
         let deployments = inventory.workloads.iter();
         let deployments = deployments.filter(|it| &*it.kind.kind == "Deployment");
-        for (workload, (metric, target)) in deployments.zip(METRICS) {
+        let objects = deployments.zip(METRICS).map(|(workload, (metric, target))| {
             let (namespace, name) = (&*workload.namespace, &*workload.name);
             let replicas = of_target(&inventory, namespace, name).count();
             let hpa = json!({
@@ -71,45 +71,34 @@ impl Autoscalers {
                     }}],
                 },
             });
-            objects.insert((namespace.to_owned(), name.to_owned()), hpa);
-        }
+            ((namespace.to_owned(), name.to_owned()), hpa)
+        });
         Self {
+            objects: Arc::new(ArcSwap::from_pointee(objects.collect())),
             fleet,
-            objects: Arc::new(Mutex::new(objects)),
         }
     }
 
     /// `NAMESPACE/NAME` of the first.
     pub(super) fn first(&self) -> Option<String> {
-        let objects = self.all();
+        let objects = self.objects.load();
         let (namespace, name) = objects.keys().next()?;
         Some(format!("{namespace}/{name}"))
     }
 
-    fn all(&self) -> Objects {
-        let objects = self.objects.lock();
-        objects.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// What a kube-apiserver serves of them.
     pub(super) fn routes(&self) -> Router {
-        const HPAS: &str = "horizontalpodautoscalers";
+        let hpas = |place: &str| format!("/apis/autoscaling/v2{place}/horizontalpodautoscalers");
         Router::new()
-            .route(&format!("/apis/autoscaling/v2/{HPAS}"), get(everywhere))
-            .route(
-                &format!("/apis/autoscaling/v2/namespaces/{{namespace}}/{HPAS}"),
-                get(in_namespace),
-            )
-            .route(
-                &format!("/apis/autoscaling/v2/namespaces/{{namespace}}/{HPAS}/{{name}}"),
-                get(named),
-            )
+            .route(&hpas(""), get(hpas_of))
+            .route(&hpas("/namespaces/{namespace}"), get(hpas_of))
+            .route(&(hpas("/namespaces/{namespace}") + "/{name}"), get(hpa))
             .route("/apis/apps/v1", get(kinds))
             .route(
                 "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
                 get(scale),
             )
-            .route("/api/v1/pods", get(all_pods))
+            .route("/api/v1/pods", get(pods))
             .route("/api/v1/namespaces/{namespace}/pods", get(pods))
             .with_state(self.clone())
     }
@@ -118,14 +107,13 @@ impl Autoscalers {
     pub(super) async fn control(self, client: Client, mut stop: watch::Receiver<bool>) {
         let cluster = Cluster::of(client, None);
         loop {
-            for (namespace, name) in self.all().into_keys() {
-                let decision = Decision::of(&cluster, (&namespace, &name)).await;
-                let objects = self.objects.lock();
-                let mut objects = objects.unwrap_or_else(PoisonError::into_inner);
-                if let (Ok(decision), Some(hpa)) = (decision, objects.get_mut(&(namespace, name))) {
+            let mut objects = Objects::clone(&self.objects.load());
+            for ((namespace, name), hpa) in &mut objects {
+                if let Ok(decision) = Decision::of(&cluster, (namespace, name)).await {
                     hpa["status"] = status(&decision.trace);
                 }
             }
+            self.objects.store(Arc::new(objects));
             tokio::select! {
                 () = tokio::time::sleep(SYNC) => {}
                 _ = stop.wait_for(|stop| *stop) => return,
@@ -175,17 +163,23 @@ fn list(items: impl Iterator<Item = Value>) -> Response {
     json_of(&json!({"metadata": {}, "items": items.collect::<Vec<_>>()}))
 }
 
-async fn everywhere(State(them): State<Autoscalers>) -> Response {
-    list(them.all().into_values())
+/// The namespace of a path; a path without one is that of all namespaces.
+type Within = Option<Path<String>>;
+
+fn is_within(within: &Within, namespace: &str) -> bool {
+    within.as_ref().is_none_or(|Path(it)| it == namespace)
 }
 
-async fn in_namespace(State(them): State<Autoscalers>, Path(within): Path<String>) -> Response {
-    let all = them.all().into_iter();
-    list(all.filter_map(|((namespace, _), hpa)| (namespace == within).then_some(hpa)))
+async fn hpas_of(State(them): State<Autoscalers>, within: Within) -> Response {
+    let objects = them.objects.load();
+    let asked = objects
+        .iter()
+        .filter(|((namespace, _), _)| is_within(&within, namespace));
+    list(asked.map(|(_, hpa)| hpa.clone()))
 }
 
-async fn named(State(them): State<Autoscalers>, Path(key): Path<(String, String)>) -> Response {
-    match them.all().get(&key) {
+async fn hpa(State(them): State<Autoscalers>, Path(key): Path<(String, String)>) -> Response {
+    match them.objects.load().get(&key) {
         Some(hpa) => json_of(hpa),
         None => (StatusCode::NOT_FOUND, format!("{} not found", key.1)).into_response(),
     }
@@ -211,37 +205,25 @@ async fn scale(
     }))
 }
 
-async fn all_pods(State(them): State<Autoscalers>) -> Response {
-    let inventory = them.fleet.inventory(clock::now());
-    list(inventory.pods.iter().map(|it| pod(&inventory, it)))
-}
-
-async fn pods(
-    State(them): State<Autoscalers>,
-    Path(namespace): Path<String>,
-    uri: Uri,
-) -> Response {
+async fn pods(State(them): State<Autoscalers>, within: Within, uri: Uri) -> Response {
     let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     let labels = query.find(|(name, _)| name == "labelSelector");
-    let labels = labels.map(|(_, labels)| labels).unwrap_or_default();
-    let selector = match Selector::parse(&labels) {
+    let selector = match Selector::parse(&labels.unwrap_or_default().1) {
         Ok(selector) => selector,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
     let inventory = them.fleet.inventory(clock::now());
     let pods = inventory.pods.iter();
-    let pods = pods.filter(|it| *it.namespace == namespace && selector.matches(&it.labels));
+    let pods = pods.filter(|it| is_within(&within, &it.namespace) && selector.matches(&it.labels));
     list(pods.map(|it| pod(&inventory, it)))
 }
 
 /// A pod, owned by the workload itself and by nothing between them.
 fn pod(inventory: &Inventory, pod: &Pod) -> Value {
     let labels = pod.labels.iter().map(|(name, value)| (&**name, &**value));
-    let owner = pod
-        .owners
-        .last()
-        .and_then(|place| inventory.workloads.get(*place as usize));
-    let owner = owner.map(|it| {
+    let owners = pod.owners.last().into_iter();
+    let owners = owners.filter_map(|place| inventory.workloads.get(*place as usize));
+    let owners = owners.map(|it| {
         json!({
             "apiVersion": &*it.kind.api_version, "kind": &*it.kind.kind, "name": &*it.name,
             "uid": "", "controller": true,
@@ -252,7 +234,7 @@ fn pod(inventory: &Inventory, pod: &Pod) -> Value {
         "metadata": {
             "namespace": &*pod.namespace, "name": &*pod.name,
             "labels": labels.collect::<BTreeMap<_, _>>(),
-            "ownerReferences": owner.into_iter().collect::<Vec<_>>(),
+            "ownerReferences": owners.collect::<Vec<_>>(),
         },
         "spec": {"nodeName": pod.node.as_deref(), "containers": [{"name": "main", "resources": gpus}]},
         "status": {

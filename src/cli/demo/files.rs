@@ -28,8 +28,8 @@ const CONFIG: &str = "\
 # A configuration file of gpu-metrics-apiserver with its defaults.
 # Pass it with --config; every key may be left out.
 gpu:
-  window: auto          # 1m, or four readings where they are rarer
-  step: auto            # the grid of instants: the scrape or exporter interval
+  window: auto          # 1m, or four scrape intervals where that is more
+  step: 5s              # the distance of two instants
   poll: auto            # how often the source is asked
   average: mean-of-instants
   idle: zero

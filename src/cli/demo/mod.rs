@@ -205,9 +205,7 @@ fn engine(
     telemetry: &Telemetry,
 ) -> Engine {
     if let Some(scrape) = feed.scrape {
-        // Who scrapes knows the interval, and the exporters renew as often.
         config.policy.scrape_interval = Some(scrape);
-        config.policy.exporter_interval = config.policy.exporter_interval.or(Some(scrape));
         config.poll = Some(scrape);
     }
     let served = Arc::new(ArcSwap::new(Arc::clone(provider)));

@@ -59,19 +59,17 @@ fn head(out: &mut String, explanation: &Explanation) -> fmt::Result {
     if let Some(window) = &explanation.window {
         writeln!(
             out,
-            "Window {} s in steps of {} s; the store has reached {} ({} s behind)",
+            "Window {} s in steps of {} s, up to {}; the store is {} s late",
             number(window.seconds),
             number(window.step_seconds),
-            window.horizon,
+            window.end,
             number(window.lag_seconds)
         )?;
         writeln!(
             out,
-            "{} of {} instants have a number, from {} different readings ({} needed)",
+            "{} of {} instants have a number",
             window.defined,
             explanation.instants.len(),
-            window.readings,
-            window.needed_readings
         )?;
     }
     Ok(())
@@ -158,9 +156,8 @@ pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
     }];
     if let Some(field) = &device.field {
         told.push(format!(
-            "{field}, scraped every {} s, a new reading every {} s, believed for {} s",
+            "{field}, scraped every {} s, a reading is believed for {} s",
             number(device.scrape_seconds),
-            number(device.reading_seconds),
             number(device.fresh_seconds)
         ));
     }
@@ -212,6 +209,7 @@ pub(in crate::cli) fn cell(reading: &Reading) -> String {
         State::NotHeld => format!("{number} free").trim_start().to_owned(),
         State::ActivityUnknown => format!("{number} active?"),
         State::BeforeItsTime => "before".to_owned(),
+        State::AfterItsTime => "after".to_owned(),
         State::Missing => "missing".to_owned(),
         State::Lost => "lost".to_owned(),
         State::NoReading => "none".to_owned(),

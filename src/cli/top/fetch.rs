@@ -297,11 +297,9 @@ impl Found {
 
     /// Asks each row for its number at the newest instant, or why it has none.
     async fn newest(&mut self, what: What, cluster: &Cluster) {
-        let is_of_nodes = matches!(what, What::Nodes | What::Gpus);
-        let most = if is_of_nodes {
-            usize::MAX
-        } else {
-            MOST_INSTANTS
+        let most = match what {
+            What::Nodes | What::Gpus => usize::MAX,
+            What::Pods | What::Workloads | What::Namespaces => MOST_INSTANTS,
         };
         if self.rows.len() > most {
             self.notes.insert(format!(

@@ -185,7 +185,9 @@ const fn state(reading: &Reading) -> &'static str {
     match reading.state {
         State::Counted | State::Active => "active",
         State::Idle => "idle",
-        State::ActivityUnknown | State::NotHeld | State::BeforeItsTime => "unknown",
+        State::ActivityUnknown | State::NotHeld | State::BeforeItsTime | State::AfterItsTime => {
+            "unknown"
+        }
         State::Missing => "missing",
         State::Lost => "lost",
         State::NoReading => "no reading",

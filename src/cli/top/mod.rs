@@ -34,7 +34,7 @@ const SHARED: &str =
 
 /// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
 /// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct TopArgs {
     /// What the rows are
     #[arg(value_enum, default_value = "pods")]
@@ -66,9 +66,10 @@ pub(super) struct TopArgs {
     cluster: ClusterArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum What {
     /// Pods
+    #[default]
     #[value(alias = "pod", alias = "po")]
     Pods,
     /// Deployments, StatefulSets, Jobs and other owners of pods
@@ -98,8 +99,9 @@ pub(super) enum Column {
     IdleSince,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
+    #[default]
     Table,
     Json,
 }
@@ -127,14 +129,7 @@ impl TopArgs {
         Self {
             what,
             all_namespaces,
-            name: None,
-            selector: None,
-            sort_by: None,
-            sum: false,
-            no_headers: false,
-            once: true,
-            output: Output::Table,
-            cluster: ClusterArgs::default(),
+            ..Self::default()
         }
     }
 

@@ -8,11 +8,12 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::rows::{shown, whole};
+use super::rows::{count, shown, whole};
 use super::{TopArgs, What};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
@@ -57,7 +58,7 @@ pub(in crate::cli) struct Hpa {
     percent: bool,
     /// Replicas there are, and are wanted.
     pub(in crate::cli) replicas: Option<i64>,
-    pub(in crate::cli) desired: Option<i32>,
+    pub(in crate::cli) desired: Option<i64>,
     pub(in crate::cli) min: Option<i64>,
     pub(in crate::cli) max: Option<i64>,
     /// What the controller says of its last sync.
@@ -82,8 +83,7 @@ impl Hpa {
 impl fmt::Display for Hpa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [current, target] = self.sides();
-        let count = |it: Option<i64>| it.map_or_else(|| "–".to_owned(), |it| it.to_string());
-        let (desired, max) = (count(self.desired.map(i64::from)), count(self.max));
+        let [desired, max] = [self.desired, self.max].map(count);
         write!(f, "{current}/{target} → {desired}/{max}")
     }
 }
@@ -98,19 +98,16 @@ impl Objects {
         let mut objects = Self::default();
         // The labels that are asked for are those of what the rows are.
         let labels = args.labels();
-        let of_pods = if args.what == What::Pods {
-            &*labels
-        } else {
-            ""
+        let of_pods = match args.what {
+            What::Pods => &*labels,
+            _ => "",
         };
-        let pods: Vec<Pod> = objects
-            .list(cluster, &format!("/api/v1/{place}pods{of_pods}"))
-            .await?;
+        let path = format!("/api/v1/{place}pods{of_pods}");
+        let pods: Vec<Pod> = objects.list(cluster, &path).await?;
         objects.pods = pods.iter().filter_map(gpu_pod).collect();
         if !args.what.is_namespaced() {
-            let nodes: Vec<Node> = objects
-                .list(cluster, &format!("/api/v1/nodes{labels}"))
-                .await?;
+            let path = format!("/api/v1/nodes{labels}");
+            let nodes: Vec<Node> = objects.list(cluster, &path).await?;
             objects.nodes = nodes.into_iter().filter_map(gpu_node).collect();
         } else {
             objects.autoscalers(cluster, &place).await?;
@@ -166,11 +163,8 @@ fn gpu_pod(pod: &Pod) -> Option<GpuPod> {
     let resources = containers.filter_map(|it| it.resources.as_ref());
     let mut amounts = resources
         .flat_map(|it| [&it.limits, &it.requests])
-        .flatten()
         .flatten();
-    let gpus = GpuResources::default();
-    let asks = amounts
-        .any(|(name, amount)| gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0));
+    let asks = amounts.any(has_gpus);
     (asks && !matches!(phase, Some("Succeeded" | "Failed"))).then(|| GpuPod {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
@@ -207,13 +201,13 @@ fn workload(kind: &str, version: &str, name: &str) -> String {
 }
 
 fn gpu_node(node: Node) -> Option<String> {
-    let allocatable = node.status?.allocatable?;
+    has_gpus(&node.status?.allocatable?).then_some(node.metadata.name?)
+}
+
+fn has_gpus(amounts: &BTreeMap<String, Quantity>) -> bool {
     let gpus = GpuResources::default();
-    let has = |(name, amount): (
-        &String,
-        &k8s_openapi::apimachinery::pkg::api::resource::Quantity,
-    )| { gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0) };
-    allocatable.iter().any(has).then_some(node.metadata.name?)
+    let mut amounts = amounts.iter();
+    amounts.any(|(name, amount)| gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0))
 }
 
 /// What an autoscaler scales, and what it is about.
@@ -250,7 +244,7 @@ pub(in crate::cli) fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
         target: amount(&metric["target"]),
         percent: form == Some("averageUtilization"),
         replicas: status["currentReplicas"].as_i64(),
-        desired: current.as_ref().and_then(written),
+        desired: current.as_ref().and_then(written).map(i64::from),
         min: spec["minReplicas"].as_i64(),
         max: spec["maxReplicas"].as_i64(),
         conditions: current.and_then(|it| it.conditions).unwrap_or_default(),

@@ -156,6 +156,10 @@ pub(in crate::cli) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> 
     known.map_or_else(|| "–".to_owned(), text)
 }
 
+pub(in crate::cli) fn count(known: Option<i64>) -> String {
+    shown(known, |number| number.to_string())
+}
+
 /// A percent as a block of eight heights.
 fn bar(percent: Option<f64>) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

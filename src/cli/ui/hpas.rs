@@ -14,6 +14,7 @@ use super::{Ask, Content};
 use crate::cli::Failure;
 use crate::cli::explain::hpa::Decision;
 use crate::cli::top::objects::{GpuPod, Hpa, Objects};
+use crate::cli::top::rows::count;
 use crate::cli::top::{TopArgs, What};
 use crate::cli::values::{self, Item, List, of_object};
 
@@ -22,6 +23,9 @@ const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
 
 /// Lists that are read at a time.
 const SIDE_BY_SIDE: usize = 8;
+
+/// The columns; a narrow window shows the first ones.
+const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCALES";
 
 /// How an autoscaler does; in this order they are shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,42 +106,24 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = Objects::read(&args, &ask.cluster).await?;
     let with_value = with_value(&ask, &objects).await;
-    let scaled = objects.hpas.iter();
-    let mut all: Vec<(State, &str, &str, &Hpa)> = scaled
-        .flat_map(|((namespace, of), hpas)| {
-            hpas.iter().map(|hpa| {
-                let there = there(&objects, (namespace, of, hpa), &with_value);
-                let state = State::of(hpa, there);
-                (state, namespace.as_str(), of.as_str(), hpa)
-            })
-        })
-        .collect();
-    all.sort_by(
-        |(state, namespace, _, hpa), (other, elsewhere, _, theirs)| {
-            (state, namespace, &hpa.name).cmp(&(other, elsewhere, &theirs.name))
-        },
-    );
+    let mut all: Vec<(State, &str, &str, &Hpa)> = Vec::new();
+    for ((namespace, of), hpas) in &objects.hpas {
+        all.extend(hpas.iter().map(|hpa| {
+            let there = there(&objects, (namespace, of, hpa), &with_value);
+            (State::of(hpa, there), &**namespace, &**of, hpa)
+        }));
+    }
+    all.sort_by_cached_key(|(state, namespace, _, hpa)| (state.clone(), *namespace, &*hpa.name));
     let unwell = all.iter().filter(|(state, ..)| !state.is_well()).count();
-    let whose = ask.namespace.as_ref();
-    let whose = whose.map_or_else(
-        || "all namespaces".to_owned(),
-        |it| format!("namespace {it}"),
-    );
+    let whose = match &ask.namespace {
+        Some(namespace) => format!("namespace {namespace}"),
+        None => "all namespaces".to_owned(),
+    };
     if all.is_empty() && objects.notes.is_empty() {
         let none = format!("{whose}: there is no HorizontalPodAutoscaler");
         objects.notes.insert(none);
     }
-    // Of a narrow window the first columns are seen.
-    let names = [
-        "NAME",
-        "VALUE",
-        "CONDITION",
-        "REPLICAS",
-        "WANTED",
-        "MIN–MAX",
-        "METRIC",
-        "SCALES",
-    ];
+    let names: Vec<&str> = HEADING.split(' ').collect();
     let rows: Vec<Vec<Markup>> = all.iter().map(row).collect();
     Ok(Content {
         title: format!("HPAs of {whose}"),
@@ -189,7 +175,6 @@ fn there(
 }
 
 fn row((state, namespace, of, hpa): &(State, &str, &str, &Hpa)) -> Vec<Markup> {
-    let count = |it: Option<i64>| it.map_or_else(|| "–".to_owned(), |it| it.to_string());
     let metric = hpa.metric.as_deref().unwrap_or("–");
     let metric = match hpa.others {
         0 => metric.to_owned(),
@@ -207,12 +192,8 @@ fn row((state, namespace, of, hpa): &(State, &str, &str, &Hpa)) -> Vec<Markup> {
         html! { td.n { (hpa.sides().join("/")) } },
         html! { td class=(class) { (mark) " " (state) } },
         cell(&count(hpa.replicas)),
-        cell(&count(hpa.desired.map(i64::from))),
-        cell(&format!(
-            "{}–{}",
-            count(hpa.min.or(Some(1))),
-            count(hpa.max)
-        )),
+        cell(&count(hpa.desired)),
+        cell(&format!("{}–{}", hpa.min.unwrap_or(1), count(hpa.max))),
         cell(&metric),
         cell(of),
     ]
@@ -222,8 +203,8 @@ fn row((state, namespace, of, hpa): &(State, &str, &str, &Hpa)) -> Vec<Markup> {
 pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;
-    let number = |it: Option<i32>| it.map_or_else(|| "–".to_owned(), |it| it.to_string());
-    let [computed, written] = [decision.trace.desired, decision.written].map(number);
+    let [computed, written] =
+        [decision.trace.desired, decision.written].map(|it| count(it.map(i64::from)));
     let conditions = decision.trace.conditions.iter().map(|it| {
         let status = if it.status { "True" } else { "False" };
         [it.type_, status, it.reason, &it.message]

@@ -19,15 +19,14 @@ use crate::cli::top::rows::Row;
 use crate::why::{Device, Window};
 
 /// Devices of a node that are read in the same way.
-type Way = [String; 6];
+type Way = [String; 5];
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 8] = [
     "NODE",
     "GPUS",
     "FIELD",
     "PODS NAMED BY",
     "SCRAPED EVERY",
-    "NEW READING",
     "BELIEVED",
     "STATE",
     "NEWEST",
@@ -56,7 +55,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     Ok(Content {
         title: "Sources".to_owned(),
         status: format!(
-            "the store is behind by {lag}; {} findings about the data",
+            "the store is late by {lag}; {} findings about the data",
             report.findings.len()
         ),
         body: html! {
@@ -73,7 +72,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
 fn tiles(window: &Window) -> Markup {
     html! {
         dl.tiles {
-            div { dt { "the store is behind" } dd { (number(window.lag_seconds)) " s" } }
+            div { dt { "the store is late by" } dd { (number(window.lag_seconds)) " s" } }
             div { dt { "window" } dd { (number(window.seconds)) " s" } }
             div { dt { "step" } dd { (number(window.step_seconds)) " s" } }
         }
@@ -113,7 +112,6 @@ fn way(device: &Device) -> Way {
         or_unknown(&device.field),
         or_unknown(&device.owner_labels),
         seconds(device.scrape_seconds),
-        seconds(device.reading_seconds),
         seconds(device.fresh_seconds),
         state,
     ]

@@ -92,9 +92,8 @@ fn value(said: &Explanation) -> Markup {
         @if let Some(window) = &said.window {
             p {
                 "Window " (number(window.seconds)) " s in steps of " (number(window.step_seconds))
-                " s; the store has reached " (window.horizon) " (" (number(window.lag_seconds)) " s behind). "
-                (window.defined) " of " (said.instants.len()) " instants have a number, from "
-                (window.readings) " different readings (" (window.needed_readings) " needed)."
+                " s, up to " (window.end) "; the store is " (number(window.lag_seconds)) " s late. "
+                (window.defined) " of " (said.instants.len()) " instants have a number."
             }
         }
     }

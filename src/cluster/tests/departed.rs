@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
+use super::super::departed::wall_clock;
 use super::super::kinds::Uses;
 use super::super::pool::KindName;
 use super::super::snapshot;
@@ -119,6 +120,51 @@ fn a_deleted_pod_keeps_its_owners_for_a_while() {
     );
     assert_eq!(inventory.departed[0].labels.get("app"), Some("infer"));
     assert!(world.inventory_after(601).departed.is_empty());
+}
+
+#[test]
+fn a_pod_has_ended_when_the_watch_says_so() {
+    let world = World::new();
+    world.put(Of::Pods, &replica("a", "1"));
+    assert_eq!(world.inventory().pods[0].ended, None);
+    let before = wall_clock();
+    world.remove(Of::Pods, &replica("a", "1"));
+    let ended = world.inventory().departed[0].ended;
+    assert!(ended >= Some(before) && ended <= Some(wall_clock()));
+    assert_eq!(world.inventory_after(60).departed[0].ended, ended);
+}
+
+#[test]
+fn the_time_of_the_first_complete_list_stays() {
+    let world = World::new();
+    assert_eq!(world.inventory().listed, None);
+    let mut list = world.writer(Of::Pods);
+    list.begin();
+    list.complete();
+    let listed = world.inventory().listed;
+    assert!(listed.is_some());
+    list.begin();
+    list.complete();
+    assert_eq!(world.inventory().listed, listed);
+}
+
+#[test]
+fn pods_with_gpus_tell_the_addresses_of_their_nodes() {
+    let world = World::new();
+    for (uid, node, host) in [
+        ("1", "n1", "10.0.0.1"),
+        ("2", "n2", "10.0.0.2"),
+        ("3", "n1", "10.0.0.1"),
+    ] {
+        let mut pod = replica(&format!("set-{uid}"), uid);
+        pod["spec"]["nodeName"] = node.into();
+        pod["status"]["hostIP"] = host.into();
+        world.put(Of::Pods, &pod);
+    }
+    let inventory = world.inventory();
+    let told = inventory.node_addresses.iter();
+    let told: Vec<(&str, &str)> = told.map(|(address, node)| (&**address, &**node)).collect();
+    assert_eq!(told, [("10.0.0.1", "n1"), ("10.0.0.2", "n2")]);
 }
 
 #[test]

@@ -96,6 +96,35 @@ fn a_pod_runs_since_the_first_of_its_running_containers() {
 }
 
 #[test]
+fn a_pod_that_has_finished_ended_with_the_last_of_its_containers() {
+    let of = |phase: &str, statuses: Value| {
+        let status = json!({"phase": phase, "containerStatuses": statuses});
+        pod(&json!({"metadata": {"name": "p"}, "status": status})).ended
+    };
+    let at = |time: &str| json!({"state": {"terminated": {"finishedAt": time}}});
+    let both = json!([at("2026-11-21T10:00:00Z"), at("2026-11-21T09:00:00Z")]);
+    let last = Timestamp::from_secs(1_795_255_200);
+    assert_eq!(of("Succeeded", both.clone()), Some(last));
+    assert_eq!(of("Failed", both.clone()), Some(last));
+    // Its containers start again.
+    assert_eq!(of("Running", both), None);
+    assert_eq!(of("Failed", json!([{"state": {"terminated": {}}}])), None);
+}
+
+#[test]
+fn the_address_of_a_node_is_kept_where_gpus_may_be() {
+    let of = |containers: Value| {
+        let object = json!({"metadata": {"name": "p"}, "spec": {"containers": containers},
+                            "status": {"hostIP": "10.0.0.7"}});
+        pod(&object).host
+    };
+    assert_eq!(of(json!([with(1)])), Some("10.0.0.7".into()));
+    let exporter = json!([{"name": "main", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3"}]);
+    assert_eq!(of(exporter), Some("10.0.0.7".into()));
+    assert_eq!(of(json!([{}])), None);
+}
+
+#[test]
 fn exporters_are_known_by_name_image_and_the_names_that_are_configured() {
     let settings = WatchSettings {
         exporter_containers: vec!["exporter".into(), "gpu-agent".into()],

@@ -131,17 +131,12 @@ fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
             r#"gpu.idle: "one" is not known: write zero or omit"#,
         ),
         (
-            "gpu: {freshness: 15s, scrapeInterval: 30s}",
-            "gpu.freshness: 15s is shorter than gpu.scrapeInterval, 30s: a reading would end before the next \
-             can be there: write 1m15s or more",
+            "gpu: {step: 500ms}",
+            r#"gpu.step: "500ms" makes no sense here: write a duration from 1s to 1m"#,
         ),
         (
-            "gpu: {minCoverage: 50}",
-            r#"gpu.minCoverage: "50" is no share: write a number above 0, at most 1"#,
-        ),
-        (
-            "gpu: {minSamples: 0}",
-            r#"gpu.minSamples: "0" is no count: write a whole number above 0"#,
+            "gpu: {minDevices: 50}",
+            r#"gpu.minDevices: "50" is no share: write a number above 0, at most 1"#,
         ),
         (
             "gpu: {percentAsRatio: maybe}",

@@ -14,8 +14,8 @@ pub enum Absence {
     NoDevice,
     /// No exporter of the group was heard of lately.
     StoreBehind {
-        /// The newest time that the source furthest behind has reached.
-        horizon: Timestamp,
+        /// The newest sample of the group's exporters.
+        newest: Timestamp,
     },
     /// Exporters have fallen silent.
     Silent {
@@ -85,12 +85,8 @@ impl Evaluator<'_> {
         };
         let silent = || group.rows.iter().filter(is_silent);
         let count = self.devices(silent());
-        if let Some(span) = span.filter(|span| span.silent)
-            && self.is_whole_source_behind(group)
-        {
-            return Absence::StoreBehind {
-                horizon: span.horizon,
-            };
+        if let Some(newest) = self.whole_source_behind(group) {
+            return Absence::StoreBehind { newest };
         }
         if count > 0 {
             let since = silent().filter_map(|row| self.last_alive(*row)).max();
@@ -168,10 +164,10 @@ impl Evaluator<'_> {
         };
         let of_device = self.layout.device_rows(facts.device).iter();
         let heard = of_device.filter_map(|row| self.frame.heard(*row));
-        let newest = heard.map(|heard| heard.newest.millis()).max();
+        let newest = heard.map(|heard| heard.newest).max();
         let replaced = facts.shares_place && self.is_replaced(facts, target.newest);
-        let left_out = |newest: i64| target.newest.millis() - newest > window_ms;
-        !target.silent && !replaced && newest.is_some_and(left_out)
+        let left_out = |newest| self.is_left_out(facts, target, newest, window_ms);
+        !replaced && newest.is_some_and(left_out)
     }
 
     /// The newest sample of a row that means something.
@@ -188,14 +184,16 @@ impl Evaluator<'_> {
         devices.len()
     }
 
-    /// Whether the sources of a group are not heard at all: then it is the
-    /// store, or all of its exporters, not those of the group.
-    fn is_whole_source_behind(&self, group: &Group<'_>) -> bool {
-        let of_row = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.source);
-        let sources: BTreeSet<u16> = group.rows.iter().filter_map(of_row).collect();
+    /// The newest sample of the group's exporters, where its sources are not heard
+    /// at all: then it is the store, or all of its exporters, not those of the group.
+    fn whole_source_behind(&self, group: &Group<'_>) -> Option<Timestamp> {
+        let of_row = |row: &RowId| self.target(self.layout.fact(*row)?);
+        let of_group = || group.rows.iter().filter_map(of_row);
+        let sources: BTreeSet<u16> = of_group().map(|target| target.source).collect();
         let targets = || self.frame.view().targets.iter();
         let is_heard = targets().any(|target| !target.silent && sources.contains(&target.source));
         let known = targets().filter(|target| target.newest > Timestamp::MIN);
-        known.count() > 1 && !is_heard
+        let newest = of_group().map(|target| target.newest).max();
+        newest.filter(|_| known.count() > 1 && !is_heard)
     }
 }

@@ -4,7 +4,7 @@ use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
 use super::super::policy::{Activity, Condition, DeviceValue};
 use super::super::signal::SignalId;
-use super::moment::Moment;
+use super::moment::{Moment, signals_of};
 
 impl Moment<'_> {
     /// Whether a device is active by what is set, if that is known: of several
@@ -17,7 +17,10 @@ impl Moment<'_> {
         facts: &RowFacts,
     ) -> Option<bool> {
         let holds = |condition: &Condition| match condition {
-            Condition::Allocated => Some(facts.standing.was_held()),
+            Condition::Allocated => Some(match reading {
+                Some(reading) => facts.was_held_at(reading.at),
+                None => facts.standing.was_held(),
+            }),
             Condition::Above(value, threshold) => self.is_above(facts, *value, *threshold),
         };
         match &self.of.policy.activity {
@@ -47,8 +50,8 @@ impl Moment<'_> {
         let rows = self.of.layout.device_rows(facts.device).iter();
         let mut lines = rows.filter_map(|row| self.of.layout.fact(*row));
         let had = lines.any(|line| self.last(line, value, self.instant()).is_some());
-        let signal = self.signal_of(facts, value).unwrap_or(SignalId::FB_USED);
-        let never_had = !had && self.of.frame.is_answered(signal);
+        let mut signals = signals_of(facts, value).into_iter().flatten();
+        let never_had = !had && signals.all(|signal| self.of.frame.is_answered(signal));
         never_had.then_some(false)
     }
 }

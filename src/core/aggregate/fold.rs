@@ -10,10 +10,10 @@ use super::tally::{Answers, Tally};
 pub(super) struct Fold {
     /// The first instant at which a device answered.
     first: Option<i64>,
+    /// The newest instant at which enough devices answered.
+    pub(super) last: Option<i64>,
     /// Instants at which enough devices answered.
     pub(super) defined: u32,
-    /// Different readings: one that is held over several instants is one.
-    pub(super) readings: u32,
     /// Those among the defined at which a device counted.
     counted: u32,
     /// The instants' values: of all defined ones, of those that counted.
@@ -24,23 +24,20 @@ pub(super) struct Fold {
     weight: f64,
     /// The newest sample used.
     pub(super) newest: Timestamp,
-    /// Until when the newest defined instant is fresh.
-    pub(super) fresh_until: Timestamp,
 }
 
 impl Default for Fold {
     fn default() -> Self {
         Self {
             first: None,
+            last: None,
             defined: 0,
-            readings: 0,
             counted: 0,
             values: 0.0,
             counted_values: 0.0,
             sum: 0.0,
             weight: 0.0,
             newest: Timestamp::MIN,
-            fresh_until: Timestamp::MIN,
         }
     }
 }
@@ -60,9 +57,8 @@ impl Fold {
             return;
         };
         self.defined += 1;
-        self.readings += u32::from(answers.newest > self.newest);
+        self.last = Some(instant);
         self.newest = self.newest.max(answers.newest);
-        self.fresh_until = answers.fresh_until;
         self.values += value;
         if tally.counted > 0 {
             self.counted += 1;
@@ -72,7 +68,7 @@ impl Fold {
         }
     }
 
-    /// Instants from the first defined one to `last`.
+    /// Instants from the first at which a device answered to `last`.
     pub(super) fn instants_until(&self, last: i64) -> Option<i64> {
         self.first.map(|first| last - first + 1)
     }

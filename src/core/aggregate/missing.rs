@@ -6,25 +6,26 @@
 
 use super::super::inventory::Authority;
 use super::super::layout::{RowFacts, Standing};
-use super::super::policy::{DeviceValue, Measure};
-use super::super::signal::SignalId;
+use super::super::policy::Measure;
 use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::moment::Moment;
 use super::tally::Tallies;
 use super::{Ask, Evaluator, Group, Lens, RowId, Seen, Span};
 
-/// A percent that is not known is taken for all of it.
-const WHOLE: f64 = 100.0;
+/// So long after its containers came to run a pod's GPUs may be without samples,
+/// milliseconds.
+const GRACE_MS: i64 = 60_000;
 
 /// What is known of a device that does not answer.
 pub(super) enum Silent {
     /// Nobody waits for it.
     NotExpected,
-    /// Its target answers for others without it, for longer than a window.
+    /// Its target answers for others without it, for longer than a window, and not
+    /// for it without its pod.
     Lost,
-    /// It is missed; its last reading, if one is remembered.
-    Missed(Option<f64>),
+    /// It is missed; its last reading and that one's weight, if it is remembered.
+    Missed(Option<(f64, f64)>),
 }
 
 impl Evaluator<'_> {
@@ -43,52 +44,7 @@ impl Evaluator<'_> {
         };
         tallies.answers.missing += 1;
         for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-            tally.missing_sum += match last {
-                Some(last) => carried(&ask.measure, last),
-                None => self.unknown(now, &ask.measure),
-            };
-        }
-    }
-
-    /// Notes a device that answers, but not for what decides whether it is
-    /// active: it is missing, whoever knows that it should be there.
-    pub(super) fn miss_activity(&self, seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
-        tallies.answers.missing += 1;
-        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-            tally.missing_sum += match ask.measure {
-                Measure::Devices { .. } => seen.value,
-                _ => f64::from(seen.held),
-            };
-        }
-    }
-
-    /// At the last instant of a window the newest reading of a device may lie
-    /// after it, where the device is ahead of the horizon: the value is fresh as
-    /// long as that.
-    pub(super) fn lengthen(
-        &self,
-        now: &Moment<'_>,
-        rows: &[RowId],
-        seen: &Seen,
-        ask: &Ask,
-        fresh_until: &mut Timestamp,
-    ) {
-        let lens = Lens::of(&ask.measure);
-        for row in rows {
-            let heard = self.frame.heard(*row).map(|heard| heard.newest);
-            // Most are no later than those before them.
-            let later =
-                |heard: &Timestamp| *heard > now.time() && seen.fresh_until(*heard) > *fresh_until;
-            let (Some(heard), Some(facts)) = (heard.filter(later), self.layout.fact(*row)) else {
-                continue;
-            };
-            let until = self.frame.instant_from(heard);
-            let newest = lens
-                .shown_by()
-                .find_map(|value| now.last(facts, value, until));
-            if let Some(newest) = newest {
-                *fresh_until = (*fresh_until).max(seen.fresh_until(newest.at));
-            }
+            tally.miss(&ask.measure, last);
         }
     }
 
@@ -97,12 +53,11 @@ impl Evaluator<'_> {
         &self,
         now: &Moment<'_>,
         group: &Group<'_>,
-        span: &Span,
         asks: &[Ask],
         tallies: &mut Tallies,
     ) {
         for unseen in group.unseen {
-            if unseen.since.millis() + span.grace_ms >= now.time().millis() {
+            if unseen.since.millis() + GRACE_MS > now.time().millis() {
                 continue;
             }
             if unseen.shared {
@@ -111,7 +66,7 @@ impl Evaluator<'_> {
                 tallies.answers.missing += unseen.count;
             }
             for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-                tally.missing_sum += f64::from(unseen.count) * self.unknown(now, &ask.measure);
+                (0..unseen.count).for_each(|_| tally.miss(&ask.measure, None));
             }
         }
     }
@@ -126,7 +81,7 @@ impl Evaluator<'_> {
         let expected = rows
             .iter()
             .filter_map(|row| self.layout.fact(*row))
-            .find(|facts| self.is_expected(facts, now.time(), span));
+            .find(|facts| self.is_expected(facts, now.time()));
         let Some((facts, target)) = expected.and_then(|facts| Some((facts, self.target(facts)?)))
         else {
             return Silent::NotExpected;
@@ -135,47 +90,100 @@ impl Evaluator<'_> {
             return Silent::NotExpected;
         }
         let lens = Lens::of(&ask.measure);
-        let last_until = |until| {
-            lens.shown_by()
-                .find_map(|value| now.last(facts, value, until))
+        let last_until = |facts: &RowFacts, until| {
+            let mut shown_by = lens.shown_by();
+            shown_by.find_map(|value| now.last(facts, value, until))
         };
-        let last = last_until(span.last);
-        // A target that has just come back may have answered for the device
-        // after the window's last instant.
+        let last = last_until(facts, span.last);
+        // It may have been answered for after the window's last instant, and without
+        // its pod, whose labels went.
         let until = self.frame.instant_from(target.newest).max(span.last);
-        let newest = match until == span.last {
-            true => last,
-            false => last_until(until),
-        };
-        let since = match (newest, self.frame.heard(facts.id)) {
-            (Some(newest), _) => newest.at,
-            (None, Some(heard)) => heard.first,
-            (None, None) => Timestamp::MIN,
-        };
-        let lost = !target.silent && target.newest.millis() - since.millis() > span.window_ms;
-        if lost {
+        let unnamed = self.unnamed(facts);
+        let lines = std::iter::once(facts).chain(unnamed);
+        let newest = lines.filter_map(|line| last_until(line, until));
+        let newest = newest.map(|(reading, _)| reading.at).max();
+        let first = self.frame.heard(facts.id).map(|heard| heard.first);
+        let since = newest.or(first).unwrap_or(Timestamp::MIN);
+        if self.is_left_out(facts, target, since, span.window_ms) {
             return Silent::Lost;
         }
-        Silent::Missed(last.map(|last| last.value))
+        Silent::Missed(last.map(|(last, weight)| (last.value, weight)))
+    }
+
+    /// Whether an exporter answers for other devices of the node, and has had
+    /// nothing for this one for longer than a window.
+    pub(super) fn is_left_out(
+        &self,
+        facts: &RowFacts,
+        target: &TargetView,
+        since: Timestamp,
+        window_ms: i64,
+    ) -> bool {
+        let until = Timestamp::from_millis(since.millis().saturating_add(window_ms));
+        !target.silent && target.newest > until && self.node_answers(facts, until)
+    }
+
+    /// Whether another device of the node was heard after a time. A target is of one
+    /// node where series name nodes; else it may stand for several.
+    fn node_answers(&self, facts: &RowFacts, after: Timestamp) -> bool {
+        if !facts.row.nodes.is_empty() {
+            return true;
+        }
+        let node = self.layout.node_of(&facts.row);
+        let mut others = self.layout.facts().flatten();
+        others.any(|other| {
+            let heard = self.frame.heard(other.id);
+            other.device != facts.device
+                && heard.is_some_and(|heard| heard.newest > after)
+                && self.layout.node_of(&other.row) == node
+        })
     }
 
     /// Whether a device is expected to answer at an instant: its pod lives, and
-    /// it was heard before, or its containers run for a while. Without a
-    /// cluster nobody knows which pods live: then only a silent exporter's
+    /// it was heard before, or its containers run for a minute. Without a
+    /// cluster it is not known which pods live: then only a silent exporter's
     /// devices are missed.
-    fn is_expected(&self, facts: &RowFacts, instant: Timestamp, span: &Span) -> bool {
+    fn is_expected(&self, facts: &RowFacts, instant: Timestamp) -> bool {
         if facts.standing != Standing::Held {
             return false;
         }
+        let is_silent = |target: &TargetView| {
+            let unheard_ms = instant.millis() - target.newest.millis();
+            target.silent || unheard_ms >= target.fresh_ms
+        };
         if self.layout.inventory().authority == Authority::Series
-            && !self.target(facts).is_some_and(|target| target.silent)
+            && !self.target(facts).is_some_and(is_silent)
         {
             return false;
         }
-        let heard = self.frame.heard(facts.id).map(|heard| heard.first);
-        let heard = heard.is_some_and(|first| first.max(facts.started) <= instant);
-        let grown = |since: Timestamp| since.millis() + span.grace_ms < instant.millis();
+        let heard = self.frame.heard(facts.id);
+        // In a pod of the same name before this one it was not seen in this one.
+        if heard.is_some_and(|heard| heard.newest < facts.started) {
+            return false;
+        }
+        let heard = heard.is_some_and(|heard| heard.first.max(facts.started) <= instant);
+        let grown = |since: Timestamp| since.millis() + GRACE_MS <= instant.millis();
         heard || facts.running_since.is_some_and(grown)
+    }
+
+    /// When a device of a pod that lives was last reported without a pod, if it was
+    /// since it named this one: the kubelet's labels went, and the device did not.
+    #[must_use]
+    pub fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
+        let named = self.frame.heard(facts.id)?.newest;
+        let unnamed = self.unnamed(facts);
+        let heard = unnamed.filter_map(|row| Some(self.frame.heard(row.id)?.newest));
+        heard.max().filter(|newest| *newest > named)
+    }
+
+    /// What is reported of a device without a pod, where one that lives holds it.
+    /// Lines of processes come and go beside one that names no pod.
+    fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
+        let is_known = self.layout.inventory().authority == Authority::Cluster;
+        let may_be = facts.standing == Standing::Held && !facts.row.per_process && is_known;
+        let rows = self.layout.device_rows(facts.device).iter();
+        let rows = rows.filter_map(|row| self.layout.fact(*row));
+        rows.filter(move |row| may_be && row.standing == Standing::Nobody)
     }
 
     /// Whether another device has taken the place of a row's behind the same
@@ -200,30 +208,19 @@ impl Evaluator<'_> {
         let target = self.targets.get(facts.id.0 as usize)?;
         self.frame.target(target.id)
     }
-
-    /// What a device of which nothing is known may add to a measure.
-    fn unknown(&self, now: &Moment<'_>, measure: &Measure) -> f64 {
-        let Measure::Devices { value, .. } = measure else {
-            return 1.0;
-        };
-        match value {
-            DeviceValue::MemoryUtilization
-            | DeviceValue::GpuUtilization
-            | DeviceValue::MemoryUsedPercent
-            | DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => WHOLE,
-            DeviceValue::MemoryUsed | DeviceValue::PowerUsage | DeviceValue::Signal(_) => {
-                now.largest(*value)
-            }
-        }
-    }
 }
 
-/// What a device with this last reading would add to a measure.
-fn carried(measure: &Measure, last: f64) -> f64 {
-    match measure {
-        Measure::Devices { .. } => last,
-        Measure::ActiveCount => f64::from(last > 0.0),
-        Measure::IdleCount => f64::from(last <= 0.0),
-        Measure::HeldCount | Measure::OriginalAverage => 1.0,
+/// Notes a device that answers, but not for what decides whether it is active: it
+/// is missing.
+pub(super) fn miss_activity(seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
+    tallies.answers.missing += 1;
+    for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
+        tally.miss(
+            &ask.measure,
+            match ask.measure {
+                Measure::Devices { .. } => Some((seen.value, seen.weight)),
+                _ => None,
+            },
+        );
     }
 }

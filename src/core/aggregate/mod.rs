@@ -20,8 +20,8 @@ use super::frame::Frame;
 use super::grid::RowId;
 use super::layout::{Layout, Unseen};
 use super::metric::Value;
-use super::original;
 use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
+use super::signal::SignalId;
 use super::time::{Timestamp, millis};
 
 pub use absence::Absence;
@@ -41,6 +41,8 @@ pub struct Group<'g> {
     pub unseen: &'g [Unseen],
     /// Readings before this time are not the group's.
     pub created: Timestamp,
+    /// Whether a reading counts only while a pod held the device.
+    pub of_pods: bool,
     /// Whether the group is a single pod.
     pub one_pod: bool,
 }
@@ -73,10 +75,8 @@ pub struct Evaluator<'a> {
 pub type Spanned<'g> = (Group<'g>, Option<Span>);
 
 impl<'a> Evaluator<'a> {
-    /// The values of each group, one for each of `asks`, where it has one that
-    /// may be served: at least half of the instants since its first reading
-    /// defined, at least two readings, and the newest defined instant fresh.
-    /// Group by group, in the order of `asks`.
+    /// The values of each group, one for each of `asks`, where one of the last
+    /// instants of its window is defined. Group by group, in the order of `asks`.
     ///
     /// The asks differ in their measure only, and are shown by the same device
     /// value ([`Lens`]). `sight` is what [`Evaluator::sight`] made for them,
@@ -91,13 +91,44 @@ impl<'a> Evaluator<'a> {
             return Vec::new();
         };
         if first.measure == Measure::OriginalAverage {
-            let of_group = |(_, span): &Spanned<'_>| span.and_then(|span| self.original(&span));
-            let each = groups.iter().flat_map(|group| {
-                let value = of_group(group);
-                asks.iter().map(move |_| value)
-            });
-            return each.collect();
+            return self.original(groups, asks);
         }
+        self.values_of(groups, asks, sight)
+    }
+
+    /// The original exporter's number is that of the whole cluster, whatever
+    /// object is asked for.
+    fn original(&self, groups: &[Spanned<'_>], asks: &[Ask]) -> Vec<Option<Value>> {
+        let whole = Group {
+            rows: self.layout.cluster(),
+            unseen: &[],
+            created: Timestamp::MIN,
+            of_pods: false,
+            one_pod: false,
+        };
+        let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
+        let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
+        let mut all = Vec::with_capacity(groups.len() * asks.len());
+        for group in groups {
+            let asked_ms = window_ms(group);
+            if known.as_ref().is_none_or(|(of, _)| *of != asked_ms) {
+                let spanned = (whole, self.span(&whole, asked_ms));
+                known = Some((asked_ms, self.values_of(&[spanned], asks, None)));
+            }
+            all.extend(known.iter().flat_map(|(_, values)| values));
+        }
+        all
+    }
+
+    fn values_of(
+        &self,
+        groups: &[Spanned<'_>],
+        asks: &[Ask],
+        sight: Option<&Sight>,
+    ) -> Vec<Option<Value>> {
+        let Some(first) = asks.first() else {
+            return Vec::new();
+        };
         // A row's share of a device differs with the group that asks.
         let whole = !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
@@ -157,13 +188,8 @@ impl<'a> Evaluator<'a> {
     fn finish(&self, fold: &Fold, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Value> {
         let span = span.as_ref()?;
         let instants = fold.instants_until(span.last)?;
-        let enough = f64::from(fold.defined) >= self.policy.min_coverage * instants as f64
-            && fold.readings >= self.policy.min_samples.max(1);
-        let until = fold.fresh_until.millis().saturating_add(span.extra_ms);
-        let fresh_until = Timestamp::from_millis(until);
-        // A pod ends with its exporter; a group is there as long as it is known.
-        let ended = ask.one_pod && span.silent;
-        if !enough || ended || fresh_until <= self.frame.now() {
+        let fresh_until = span.served_until(fold.last?, self.frame.step_ms());
+        if fresh_until <= self.frame.now() {
             return None;
         }
         let covered_ms = (instants * self.frame.step_ms()).min(span.window_ms);
@@ -188,22 +214,6 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    fn original(&self, span: &Span) -> Option<Value> {
-        let window = span.of_original();
-        let mean = self.frame.original().mean(window)?;
-        let enough = mean.instants >= i64::from(self.policy.min_samples.max(1));
-        let covered_ms = (mean.instants * original::STEP_MS).min(span.window_ms);
-        let lasting_ms = span.original_lasting_ms + span.extra_ms;
-        let until = mean.at.millis().saturating_add(lasting_ms);
-        let fresh_until = Timestamp::from_millis(until);
-        (enough && fresh_until > self.frame.now()).then(|| Value {
-            value: mean.value,
-            at: mean.at,
-            fresh_until,
-            window_secs: u32::try_from(covered_ms / 1000).unwrap_or(u32::MAX),
-        })
-    }
-
     /// `plain`: the mean over devices of each device's mean over time.
     fn mean_of_device_means(&self, group: &Group<'_>, span: &Span, ask: &Ask) -> Option<f64> {
         let Measure::Devices { value, .. } = ask.measure else {
@@ -219,6 +229,7 @@ impl<'a> Evaluator<'a> {
                 if let Some(shown) = moment.best(rows, value, ask)
                     && shown.reading.at >= group.created
                     && !(group.one_pod && shown.reading.at < shown.facts.started)
+                    && !(group.of_pods && shown.reading.at >= shown.facts.ended)
                 {
                     device_sum += shown.reading.value;
                     instants += 1;
@@ -266,7 +277,6 @@ pub struct Seen {
     pub at: Timestamp,
     /// Its weight in a mean; of a share in percent what it is a share of.
     pub weight: f64,
-    lasting_ms: u32,
     /// Whether it is active; `None`: a reading that decides it is missing.
     pub active: Option<bool>,
     /// Whether a pod held the device then.
@@ -274,6 +284,8 @@ pub struct Seen {
     /// Whether the sample is from before its pod started: that of a pod which
     /// had the name before.
     of_predecessor: bool,
+    /// Whether the sample is from after its pod ended.
+    of_nobody: bool,
 }
 
 impl Seen {
@@ -281,20 +293,18 @@ impl Seen {
         value: f64::NAN,
         at: Timestamp::MIN,
         weight: 0.0,
-        lasting_ms: 0,
         active: Some(false),
         held: false,
         of_predecessor: false,
+        of_nobody: false,
     };
 
-    /// Whether it is from before the group, or the pod, was there.
-    fn is_before(&self, group: &Group<'_>) -> bool {
-        self.at < group.created || (group.one_pod && self.of_predecessor)
-    }
-
-    /// Until when a sample of the device's of this time is served.
-    fn fresh_until(&self, at: Timestamp) -> Timestamp {
-        Timestamp::from_millis(at.millis().saturating_add(i64::from(self.lasting_ms)))
+    /// Whether it is from before the group, or the pod, was there, or from after the
+    /// pod ended.
+    fn is_outside(&self, group: &Group<'_>) -> bool {
+        self.at < group.created
+            || (group.one_pod && self.of_predecessor)
+            || (group.of_pods && self.of_nobody)
     }
 }
 
@@ -337,7 +347,10 @@ impl Lens {
                 ([memory, Some(others[0]), Some(others[1])], false)
             }
             Measure::ActiveCount | Measure::IdleCount => ([memory, None, None], true),
-            Measure::OriginalAverage => ([None; 3], false),
+            Measure::OriginalAverage => {
+                let own = DeviceValue::Signal(SignalId::MEM_COPY_UTIL);
+                ([Some(own), None, None], false)
+            }
         };
         Self {
             shown_by,

@@ -1,12 +1,10 @@
 //! The devices at one instant: which reading counts, and who is active.
 
-use std::cell::OnceCell;
-
 use super::super::grid::{Reading, RowId, instant_time};
+use super::super::inventory::Authority;
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{DeviceValue, Shared};
 use super::super::signal::SignalId;
-use super::super::targets::TargetView;
 use super::super::time::Timestamp;
 use super::active::is_active;
 use super::{Ask, Evaluator, Lens, Seen};
@@ -27,32 +25,15 @@ pub(super) struct Moment<'a> {
     pub(super) of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
-    /// Whether it lies ahead of the horizon of any source that is heard.
-    is_ahead: bool,
-    /// The fleet's largest reading, found when it is first asked for.
-    largest: OnceCell<f64>,
 }
 
 impl<'a> Moment<'a> {
     pub(super) fn new(of: Evaluator<'a>, instant: i64) -> Self {
-        let time = instant_time(instant, of.frame.step_ms());
         Self {
             of,
             instant,
-            time,
-            is_ahead: time > of.frame.view().earliest,
-            largest: OnceCell::new(),
+            time: instant_time(instant, of.frame.step_ms()),
         }
-    }
-
-    /// The fleet's largest reading of the device value that is asked for: a
-    /// moment serves questions of one value.
-    pub(super) fn largest(&self, value: DeviceValue) -> f64 {
-        *self.largest.get_or_init(|| {
-            let rows = self.of.layout.facts().flatten();
-            let readings = rows.filter_map(|facts| self.row_reading(facts, value));
-            readings.map(|reading| reading.value).fold(0.0, f64::max)
-        })
     }
 
     /// Its number on the grid.
@@ -78,8 +59,15 @@ impl<'a> Moment<'a> {
                 let holders = self.holders(shown.facts.device, value).max(1);
                 shown.reading.value /= f64::from(holders);
             }
+            let of_holder = |shown: &Shown<'_>| shown.reading.at < shown.facts.ended;
             best = Some(match best {
-                Some(held) if held.reading.better(shown.reading) == held.reading => held,
+                Some(held) if of_holder(&held) && !of_holder(&shown) => held,
+                Some(held)
+                    if of_holder(&held) == of_holder(&shown)
+                        && held.reading.better(shown.reading) == held.reading =>
+                {
+                    held
+                }
                 _ => shown,
             });
         }
@@ -165,9 +153,24 @@ impl<'a> Moment<'a> {
             return false;
         }
         let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
-        rows.filter(|facts| facts.standing.was_held()).any(|facts| {
+        rows.filter(|facts| facts.was_held_at(at)).any(|facts| {
             self.reading(facts, value)
                 .is_some_and(|reading| reading.at == at)
+        })
+    }
+
+    /// Whether a pod that lives held the device at a time, though it was reported
+    /// without one then.
+    fn has_lost_labels(&self, rows: &[RowId], at: Timestamp) -> bool {
+        if rows.len() == 1 || self.of.layout.inventory().authority == Authority::Series {
+            return false;
+        }
+        let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let mut held = facts.filter(|facts| facts.standing == Standing::Held);
+        held.any(|facts| {
+            let heard = self.of.frame.heard(facts.id);
+            let since = heard.map(|heard| heard.first.max(facts.started));
+            !facts.row.per_process && since.is_some_and(|since| since <= at && at < facts.ended)
         })
     }
 
@@ -185,29 +188,11 @@ impl<'a> Moment<'a> {
         u32::try_from(holders.len()).unwrap_or(u32::MAX)
     }
 
-    /// By how much the instant lies ahead of what a target can have reached: the
-    /// last one of a window may lie up to a step ahead, and there the age of a
-    /// reading is that at the horizon. Or else a target that answers would be
-    /// neither there nor missed wherever the step is longer than its F.
-    fn ahead_ms(&self, target: &TargetView) -> i64 {
-        if target.silent || !self.is_ahead {
-            return 0;
-        }
-        let frame = self.of.frame;
-        let source = frame.view().sources.get(usize::from(target.source));
-        let ahead_ms = source.map_or(0, |source| self.time.millis() - source.horizon.millis());
-        ahead_ms.clamp(0, frame.step_ms())
-    }
-
-    /// A row's reading of one signal: the newest, no older than its target's F
-    /// and usual distance.
+    /// A row's reading of one signal: the newest, younger than F.
     fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
-        let target = self.of.target(facts)?;
-        let frame = self.of.frame;
-        let hold_ms = target.hold_ms() + self.ahead_ms(target);
-        let reading = frame.reading(signal, facts.id, self.instant, hold_ms)?;
-        let frozen = target.frozen_since.is_some_and(|since| reading.at > since);
-        (!frozen).then_some(reading)
+        let target = self.of.targets.get(facts.id.0 as usize)?;
+        let held = (target.fresh_ms, target.read_until);
+        self.of.frame.reading(signal, facts.id, self.instant, held)
     }
 
     /// Whether a row had a reading of a signal up to now, however old.
@@ -251,40 +236,28 @@ impl<'a> Moment<'a> {
         })
     }
 
-    /// A row's newest reading up to the instant `until`, however old.
-    pub(super) fn last(&self, facts: &RowFacts, value: DeviceValue, until: i64) -> Option<Reading> {
-        let frame = self.of.frame;
-        let Some(signal) = self.signal_of(facts, value) else {
-            let used = frame.last_reading(SignalId::FB_USED, facts.id, until)?;
-            let free = frame.last_reading(SignalId::FB_FREE, facts.id, until)?;
-            let reserved = frame.last_reading(SignalId::FB_RESERVED, facts.id, until);
-            let whole = used.value + free.value + reserved.map_or(0.0, |known| known.value);
-            return (whole > 0.0).then(|| Reading {
-                value: 100.0 * used.value / whole,
-                at: used.at,
-            });
+    /// A row's newest reading up to the instant `until`, however old, and its
+    /// weight.
+    pub(super) fn last(
+        &self,
+        facts: &RowFacts,
+        value: DeviceValue,
+        until: i64,
+    ) -> Option<(Reading, f64)> {
+        let last = |signal| self.of.frame.last_reading(signal, facts.id, until);
+        if value != DeviceValue::MemoryUsedPercent {
+            let signals = signals_of(facts, value).into_iter().flatten();
+            let newest = signals.filter_map(last).reduce(Reading::better);
+            return newest.map(|reading| (reading, facts.weight));
+        }
+        let (used, free) = (last(SignalId::FB_USED)?, last(SignalId::FB_FREE)?);
+        let reserved = last(SignalId::FB_RESERVED).map_or(0.0, |known| known.value);
+        let whole = used.value + free.value + reserved;
+        let percent = Reading {
+            value: 100.0 * used.value / whole,
+            at: used.at,
         };
-        frame.last_reading(signal, facts.id, until)
-    }
-
-    /// The signal that shows a device value of a row: profiling fields on MIG
-    /// instances, and where the target reports no percents of whole GPUs. It is
-    /// not switched for a gap.
-    pub(super) fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
-        let profiled = |place: usize| {
-            let target = self.of.target(facts);
-            facts.is_mig || target.is_some_and(|target| !target.percents[place])
-        };
-        Some(match value {
-            DeviceValue::MemoryUtilization if profiled(0) => SignalId::DRAM_ACTIVE,
-            DeviceValue::MemoryUtilization => SignalId::MEM_COPY_UTIL,
-            DeviceValue::GpuUtilization if profiled(1) => SignalId::GR_ENGINE_ACTIVE,
-            DeviceValue::GpuUtilization => SignalId::GPU_UTIL,
-            DeviceValue::MemoryUsed => SignalId::FB_USED,
-            DeviceValue::PowerUsage => SignalId::POWER_USAGE,
-            DeviceValue::Signal(id) => id,
-            DeviceValue::MemoryUsedPercent => return None,
-        })
+        (whole > 0.0).then_some((percent, whole))
     }
 
     /// A row's reading of a device value, whoever holds the device now.
@@ -295,15 +268,26 @@ impl<'a> Moment<'a> {
     /// That reading and its weight in a mean: equal, by slices, or the whole that
     /// it is a share of.
     fn weighed(&self, facts: &RowFacts, value: DeviceValue) -> Option<(Reading, f64)> {
-        let Some(signal) = self.signal_of(facts, value) else {
+        if value == DeviceValue::MemoryUsedPercent {
             let (used, whole) = self.framebuffer(facts)?;
             let percent = Reading {
                 value: 100.0 * used.value / whole,
                 at: used.at,
             };
             return Some((percent, whole));
-        };
-        Some((self.signal(signal, facts)?, facts.weight))
+        }
+        let mut signals = signals_of(facts, value).into_iter().flatten();
+        let reading = signals.find_map(|signal| self.signal(signal, facts))?;
+        Some((reading, facts.weight))
+    }
+
+    /// The signal that shows a device value of a row at the instant; where none
+    /// does, the one that is looked for first.
+    pub(super) fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
+        let signals = signals_of(facts, value);
+        let mut shown = signals.into_iter().flatten();
+        let shown = shown.find(|signal| self.signal(*signal, facts).is_some());
+        shown.or(signals[0])
     }
 
     /// MiB in use and in all: used + free + reserved, where an exporter that
@@ -336,6 +320,24 @@ impl<'a> Moment<'a> {
     }
 }
 
+/// The signals that show a device value of a row, the best first: profiling fields
+/// on MIG instances, and where a device has no percents. None for what is made of
+/// several.
+pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<SignalId>; 2] {
+    let (percent, profiled) = match value {
+        DeviceValue::MemoryUtilization => (SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE),
+        DeviceValue::GpuUtilization => (SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE),
+        DeviceValue::MemoryUsed => return [Some(SignalId::FB_USED), None],
+        DeviceValue::PowerUsage => return [Some(SignalId::POWER_USAGE), None],
+        DeviceValue::Signal(id) => return [Some(id), None],
+        DeviceValue::MemoryUsedPercent => return [None, None],
+    };
+    match facts.is_mig {
+        true => [Some(profiled), None],
+        false => [Some(percent), Some(profiled)],
+    }
+}
+
 /// What one row shows for a measure at the first of the moments.
 pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask) -> Seen {
     see_device(moments, &[facts.id], ask)
@@ -362,16 +364,14 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
         value: reading.value,
         at: reading.at,
         weight,
-        lasting_ms: now
-            .of
-            .targets
-            .get(facts.id.0 as usize)
-            .map_or(0, |target| target.lasting_ms),
         active: match lens.of_active {
             true => is_active(moments, rows, value, reading, facts),
             false => Some(false),
         },
-        held: facts.standing.was_held() || now.is_held(rows, value, reading.at),
+        held: facts.was_held_at(reading.at)
+            || now.is_held(rows, value, reading.at)
+            || now.has_lost_labels(rows, reading.at),
         of_predecessor: reading.at < facts.started,
+        of_nobody: reading.at >= facts.ended,
     }
 }

@@ -26,6 +26,8 @@ pub enum Outcome {
     ActivityUnknown(Seen),
     /// Its reading is from before the group, or the pod, was there.
     OfPredecessor,
+    /// Its reading is from after its pod had ended.
+    OfNobody,
     /// It was expected to answer and did not.
     Missed,
     /// Its exporter answers for others without it, for longer than a window.
@@ -64,8 +66,10 @@ pub struct DeviceReasons<'a> {
     pub frozen_since: Option<Timestamp>,
     /// Its first and newest samples that are known, of any signal.
     pub heard: Option<(Timestamp, Timestamp)>,
-    /// The exporter's scrape and reading intervals, and F, milliseconds.
-    pub intervals_ms: [i64; 3],
+    /// S of its exporter, milliseconds.
+    pub scrape_ms: i64,
+    /// F, milliseconds; the exporter's own lateness included.
+    pub fresh_ms: i64,
     /// What became of it at each instant of the window.
     pub outcomes: Vec<Outcome>,
 }
@@ -88,8 +92,6 @@ pub struct Reasons<'a> {
     pub instants: Vec<InstantReasons>,
     /// The group's devices.
     pub devices: Vec<DeviceReasons<'a>>,
-    /// Different readings that entered.
-    pub readings: u32,
     /// The value that may be served, by the same sum as without reasons.
     pub value: Option<Value>,
 }
@@ -127,7 +129,6 @@ impl<'a> Evaluator<'a> {
             span,
             instants,
             devices: devices.into_iter().map(|(_, device)| device).collect(),
-            readings: fold.readings,
             value: self.finish(&fold, &(*group, Some(span)), ask),
         })
     }
@@ -153,7 +154,7 @@ impl<'a> Evaluator<'a> {
             if seen.value.is_nan() || seen.active.is_none() {
                 break;
             }
-            if seen.active == Some(true) || !seen.held || seen.is_before(group) {
+            if seen.active == Some(true) || !seen.held || seen.is_outside(group) {
                 return idle.map(|it| Idle {
                     longer: false,
                     ..it
@@ -171,6 +172,9 @@ impl<'a> Evaluator<'a> {
         let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
         let facts: Vec<&RowFacts> = facts.collect();
         let target = facts.first().and_then(|facts| self.target(facts));
+        let facts_of = rows
+            .first()
+            .and_then(|row| self.targets.get(row.0 as usize));
         let now = Moment::new(*self, last);
         let value = Lens::of(&ask.measure).shown_by().next();
         let of_first = facts.first().zip(value);
@@ -184,13 +188,8 @@ impl<'a> Evaluator<'a> {
             silent: target.is_some_and(|target| target.silent),
             frozen_since: target.and_then(|target| target.frozen_since),
             heard: heard.filter(|(first, newest)| first <= newest),
-            intervals_ms: target.map_or([0; 3], |target| {
-                [
-                    target.timing.scrape_ms,
-                    target.timing.exporter_ms,
-                    target.fresh_ms,
-                ]
-            }),
+            scrape_ms: target.map_or(0, |target| target.scrape_ms),
+            fresh_ms: facts_of.map_or(0, |target| target.fresh_ms),
             outcomes: Vec::new(),
         }
     }
@@ -206,11 +205,12 @@ impl<'a> Evaluator<'a> {
             return Outcome::NotExpected;
         };
         let seen = moment::see_device(moments, rows, ask);
-        if seen.value.is_nan() || seen.is_before(group) {
+        if seen.value.is_nan() || seen.is_outside(group) {
             return match self.silent(now, rows, span, ask) {
                 Silent::Missed(_) => Outcome::Missed,
                 Silent::Lost => Outcome::Lost,
                 Silent::NotExpected if seen.value.is_nan() => Outcome::NotExpected,
+                Silent::NotExpected if seen.of_nobody => Outcome::OfNobody,
                 Silent::NotExpected => Outcome::OfPredecessor,
             };
         }

@@ -1,24 +1,28 @@
-//! The target whose cadence is a row's.
+//! The target that a row goes by.
 
 use super::super::frame::Frame;
 use super::super::layout::Layout;
-use super::super::targets::{TargetId, TargetView};
+use super::super::targets::TargetId;
+use super::super::time::Timestamp;
 
 /// The target that a row goes by, found once for all questions to a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowTarget {
     /// Of the targets that feed the row the quickest that is heard, else the one
-    /// heard last; of several the same in every replica.
+    /// heard last.
     pub id: TargetId,
-    /// How long after its sample a reading of the row is served, the time of polls
-    /// left aside: as long as another of its targets may still answer.
-    pub lasting_ms: u32,
+    /// How long an instant holds a reading of the row, milliseconds: F, the
+    /// longest of its targets that are heard.
+    pub fresh_ms: i64,
+    /// Samples after this time were not read yet.
+    pub read_until: Timestamp,
 }
 
 impl RowTarget {
     const NONE: Self = Self {
         id: TargetId(u32::MAX),
-        lasting_ms: 0,
+        fresh_ms: 0,
+        read_until: Timestamp::MAX,
     };
 
     /// The target of each row, by row number.
@@ -35,31 +39,22 @@ impl RowTarget {
             views.filter_map(|id| Some((*id, frame.target(*id)?)))
         };
         let best = known().min_by_key(|(_, target)| {
-            let late = if target.silent {
-                target.newest.millis()
-            } else {
-                0
-            };
-            let cadence_ms = target.timing.cadence_ms();
-            (target.silent, -late, cadence_ms, target.rank)
+            let newest = std::cmp::Reverse(target.newest);
+            match target.silent {
+                false => (false, target.scrape_ms, newest),
+                true => (true, 0, newest),
+            }
         });
         let Some((id, target)) = best else {
             return Self::NONE;
         };
-        let sources = &frame.view().sources;
-        let lasting = |target: &TargetView| {
-            // Of its own source: how late another one is says nothing of it.
-            let source = sources.get(usize::from(target.source));
-            let lag_ms = source.map_or(0, |source| source.lag_ms);
-            let lasting_ms = target.timing.lasting_ms(target.fresh_ms, frame.step_ms());
-            lasting_ms + target.distance_ms + lag_ms
-        };
-        let heard = known().filter(|(_, target)| !target.silent);
-        let heard = heard.map(|(_, target)| lasting(target));
-        let lasting_ms = heard.fold(lasting(target), i64::max);
+        let heard = known().filter(|(_, other)| other.silent == target.silent);
+        let fresh = heard.map(|(_, target)| target.fresh_ms);
+        let read_until = known().map(|(_, target)| target.read_until);
         Self {
             id,
-            lasting_ms: u32::try_from(lasting_ms).unwrap_or(u32::MAX),
+            fresh_ms: fresh.fold(target.fresh_ms, i64::max),
+            read_until: read_until.fold(target.read_until, Timestamp::max),
         }
     }
 }

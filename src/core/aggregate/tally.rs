@@ -1,13 +1,22 @@
 //! A group's readings at one instant, boiled down.
 
-use super::super::policy::{Measure, Over, Reducer};
+use super::super::policy::{DeviceValue, Measure, Over, Reducer};
+use super::super::signal::SignalId;
 use super::super::time::Timestamp;
 use super::fold::Fold;
+use super::missing::miss_activity;
 use super::moment::{self, Moment};
 use super::{Ask, Evaluator, Group, Seen, Span};
 
 /// Of a mean, a maximum or a quantile half of the devices may be missing.
 const SHARE_OF_MEANS: f64 = 0.5;
+
+/// By this share a mean, a maximum or a quantile may change with the missing
+/// devices at their last readings.
+const CHANGE_OF_MEANS: f64 = 0.1;
+
+/// Or by so many points, if it is a percent.
+const POINTS: f64 = 2.0;
 
 /// Rounding must not decide between nine of ten and less.
 const ROUNDING: f64 = 1e-9;
@@ -23,8 +32,6 @@ pub(super) struct Answers {
     pub(super) missing_at_most: u32,
     /// The newest sample.
     pub(super) newest: Timestamp,
-    /// Until when the last of the samples is fresh.
-    pub(super) fresh_until: Timestamp,
 }
 
 impl Answers {
@@ -33,14 +40,12 @@ impl Answers {
         missing: 0,
         missing_at_most: 0,
         newest: Timestamp::MIN,
-        fresh_until: Timestamp::MIN,
     };
 
     /// A device has a reading.
     fn saw(&mut self, seen: &Seen) {
         self.valid += 1;
         self.newest = self.newest.max(seen.at);
-        self.fresh_until = self.fresh_until.max(seen.fresh_until(seen.at));
     }
 }
 
@@ -52,6 +57,8 @@ pub(super) struct Counts {
     held: Option<bool>,
     /// `None`: active or not.
     active: Option<bool>,
+    /// Whether a value of 0 counts.
+    zeros: bool,
     /// Each as 1, not as its reading.
     as_one: bool,
     /// Whether all readings are needed at once.
@@ -66,7 +73,8 @@ impl Counts {
                 Over::Held => (Some(true), None),
                 Over::All => (None, None),
             },
-            Measure::HeldCount | Measure::OriginalAverage => (Some(true), None),
+            Measure::OriginalAverage => (None, None),
+            Measure::HeldCount => (Some(true), None),
             Measure::ActiveCount => (Some(true), Some(true)),
             Measure::IdleCount => (Some(true), Some(false)),
         };
@@ -77,14 +85,16 @@ impl Counts {
         Self {
             held,
             active,
-            as_one: reducer.is_none(),
+            zeros: *measure != Measure::OriginalAverage,
+            as_one: reducer.is_none() && *measure != Measure::OriginalAverage,
             at_once: !matches!(reducer, None | Some(Reducer::Sum | Reducer::Mean)),
         }
     }
 
     #[inline]
     pub(super) fn includes(self, seen: &Seen) -> bool {
-        self.held.is_none_or(|held| held == seen.held)
+        (self.zeros || seen.value != 0.0)
+            && self.held.is_none_or(|held| held == seen.held)
             && self.active.is_none_or(|active| Some(active) == seen.active)
     }
 }
@@ -99,10 +109,16 @@ pub(super) struct Tally {
     pub(super) weight: f64,
     /// Their values by weight.
     pub(super) sum: f64,
-    /// What the missing devices would add by their last readings.
-    pub(super) missing_sum: f64,
+    /// What the missing devices would add to a sum by their last readings; one
+    /// that was never read, the largest reading of the group.
+    missing_sum: f64,
+    /// The last readings of the missing devices that would count, with their
+    /// weights.
+    missing: Vec<(f64, f64)>,
     /// All values, for the reducers that need them at once.
     values: Vec<f64>,
+    /// The largest that was added.
+    largest: f64,
 }
 
 /// An instant of a group: who answered, and a tally for each ask.
@@ -134,13 +150,17 @@ impl Tally {
             weight: 0.0,
             sum: 0.0,
             missing_sum: 0.0,
+            missing: Vec::new(),
             values: Vec::new(),
+            largest: 0.0,
         }
     }
 
     fn clear(&mut self) {
         self.counted = 0;
         (self.weight, self.sum, self.missing_sum) = (0.0, 0.0, 0.0);
+        self.largest = 0.0;
+        self.missing.clear();
         self.values.clear();
     }
 
@@ -154,14 +174,36 @@ impl Tally {
         }
         self.sum += seen.weight * seen.value;
         self.weight += seen.weight;
+        self.largest = self.largest.max(seen.value);
         if self.counts.at_once {
             self.values.push(seen.value);
         }
     }
 
+    /// Notes a device that is missing, with its last reading and that one's
+    /// weight, if it is remembered.
+    pub(super) fn miss(&mut self, measure: &Measure, last: Option<(f64, f64)>) {
+        match (measure, last) {
+            (Measure::Devices { .. }, Some((value, weight))) => {
+                self.missing_sum += value;
+                if self.counts.active != Some(true) || value > 0.0 {
+                    self.missing.push((value, weight));
+                }
+            }
+            (Measure::Devices { .. }, None) => self.missing_sum += self.largest,
+            (Measure::ActiveCount, Some((value, _))) => {
+                self.missing_sum += f64::from(value > 0.0);
+            }
+            (Measure::IdleCount, Some((value, _))) => {
+                self.missing_sum += f64::from(value <= 0.0);
+            }
+            _ => self.missing_sum += 1.0,
+        }
+    }
+
     /// Whether so many devices answered that the instant may count: half an
     /// answer is no answer.
-    fn is_defined(&self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
+    fn is_defined(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
         let few = |missing: u32, share: f64| {
             let missing = f64::from(missing);
             missing <= share * (f64::from(answers.valid) + missing) + ROUNDING
@@ -170,23 +212,44 @@ impl Tally {
         let is_sum = match measure {
             // What is held is known without an answer, but for what may be shared.
             Measure::HeldCount => return few(answers.missing_at_most, 1.0 - min_devices),
+            Measure::OriginalAverage => return true,
             Measure::ActiveCount | Measure::IdleCount => true,
             Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
-            Measure::OriginalAverage => false,
         };
         if !is_sum {
-            return few(missing, SHARE_OF_MEANS);
+            return few(missing, SHARE_OF_MEANS) && self.is_near(answers, measure);
         }
         let share = 1.0 - min_devices;
         let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
         few(missing, share) && little
     }
 
+    /// Whether a number that is no sum changes little with the missing devices at
+    /// their last readings.
+    fn is_near(&mut self, answers: &Answers, measure: &Measure) -> bool {
+        if self.missing.is_empty() {
+            return true;
+        }
+        let number = self.value(answers, measure);
+        let mut whole = self.clone();
+        for (value, weight) in &self.missing {
+            whole.counted += 1;
+            whole.sum += value * weight;
+            whole.weight += weight;
+            whole.values.push(*value);
+        }
+        let points = if is_percent(measure) { POINTS } else { 0.0 };
+        let most = (CHANGE_OF_MEANS * number.abs()).max(points);
+        (whole.value(answers, measure) - number).abs() <= most + ROUNDING
+    }
+
     /// The group's number at the instant.
     pub(super) fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
-        let Measure::Devices { reducer, .. } = measure else {
-            let held = *measure == Measure::HeldCount;
-            return self.sum + f64::from(answers.missing) * f64::from(held);
+        let reducer = match measure {
+            Measure::Devices { reducer, .. } => reducer,
+            Measure::OriginalAverage => &Reducer::Mean,
+            Measure::HeldCount => return self.sum + f64::from(answers.missing),
+            Measure::ActiveCount | Measure::IdleCount => return self.sum,
         };
         match reducer {
             _ if self.counted == 0 => 0.0,
@@ -201,6 +264,26 @@ impl Tally {
             Reducer::Min => self.values.iter().copied().fold(f64::INFINITY, f64::min),
             Reducer::Quantile(q) => quantile(*q, &mut self.values),
         }
+    }
+}
+
+/// Whether a measure is of values from 0 to 100.
+fn is_percent(measure: &Measure) -> bool {
+    let Measure::Devices { value, .. } = measure else {
+        return false;
+    };
+    match value {
+        DeviceValue::MemoryUtilization
+        | DeviceValue::GpuUtilization
+        | DeviceValue::MemoryUsedPercent => true,
+        DeviceValue::Signal(signal) => [
+            SignalId::MEM_COPY_UTIL,
+            SignalId::GPU_UTIL,
+            SignalId::DRAM_ACTIVE,
+            SignalId::GR_ENGINE_ACTIVE,
+        ]
+        .contains(signal),
+        DeviceValue::MemoryUsed | DeviceValue::PowerUsage => false,
     }
 }
 
@@ -219,7 +302,7 @@ impl Evaluator<'_> {
             return;
         };
         tallies.clear();
-        let mut missed = Vec::new();
+        let (mut missed, mut open) = (Vec::new(), Vec::new());
         for rows in self.by_device(group.rows, &first.measure) {
             let known = match rows {
                 [row] => seen.get(row.0 as usize),
@@ -232,18 +315,15 @@ impl Evaluator<'_> {
                 found = moment::see_device(moments, rows, first);
                 &found
             };
-            if seen.value.is_nan() || seen.is_before(group) {
+            if seen.value.is_nan() || seen.is_outside(group) {
                 missed.push(rows);
                 continue;
             }
             if seen.active.is_none() {
-                self.miss_activity(seen, asks, tallies);
+                open.push(*seen);
                 continue;
             }
             tallies.answers.saw(seen);
-            if now.instant() == span.last {
-                self.lengthen(now, rows, seen, first, &mut tallies.answers.fresh_until);
-            }
             for tally in &mut tallies.of_asks {
                 if tally.counts.includes(seen) {
                     tally.add(seen);
@@ -254,10 +334,13 @@ impl Evaluator<'_> {
         if tallies.answers.valid == 0 {
             return;
         }
+        for seen in &open {
+            miss_activity(seen, asks, tallies);
+        }
         for rows in missed {
             self.miss(now, rows, span, asks, tallies);
         }
-        self.miss_unseen(now, group, span, asks, tallies);
+        self.miss_unseen(now, group, asks, tallies);
         self.fold(now, asks, tallies, folds);
     }
 

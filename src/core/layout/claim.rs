@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::clusters::{Clusters, Proof};
-use super::super::grid::RowId;
 use super::super::inventory::{Authority, ExporterPod, Inventory, Pod};
 use super::super::series::{Owner, Scheme};
 use super::super::store::Row;
@@ -13,6 +12,7 @@ use super::super::time::Timestamp;
 use super::Standing;
 use super::evidence::{Address, Evidence, pods_by_target};
 use super::exporters::Exporters;
+use super::strangers::{Sited, Strangers};
 
 /// What rows are judged by.
 pub(super) struct Claims<'a> {
@@ -21,21 +21,27 @@ pub(super) struct Claims<'a> {
     /// How many pods the bare labels of each target name.
     pods_on_target: HashMap<TargetId, usize>,
     clusters: Clusters<'a>,
+    strangers: Strangers<'a>,
 }
 
 impl<'a> Claims<'a> {
-    pub(super) fn of(rows: &[(RowId, &'a Arc<Row>)], inventory: &'a Inventory) -> Self {
-        let rows = || rows.iter().map(|(_, row)| *row);
+    /// `sited`: in the order of their devices.
+    pub(super) fn of(sited: &[Sited<'a>], inventory: &'a Inventory) -> Self {
+        let rows = || sited.iter().map(|sited| sited.row);
         let bare = rows().filter(|row| row.scheme == Some(Scheme::Bare));
         let named = bare.filter_map(|row| Some((row, row.owner.as_ref()?)));
         let on_target =
             named.flat_map(|(row, owner)| row.targets.iter().map(move |id| (*id, owner)));
-        let in_cluster = rows().filter_map(|row| Some((row.cluster.as_deref()?, row)));
+        let named = |sited: &Sited<'a>| {
+            let cluster = sited.row.cluster.as_deref()?;
+            Some((cluster, proof(sited, inventory)))
+        };
         Self {
             inventory,
             exporters: Exporters::among(rows()),
             pods_on_target: pods_by_target(on_target),
-            clusters: Clusters::among(in_cluster.map(|(name, row)| (name, proof(row, inventory)))),
+            clusters: Clusters::among(sited.iter().filter_map(named)),
+            strangers: Strangers::among(sited, inventory),
         }
     }
 
@@ -46,10 +52,16 @@ impl<'a> Claims<'a> {
         names.map(Into::into).collect()
     }
 
-    /// Judges a row's claim to an owner; `newest` is when it was heard last.
-    pub(super) fn standing(&self, row: &Row, newest: Timestamp) -> (Standing, Option<&'a Pod>) {
+    /// The nodes of other clusters whose series name none.
+    pub(super) fn foreign_nodes(&self) -> Vec<Arc<str>> {
+        self.strangers.nodes()
+    }
+
+    /// Judges a row's claim to an owner.
+    pub(super) fn standing(&self, sited: &Sited<'_>) -> (Standing, Option<&'a Pod>) {
+        let row = sited.row;
         let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
-        if row.cluster.as_ref().is_some_and(foreign) {
+        if row.cluster.as_ref().is_some_and(foreign) || self.strangers.include(sited) {
             return (Standing::Foreign, None);
         }
         let Some(owner) = &row.owner else {
@@ -83,18 +95,28 @@ impl<'a> Claims<'a> {
         {
             return (Standing::Nobody, None);
         }
-        let named = known_node(row, inventory);
         let elsewhere = |pod: &Pod| {
-            let both = pod.node.as_ref().zip(named);
+            let both = pod.node.as_ref().zip(sited.node);
             both.is_some_and(|(node, named)| node != named)
         };
         if elsewhere(pod) && !row.proven {
-            return predecessor(row, pod, newest, inventory, elsewhere);
+            return predecessor(row, pod, sited.newest, inventory, elsewhere);
         }
         if live.is_none() || !pod.is_live() {
             return (Standing::Gone, Some(pod));
         }
         (Standing::Held, Some(pod))
+    }
+
+    /// From when on readings of a row are nobody's: its pod had ended, or would be
+    /// known if it lived.
+    pub(super) fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
+        let ended = match (standing, pod) {
+            (Standing::Gone, Some(pod)) => pod.ended,
+            (Standing::Gone, None) => self.inventory.listed,
+            _ => None,
+        };
+        ended.unwrap_or(Timestamp::MAX)
     }
 
     /// Bare labels stand on idle devices too, and then they are the exporter's.
@@ -119,8 +141,8 @@ impl<'a> Claims<'a> {
 }
 
 /// Whether a row is this cluster's: its pod is known, on the node it names.
-fn proof(row: &Row, inventory: &Inventory) -> Proof {
-    let Some(owner) = &row.owner else {
+fn proof(sited: &Sited<'_>, inventory: &Inventory) -> Proof {
+    let Some(owner) = &sited.row.owner else {
         return Proof::None;
     };
     let known = inventory
@@ -129,7 +151,7 @@ fn proof(row: &Row, inventory: &Inventory) -> Proof {
     let Some(pod) = known else {
         return Proof::Strange;
     };
-    match (known_node(row, inventory), &pod.node) {
+    match (sited.node, &pod.node) {
         (Some(named), Some(node)) if named == node => Proof::Ours,
         (Some(_), Some(_)) => Proof::Strange,
         (None, _) | (_, None) => Proof::None,
@@ -161,31 +183,20 @@ fn predecessor<'a>(
     (standing, None)
 }
 
-/// The first candidate that is the name of a node.
-pub(super) fn known_node<'a>(row: &'a Row, inventory: &Inventory) -> Option<&'a Arc<str>> {
-    let mut names = row.nodes.iter().map(|node| &node.name);
-    names.find(|name| {
-        inventory
-            .nodes
-            .binary_search_by(|node| node.name.as_ref().cmp(name.as_ref()))
-            .is_ok()
-    })
-}
-
 /// The node a device sits on: what the series say where the cluster confirms
 /// it, else where the pod runs.
 pub(super) fn node_of(
-    row: &Row,
+    sited: &Sited<'_>,
     pod: Option<&Pod>,
     inventory: &Inventory,
     exporters: &Exporters<'_>,
 ) -> Option<Arc<str>> {
     if inventory.authority == Authority::Cluster {
-        let node = known_node(row, inventory).or_else(|| pod.and_then(|pod| pod.node.as_ref()));
+        let node = sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         return node.cloned();
     }
     // Old exporters print their own pod's name as the host's.
-    let is_exporter = |name: &&Arc<str>| exporters.is_behind(row, name);
-    let mut names = row.nodes.iter().map(|node| &node.name);
+    let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
+    let mut names = sited.row.nodes.iter().map(|node| &node.name);
     names.find(|name| !is_exporter(name)).cloned()
 }

@@ -12,6 +12,7 @@ use super::super::time::Timestamp;
 use super::claim::node_of;
 use super::exporters::Exporters;
 use super::names::Workloads;
+use super::strangers::Sited;
 use super::{KindTable, Object, RowFacts, Standing};
 
 type ObjectKey = (Option<Arc<str>>, Arc<str>);
@@ -81,14 +82,14 @@ impl<'a> Building<'a> {
 
     pub(super) fn place(
         &mut self,
-        id: RowId,
+        sited: &Sited<'_>,
         facts: &RowFacts,
         pod: Option<&Pod>,
         exporters: &Exporters<'_>,
     ) {
-        let inventory = self.inventory;
+        let (id, inventory) = (sited.id, self.inventory);
         if !matches!(facts.standing, Standing::Conflict | Standing::Foreign)
-            && let Some(node) = node_of(&facts.row, pod, inventory, exporters)
+            && let Some(node) = node_of(sited, pod, inventory, exporters)
         {
             let name = Arc::clone(&node);
             let of_node = || facts_of(&inventory.nodes, &name);
@@ -137,13 +138,16 @@ impl<'a> Building<'a> {
     }
 
     pub(super) fn finish(self) -> Vec<KindTable> {
+        let node = ObjectKind::node();
         let table = |(kind, objects): (ObjectKind, Gathered)| {
+            let of_pods = kind != node;
             let object = |((namespace, name), (labels, created, members))| Object {
                 namespace,
                 name,
                 labels,
                 members,
                 created,
+                of_pods,
                 unseen: Vec::new(),
             };
             let mut objects: Vec<Object> = objects.into_iter().map(object).collect();

@@ -10,20 +10,24 @@ mod evidence;
 mod exporters;
 mod gather;
 mod names;
+mod nodes;
 mod places;
+mod strangers;
 mod unseen;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
-use super::inventory::{Inventory, ObjectKind};
+use super::inventory::{Authority, Inventory, ObjectKind};
 use super::labels::Labels;
 use super::policy::MigWeight;
 use super::store::Row;
 use super::time::Timestamp;
 use claim::Claims;
 use gather::Building;
+pub use nodes::NodeNames;
+use strangers::Sited;
 
 /// What became of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,11 +73,22 @@ pub struct RowFacts {
     pub shares_place: bool,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
+    /// Samples of this time and later are nobody's: the pod had ended, or was never
+    /// there. [`Timestamp::MAX`]: it has not ended, or when is not known.
+    pub ended: Timestamp,
     /// When the containers of the pod that holds it came to run; `None` where
     /// that is not known.
     pub running_since: Option<Timestamp>,
     /// Weight in means.
     pub weight: f64,
+}
+
+impl RowFacts {
+    /// Whether a pod held the device when a sample of the row was taken.
+    #[must_use]
+    pub fn was_held_at(&self, at: Timestamp) -> bool {
+        self.standing.was_held() && at < self.ended
+    }
 }
 
 /// Where a row stands in the order of devices: read far more often than the
@@ -106,6 +121,9 @@ pub struct Object {
     pub members: Vec<RowId>,
     /// When it was created; readings before that are not its own.
     pub created: Timestamp,
+    /// Whether its readings are those of its pods; a node has those of devices that
+    /// no pod holds too.
+    pub of_pods: bool,
     /// GPUs that its live pods request and of which none was seen.
     pub unseen: Vec<Unseen>,
 }
@@ -167,6 +185,7 @@ pub struct Layout {
     cluster: Vec<RowId>,
     cluster_unseen: Vec<Unseen>,
     several_clusters: Vec<Arc<str>>,
+    foreign_nodes: Vec<Arc<str>>,
     facts: Vec<Option<RowFacts>>,
     /// Where each row stands in the order of devices.
     ranks: Vec<Rank>,
@@ -178,6 +197,7 @@ pub struct Layout {
     /// Ranks of the devices that have had the place of a device, besides it.
     rivals: HashMap<u32, Vec<u32>>,
     inventory: Arc<Inventory>,
+    node_names: NodeNames,
 }
 
 impl Layout {
@@ -188,14 +208,24 @@ impl Layout {
         inventory: Arc<Inventory>,
         settings: LayoutSettings,
     ) -> Self {
-        let mut sorted: Vec<(RowId, &Arc<Row>)> = rows.collect();
-        sorted.sort_by(|(_, a), (_, b)| (&a.device, &a.owner).cmp(&(&b.device, &b.owner)));
+        let node_names = NodeNames::of(&inventory);
+        let sited = |(id, row): (RowId, &'a Arc<Row>)| Sited {
+            id,
+            row,
+            node: node_names.named(&row.nodes),
+            newest: newest(id),
+        };
+        let mut sorted: Vec<Sited<'_>> = rows.map(sited).collect();
+        sorted.sort_by(|Sited { row: a, .. }, Sited { row: b, .. }| {
+            (&a.device, &a.owner).cmp(&(&b.device, &b.owner))
+        });
         let claims = Claims::of(&sorted, &inventory);
         let mut building = Building::new(&inventory);
         let mut layout = Self::default();
-        for (id, row) in sorted {
+        for sited in &sorted {
+            let (id, row) = (sited.id, sited.row);
             let device = layout.device_rank(row);
-            let (standing, pod) = claims.standing(row, newest(id));
+            let (standing, pod) = claims.standing(sited);
             let facts = RowFacts {
                 id,
                 row: Arc::clone(row),
@@ -205,20 +235,23 @@ impl Layout {
                 has_instances: false,
                 shares_place: false,
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
+                ended: claims.ended(standing, pod),
                 running_since: pod.and_then(|pod| pod.running_since),
                 weight: match settings.mig_weight {
                     MigWeight::Equal => 1.0,
                     MigWeight::Slices => f64::from(row.device.slices()),
                 },
             };
-            building.place(id, &facts, pod, &claims.exporters);
+            building.place(sited, &facts, pod, &claims.exporters);
             layout.keep(id, facts);
         }
         layout.tables = building.finish();
         layout.several_clusters = claims.several_clusters();
+        layout.foreign_nodes = claims.foreign_nodes();
         layout.find_instances();
         layout.find_rivals();
         layout.add_unseen(&inventory);
+        layout.node_names = node_names;
         layout.inventory = inventory;
         layout
     }
@@ -290,6 +323,14 @@ impl Layout {
         self.facts.get(row.0 as usize)?.as_ref()
     }
 
+    /// Whether a row is missed while its pod lives, however long it is silent.
+    #[must_use]
+    pub fn is_missed(&self, row: RowId) -> bool {
+        let facts = self.fact(row);
+        self.inventory.authority == Authority::Cluster
+            && facts.is_some_and(|facts| facts.standing == Standing::Held)
+    }
+
     /// All facts, by row number.
     pub fn facts(&self) -> impl ExactSizeIterator<Item = Option<&RowFacts>> {
         self.facts.iter().map(Option::as_ref)
@@ -330,6 +371,13 @@ impl Layout {
         &self.several_clusters
     }
 
+    /// The nodes of other clusters in the store whose series name no cluster, as
+    /// these series name them.
+    #[must_use]
+    pub fn foreign_nodes(&self) -> &[Arc<str>] {
+        &self.foreign_nodes
+    }
+
     /// GPUs that live pods request and of which none was seen.
     #[must_use]
     pub fn cluster_unseen(&self) -> &[Unseen] {
@@ -345,17 +393,17 @@ impl Layout {
             matches!(facts.standing, Standing::Conflict | Standing::Gone)
                 && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
         });
-        let nodes = claims.filter_map(|facts| claim::known_node(&facts.row, &self.inventory));
+        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.nodes));
         nodes.map(AsRef::as_ref).collect()
     }
 
-    /// The node that a row's device sits on: a name of the series that the cluster
-    /// knows, else where its pod runs, else the best name of the series.
+    /// The node that a row's device sits on: the Node that its series name, else where
+    /// its pod runs, else the best name of the series.
     #[must_use]
     pub fn node_of<'a>(&'a self, row: &'a Row) -> Option<&'a str> {
         let owner = row.owner.as_ref();
         let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
-        let known = claim::known_node(row, &self.inventory);
+        let known = self.node_names.named(&row.nodes);
         let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         let name = node.or_else(|| row.nodes.first().map(|named| &named.name));
         name.map(AsRef::as_ref)

@@ -107,7 +107,8 @@ impl Layout {
     }
 }
 
-fn is_shared(labels: &Labels) -> bool {
+/// Whether several pods may hold a GPU of a node with these labels.
+pub(super) fn is_shared(labels: &Labels) -> bool {
     let strategy = labels.get(SHARING).is_some_and(|name| name != "none");
     let replicas = labels.get(REPLICAS).and_then(|count| count.parse().ok());
     strategy || replicas.is_some_and(|count: u32| count > 1)

@@ -5,11 +5,11 @@
 //! reading counts, of equally new ones the larger. Each sample is written once,
 //! into the cell of the first instant that is not before it; how long it counts
 //! from there on is for the reader to say, because that depends on what the
-//! target's cadence and lateness are by then.
+//! target's scrape interval and lateness are by then.
 //!
-//! Memory: a row keeps 12 bytes an instant and signal for the retained window,
-//! with S = I = 15 s and five minutes some 350 bytes a device and signal, beside
-//! some 150 bytes of bookkeeping a series and the labels (once a row).
+//! Memory: a sample takes some 11 bytes for as long as it is kept, with S = 15 s
+//! and five minutes some 270 bytes a device and signal, beside some 150 bytes of
+//! bookkeeping a series and the labels (once a row).
 //!
 //! Nothing here allocates per sample once the series are known.
 
@@ -19,16 +19,15 @@ use std::sync::Arc;
 use super::batch::Sample;
 use super::grid::{Columns, Feed, RowId};
 use super::labels::Labels;
-use super::original::Original;
 use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
-use super::targets::{JobId, TargetId, Targets};
+use super::targets::{Intervals, JobId, TargetId, Targets};
 use super::time::Timestamp;
-use super::timing::{ASSUMED, Overrides};
-use super::validity::PercentEvidence;
+use super::unit::Scale;
 
 mod apply;
 mod told;
+mod units;
 mod upkeep;
 
 use told::Told;
@@ -60,7 +59,8 @@ pub struct Row {
     pub suspect: bool,
     /// Candidates for the node, best first.
     pub nodes: Vec<NodeName>,
-    /// The labels of its series; where they differ the smaller value.
+    /// The labels of its newest series; of several that are read at once the smaller
+    /// set.
     pub labels: Arc<Labels>,
     /// The cluster that its series name; `None` where they name none or differ.
     pub cluster: Option<Arc<str>>,
@@ -69,6 +69,8 @@ pub struct Row {
     /// The targets that feed it, each once.
     pub targets: Vec<TargetId>,
     series: Vec<SeriesId>,
+    /// Whether its series say different things, or are of several targets.
+    is_divided: bool,
 }
 
 /// When a row was heard.
@@ -97,8 +99,8 @@ struct Series {
     told: Arc<Told>,
     feed: Feed,
     newest: Sample,
-    /// F as it was when its newest sample was taken, milliseconds.
-    fresh_ms: i64,
+    /// The round of its target that brought that.
+    round: u32,
     /// Whether its labels say that it is a MIG instance's.
     labelled_mig: bool,
 }
@@ -117,30 +119,13 @@ const NO_SAMPLE: Sample = Sample {
     value: f64::NAN,
 };
 
-/// A scrape job and what was found out about it.
+/// A scrape job.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its name.
     pub name: Arc<str>,
-    /// Whether its percent fields arrive as 0–1.
-    pub percent_as_ratio: bool,
-    evidence: PercentEvidence,
-    /// The original exporter's number, its part.
-    original: Original,
     /// How many series it has; without any it is forgotten.
     pub series: usize,
-}
-
-impl Job {
-    fn new(name: Arc<str>, percent_as_ratio: Option<bool>) -> Self {
-        Self {
-            name,
-            percent_as_ratio: percent_as_ratio.unwrap_or(false),
-            evidence: PercentEvidence::default(),
-            original: Original::default(),
-            series: 0,
-        }
-    }
 }
 
 /// What became of the samples handed over.
@@ -171,9 +156,7 @@ impl std::ops::AddAssign for Applied {
 /// All readings. One writer; snapshots share its columns.
 #[derive(Debug)]
 pub struct Store {
-    step_ms: i64,
-    retain_ms: i64,
-    percent_as_ratio: Option<bool>,
+    settings: StoreSettings,
     rows: Vec<Option<Arc<Row>>>,
     heard: Vec<Heard>,
     free_rows: Vec<RowId>,
@@ -187,6 +170,8 @@ pub struct Store {
     series_of: Vec<SeriesCount>,
     /// Before this time nothing is kept.
     oldest: Timestamp,
+    /// A series that is heard has a sample since then.
+    recent: Timestamp,
     /// Counts changes of the set of rows.
     generation: u64,
 }
@@ -194,24 +179,26 @@ pub struct Store {
 /// What the store is told once.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
-    /// How far back readings are kept, milliseconds.
-    pub retain_ms: i64,
-    /// Whether percent fields are ratios, if set.
-    pub percent_as_ratio: Option<bool>,
+    /// The distance of two instants, milliseconds.
+    pub step_ms: i64,
+    /// The longest window, with what an activity is held for, milliseconds.
+    pub window_ms: i64,
+    /// How far back samples are learned from, milliseconds.
+    pub back_ms: i64,
+    /// How percents arrive, if that is set.
+    pub scale: Option<Scale>,
     /// How many signals are polled.
     pub signals: usize,
     /// Intervals that are set.
-    pub overrides: Overrides,
+    pub intervals: Intervals,
 }
 
 impl Store {
-    /// An empty store with a grid of the assumed step.
+    /// An empty store.
     #[must_use]
     pub fn new(settings: StoreSettings) -> Self {
         Self {
-            step_ms: ASSUMED.cadence_ms(),
-            retain_ms: settings.retain_ms,
-            percent_as_ratio: settings.percent_as_ratio,
+            settings,
             rows: Vec::new(),
             heard: Vec::new(),
             free_rows: Vec::new(),
@@ -219,10 +206,11 @@ impl Store {
             series: Vec::new(),
             free_series: Vec::new(),
             jobs: Vec::new(),
-            targets: Targets::new(settings.overrides),
+            targets: Targets::new(settings.intervals),
             signals: vec![Columns::default(); settings.signals],
             series_of: vec![SeriesCount::default(); settings.signals],
             oldest: Timestamp::MIN,
+            recent: Timestamp::MIN,
             generation: 0,
         }
     }
@@ -231,7 +219,7 @@ impl Store {
     /// the id returned.
     pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(&info.job);
-        let target = self.targets.register(job, &info.source, &info.instance);
+        let target = self.targets.register(job, info);
         let told = self.told(info);
         let row = self.row(info, &told, target);
         let series = Series {
@@ -243,7 +231,7 @@ impl Store {
             told,
             feed: Feed::Alone,
             newest: NO_SAMPLE,
-            fresh_ms: 0,
+            round: 0,
             labelled_mig: info.device.is_mig() && info.labels.get(MIG_LABEL).is_some(),
         };
         self.jobs[usize::from(job)].series += 1;
@@ -276,7 +264,7 @@ impl Store {
         };
         // The signals of a device mostly say the same.
         let repeats = row.series.len() > 1 && row.series.first().and_then(of) == of(&id);
-        if !repeats && row.retell(&self.series) {
+        if !repeats && row.retell(&self.series, &self.targets) {
             self.generation += 1;
         }
     }
@@ -309,13 +297,14 @@ impl Store {
         let live = |job: &Job| job.series > 0 && job.name == *name;
         let known = self.jobs.iter().position(live);
         let index = known.unwrap_or_else(|| {
-            let job = Job::new(Arc::clone(name), self.percent_as_ratio);
+            let job = Job {
+                name: Arc::clone(name),
+                series: 0,
+            };
             let vacant = self.jobs.iter().position(|job| job.series == 0);
             match vacant {
                 Some(index) => {
                     self.jobs[index] = job;
-                    self.targets
-                        .forget_job(JobId::try_from(index).unwrap_or(JobId::MAX));
                     index
                 }
                 None if self.jobs.len() < MOST_JOBS => {
@@ -339,9 +328,10 @@ impl Store {
             self.rows[id.0 as usize] = Some(row);
             self.heard[id.0 as usize] = Heard::NEVER;
             // A source that ended keeps columns in which the row was another's.
-            self.signals
-                .iter_mut()
-                .for_each(|columns| columns.forget(id));
+            let step_ms = self.settings.step_ms;
+            for columns in &mut self.signals {
+                columns.forget(id, step_ms, |_| true);
+            }
             id
         } else {
             self.rows.push(Some(row));

@@ -1,13 +1,17 @@
 //! What the series of a row say about it. A row is what its series say
-//! together, in whatever order they came, and no longer what one said that is
-//! gone.
+//! together that are still read, in whatever order they came: an upgrade of the
+//! exporter that renames a label ends one series and begins another
+//! (docs/attribution.md, "Labels").
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::labels::Labels;
 use super::super::series::{NodeName, Scheme, SeriesInfo};
-use super::super::targets::TargetId;
-use super::{Row, Series, Store};
+use super::super::signal::SignalId;
+use super::super::targets::{TargetId, Targets};
+use super::super::time::Timestamp;
+use super::{Row, Series, SeriesId, Store};
 
 /// What a series says beside whose reading it is; one copy for all signals of
 /// a device.
@@ -45,6 +49,7 @@ impl Told {
             per_process: self.per_process,
             targets: vec![target],
             series: Vec::new(),
+            is_divided: false,
         }
     }
 }
@@ -74,44 +79,56 @@ impl Store {
     }
 }
 
-impl Row {
-    /// Is what these series say, and no other; whether that makes a
-    /// difference.
-    pub(super) fn retell(&mut self, series: &[Option<Series>]) -> bool {
-        let mut siblings: Vec<(&Arc<Told>, TargetId)> = Vec::new();
-        for sibling in self
-            .series
-            .iter()
-            .filter_map(|id| series.get(id.0 as usize)?.as_ref())
+impl Store {
+    /// A series has its first sample: it may say what others of its row do not.
+    pub(super) fn began(&mut self, id: SeriesId) {
+        let Some(Some(series)) = self.series.get(id.0 as usize) else {
+            return;
+        };
+        if let Some(Some(row)) = self.rows.get_mut(series.row.0 as usize)
+            && row.is_divided
+            && Arc::make_mut(row).retell(&self.series, &self.targets)
         {
-            let known = |(told, target): &(&Arc<Told>, TargetId)| {
-                Arc::ptr_eq(told, &sibling.told) && *target == sibling.target
-            };
-            if !siblings.iter().any(known) {
-                siblings.push((&sibling.told, sibling.target));
-            }
+            self.generation += 1;
         }
-        let Some((first, _)) = siblings.first() else {
+    }
+}
+
+impl Row {
+    /// Is what those of these series say that are still read, and no other; whether
+    /// that makes a difference.
+    pub(super) fn retell(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
+        let siblings = self.series.iter();
+        let siblings = siblings.filter_map(|id| series.get(id.0 as usize)?.as_ref());
+        let siblings: Vec<&Series> = siblings.collect();
+        let Some(first) = siblings.first() else {
             return false;
         };
-        let all = || siblings.iter().map(|(told, _)| *told);
-        let mut targets: Vec<TargetId> = siblings.iter().map(|(_, target)| *target).collect();
-        targets.sort_unstable();
-        targets.dedup();
-        let labels = if all().all(|told| told.labels == first.labels) {
-            Arc::clone(&first.labels)
-        } else {
-            Arc::new(Labels::agreed(all().map(|told| &*told.labels)))
+        let says_else = |other: &&Series| {
+            !Arc::ptr_eq(&first.told, &other.told) || first.target != other.target
         };
+        self.is_divided = siblings.iter().any(says_else);
+        let mut fed_by: Vec<TargetId> = siblings.iter().map(|series| series.target).collect();
+        fed_by.sort_unstable();
+        fed_by.dedup();
+        let mut told: Vec<&Arc<Told>> = Vec::new();
+        for series in still_read(&siblings, targets) {
+            if !told.iter().any(|known| Arc::ptr_eq(known, &series.told)) {
+                told.push(&series.told);
+            }
+        }
+        let all = || told.iter().copied();
+        let labels = all().map(|told| &told.labels).min();
         let row = Self {
             scheme: all().filter_map(|told| told.scheme).min(),
             proven: all().any(|told| told.proven),
             suspect: all().any(|told| told.suspect),
-            per_process: all().any(|told| told.per_process),
+            // Also for a window after sharing ended: readings of before it are parts.
+            per_process: siblings.iter().any(|series| series.told.per_process),
             nodes: join_nodes(all()),
             cluster: agreed(all().map(|told| told.cluster.as_ref())),
-            labels,
-            targets,
+            labels: Arc::clone(labels.unwrap_or(&self.labels)),
+            targets: fed_by,
             ..self.clone()
         };
         let changed = (row.scheme, row.proven, row.suspect, row.per_process)
@@ -123,6 +140,26 @@ impl Row {
         *self = row;
         changed
     }
+}
+
+/// The series among those of a row that are still read. Of one signal and target the
+/// newest is: the same scrape has both, or one has ended. Scrapes of two targets are
+/// apart, so that one of theirs has ended only F behind the newest.
+fn still_read<'s>(siblings: &'s [&'s Series], targets: &Targets) -> Vec<&'s Series> {
+    let mut newest: HashMap<(SignalId, TargetId), Timestamp> = HashMap::new();
+    for series in siblings {
+        let known = newest.entry((series.signal, series.target));
+        let known = known.or_insert(series.newest.at);
+        *known = series.newest.at.max(*known);
+    }
+    let newest_of_row = newest.values().copied().max().unwrap_or_default();
+    let is_read = |series: &&&Series| {
+        let at = series.newest.at;
+        let behind_ms = newest_of_row.millis() - at.millis();
+        let in_time = behind_ms == 0 || behind_ms < targets.fresh_ms(series.target);
+        in_time && newest.get(&(series.signal, series.target)) == Some(&at)
+    };
+    siblings.iter().filter(is_read).copied().collect()
 }
 
 /// The value that all agree on.
@@ -153,8 +190,7 @@ mod tests {
     use super::super::super::layout::{Layout, LayoutSettings};
     use super::super::super::policy::MigWeight;
     use super::super::super::series::Device;
-    use super::super::super::signal::{SignalId, Unit};
-    use super::super::super::time::Timestamp;
+    use super::super::super::signal::Unit;
     use super::super::StoreSettings;
     use super::*;
 
@@ -162,10 +198,12 @@ mod tests {
 
     fn store() -> Store {
         Store::new(StoreSettings {
-            retain_ms: 300_000,
-            percent_as_ratio: None,
+            step_ms: 5_000,
+            window_ms: 300_000,
+            back_ms: 1_200_000,
+            scale: None,
             signals: 16,
-            overrides: Default::default(),
+            intervals: Default::default(),
         })
     }
 
@@ -253,21 +291,87 @@ mod tests {
         let mut store = store();
         let mut old = series(SignalId::GPU_UTIL, &[(0, "old-node")], "a");
         old.proven = true;
+        old.instance = "old:9400".into();
         let old = store.register(&old);
         let new = store.register(&series(SignalId::FB_USED, &[(8, "new-node")], "b"));
         store.apply(old, &sample(NOW), NOW);
         let later = Timestamp::from_millis(NOW.millis() + 3_600_000);
         store.apply(new, &sample(later), later);
-        assert!(row(&store).proven);
+        assert!(!row(&store).proven);
+        assert_eq!(nodes(&store), ["new-node"]);
+        assert_eq!(row(&store).targets.len(), 2);
         let before = store.generation();
-        assert!(store.sweep(later).contains(&old));
+        assert!(store.sweep(later, |_| false).contains(&old));
         assert_eq!(nodes(&store), ["new-node"]);
         assert!(!row(&store).proven);
         assert_eq!(row(&store).labels.get("label"), Some("b"));
         assert!(store.generation() > before);
         let after = store.generation();
-        assert!(store.sweep(later).is_empty());
+        assert!(store.sweep(later, |_| false).is_empty());
         assert_eq!(store.generation(), after);
+    }
+
+    #[test]
+    fn the_newest_series_of_a_target_says_the_labels() {
+        let mut store = store();
+        let renamed = |label: &str, signal| series(signal, &[(0, "node")], label);
+        let old = store.register(&renamed("b", SignalId::GPU_UTIL));
+        let memory = store.register(&renamed("b", SignalId::FB_USED));
+        for id in [old, memory] {
+            store.apply(id, &sample(NOW), NOW);
+        }
+        let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
+        assert_eq!(label(&store).as_deref(), Some("b"));
+        // Until it has a sample it says nothing.
+        let before = store.generation();
+        for (place, signal) in [SignalId::GPU_UTIL, SignalId::FB_USED]
+            .into_iter()
+            .enumerate()
+        {
+            let new = store.register(&renamed("c", signal));
+            assert_eq!(label(&store).as_deref(), Some("b"));
+            let next = Timestamp::from_millis(NOW.millis() + 15_000);
+            store.apply(new, &sample(next), next);
+            // Of what is read at once the smaller set: the other signal's series has
+            // not come yet.
+            let expected = ["b", "c"][place];
+            assert_eq!(label(&store).as_deref(), Some(expected));
+        }
+        assert!(store.generation() > before);
+        // The old one is back: the next sweep sees it.
+        let later = Timestamp::from_millis(NOW.millis() + 30_000);
+        for id in [old, memory] {
+            store.apply(id, &sample(later), later);
+        }
+        store.sweep(later, |_| false);
+        assert_eq!(label(&store).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn of_two_targets_one_says_the_labels_while_both_are_read() {
+        let mut store = store();
+        let of = |label: &str, instance: &str| {
+            let mut info = series(SignalId::GPU_UTIL, &[(0, "node")], label);
+            info.instance = instance.into();
+            info
+        };
+        let first = store.register(&of("a", "one:9400"));
+        let other = store.register(&of("b", "two:9400"));
+        let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
+        for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
+            let at = Timestamp::from_millis(NOW.millis() + after_ms);
+            store.apply(id, &sample(at), at);
+            // A series without a sample is none that is read.
+            if after_ms > 0 {
+                store.sweep(at, |_| false);
+            }
+            assert_eq!(label(&store).as_deref(), Some("a"), "{after_ms}");
+        }
+        let later = Timestamp::from_millis(NOW.millis() + 290_000);
+        store.apply(other, &sample(later), later);
+        store.sweep(later, |_| false);
+        assert_eq!(label(&store).as_deref(), Some("b"));
+        assert_eq!(row(&store).targets.len(), 2);
     }
 
     #[test]

@@ -1,16 +1,30 @@
-//! What happens to the store between samples: forgetting, new intervals,
-//! views for a snapshot.
+//! What happens to the store between samples: measuring, forgetting, views for
+//! a snapshot.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::super::frame::{Frame, Pace};
+use super::super::frame::Frame;
 use super::super::grid::RowId;
-use super::super::series::{Device, Scheme, SeriesInfo};
-use super::super::signal::SignalId;
-use super::super::targets::{JobId, TargetId, Targets};
+use super::super::series::{Scheme, SeriesInfo};
+use super::super::signal::{SignalId, Unit};
+use super::super::targets::{TargetId, Targets};
 use super::super::time::Timestamp;
+use super::super::validity;
 use super::{Heard, Job, Row, Series, SeriesId, Store};
+
+/// Samples of one scrape have one time; those of devices under one name that are
+/// further apart are of several exporters, milliseconds.
+const ONE_SCRAPE_MS: i64 = 1_000;
+
+/// What a round brought of a target.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    first: Timestamp,
+    last: Timestamp,
+    /// Whether a series had nothing in a round in which others had, and has now.
+    returned: bool,
+}
 
 impl Store {
     /// The scrape jobs, in the order they were first seen.
@@ -19,20 +33,24 @@ impl Store {
         &self.jobs
     }
 
-    /// Whether the target of a series has lately reported a utilisation of whole
-    /// GPUs.
+    /// Whether the device of a series is lately reported with another signal.
     #[must_use]
     pub fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
-        let target = self.target_of(info);
-        target.is_some_and(|target| self.targets.reports(target, signal, self.oldest))
+        let siblings = self.siblings(info).iter();
+        let mut siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
+        siblings.any(|series| series.signal == signal && series.newest.at >= self.recent)
     }
 
-    /// The target of a series, if others of its are known.
-    pub(super) fn target_of(&self, info: &SeriesInfo) -> Option<TargetId> {
-        let live = |job: &Job| job.series > 0 && job.name == info.job;
-        let job = self.jobs.iter().position(live)?;
-        let job = JobId::try_from(job).ok()?;
-        self.targets.find(job, &info.source, &info.instance)
+    /// How many whole GPUs that are heard are not reported with a signal.
+    #[must_use]
+    pub fn lacking(&self, signal: SignalId) -> usize {
+        let with = self.series.iter().flatten();
+        let with = with.filter(|it| it.signal == signal && it.newest.at >= self.recent);
+        let with: HashSet<RowId> = with.map(|series| series.row).collect();
+        let whole = self.rows().filter(|(_, row)| !row.device.is_mig());
+        whole
+            .filter(|(id, _)| self.newest(*id) >= self.recent && !with.contains(id))
+            .count()
     }
 
     /// The series that say something of the same device and owner.
@@ -42,13 +60,6 @@ impl Store {
         let row = self.row_ids.get(&key);
         let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
         row.map_or(&[], |row| &row.series)
-    }
-
-    /// Targets that are heard and do not report a utilisation of whole GPUs, and
-    /// which of the two.
-    #[must_use]
-    pub fn without_percents(&self) -> BTreeSet<(TargetId, usize)> {
-        self.targets.without_percents(self.oldest)
     }
 
     /// Whether a series of the signal is kept.
@@ -70,7 +81,7 @@ impl Store {
     /// The step of the grid, milliseconds.
     #[must_use]
     pub fn step_ms(&self) -> i64 {
-        self.step_ms
+        self.settings.step_ms
     }
 
     /// How many series are known.
@@ -101,28 +112,119 @@ impl Store {
         self.generation
     }
 
-    /// Forgets instants older than the retained window, counted from the
-    /// horizon that is furthest behind. Call before a batch is applied.
+    /// How far back samples are kept, milliseconds: the longest window of the
+    /// source that is latest, and what its first instant looks back to.
+    fn retain_ms(&self) -> i64 {
+        let look_back_ms = self.targets.longest_fresh_ms() + self.settings.step_ms;
+        self.settings.window_ms + look_back_ms + self.targets.longest_lag_ms()
+    }
+
+    /// Forgets samples that no window can show any more. Call before a batch is
+    /// applied.
     pub fn advance(&mut self, now: Timestamp) {
-        let horizon = self.targets.earliest_horizon(now, self.retain_ms);
-        let until = horizon.map_or(now, |horizon| horizon.min(now));
-        let from = until.millis() - self.retain_ms;
-        self.oldest = Timestamp::from_millis(from);
-        let index = from.div_euclid(self.step_ms);
+        self.oldest = Timestamp::from_millis(now.millis() - self.retain_ms());
+        let heard_ms = self.targets.longest_fresh_ms() + self.targets.longest_lag_ms();
+        self.recent = Timestamp::from_millis(now.millis() - heard_ms);
+        let index = self.oldest.millis().div_euclid(self.settings.step_ms);
         for columns in &mut self.signals {
-            columns.retain_from(index);
+            columns.retain_from(index, self.settings.step_ms);
         }
-        for job in &mut self.jobs {
-            job.original.retain_from(Timestamp::from_millis(from));
+    }
+
+    /// Measures what was read in the round that ended at `now`.
+    pub fn end_round(&mut self, now: Timestamp) {
+        self.divide_targets(now);
+        self.targets.advance(now);
+        self.forget_frozen();
+    }
+
+    /// Makes each device a target of its own where one name stands for several
+    /// exporters.
+    fn divide_targets(&mut self, now: Timestamp) {
+        // Of each target the first and the last of the newest samples that are new,
+        // and whether one is of a series that was left out of a round before. Rows do
+        // not tell: one that several targets feed has the times of all.
+        let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
+        for series in self.series.iter_mut().flatten() {
+            let (target, at) = (series.target, series.newest.at);
+            // Framebuffer fields of a large fleet are asked for less often.
+            if series.unit == Unit::Mebibytes || !self.targets.is_news(target, at) {
+                continue;
+            }
+            let round = self.targets.round(target);
+            let known = news.entry(target).or_insert(News {
+                first: at,
+                last: at,
+                returned: false,
+            });
+            known.first = at.min(known.first);
+            known.last = at.max(known.last);
+            known.returned |= series.round > 0 && series.round < round;
+            series.round = round + 1;
+        }
+        for (target, news) in news {
+            let before = self.targets.end_scrape(target).unwrap_or(news.last);
+            let apart = |one: Timestamp, other: Timestamp| {
+                (one.millis() - other.millis()).abs() > ONE_SCRAPE_MS
+            };
+            // Several scrapes are read in one round, or in turn in one after another.
+            let differ =
+                apart(news.first, news.last) || (news.returned && apart(news.last, before));
+            if self.targets.differ(target, differ) {
+                self.divide(target, now);
+            }
+        }
+    }
+
+    fn divide(&mut self, target: TargetId, now: Timestamp) {
+        let mut rows = BTreeSet::new();
+        for series in self.series.iter_mut().flatten() {
+            if series.target == target
+                && let Some(Some(row)) = self.rows.get(series.row.0 as usize)
+                && let Some(heard) = self.heard.get(series.row.0 as usize)
+            {
+                let of_device = (&row.device, heard.newest);
+                series.target = self.targets.divide(target, of_device, now);
+                rows.insert(series.row);
+            }
+        }
+        for row in rows {
+            if let Some(Some(row)) = self.rows.get_mut(row.0 as usize) {
+                Arc::make_mut(row).retell(&self.series, &self.targets);
+            }
+        }
+        self.generation += 1;
+    }
+
+    /// Forgets readings that stand still once that is known: another exporter of
+    /// the same device may send some that move.
+    fn forget_frozen(&mut self) {
+        let frozen: BTreeMap<TargetId, Timestamp> = self.targets.newly_frozen().collect();
+        if frozen.is_empty() {
+            return;
+        }
+        let step_ms = self.settings.step_ms;
+        for series in self.series.iter().flatten() {
+            let scale = self.scale(series.target, series.signal);
+            if let (Some(since), Some(columns)) = (
+                frozen.get(&series.target),
+                self.signals.get_mut(series.signal.index()),
+            ) {
+                let still = validity::reading(series.unit, series.newest.value, scale);
+                columns.forget(series.row, step_ms, |reading| {
+                    reading.at > *since && Some(reading.value) == still
+                });
+            }
         }
     }
 
     /// Forgets series whose newest sample is older than anything retained, and
-    /// rows left without series. Returns the series forgotten.
-    pub fn sweep(&mut self, now: Timestamp) -> HashSet<SeriesId> {
+    /// rows left without series; not those of rows that are held by a pod that
+    /// lives. Returns the series forgotten.
+    pub fn sweep(&mut self, now: Timestamp, is_held: impl Fn(RowId) -> bool) -> HashSet<SeriesId> {
         let mut gone = HashSet::new();
-        let limit = now.millis() - self.retain_ms - self.step_ms;
-        let ended = |series: &Series| series.newest.at.millis() < limit;
+        let limit = now.millis() - self.retain_ms() - self.settings.step_ms;
+        let ended = |series: &Series| series.newest.at.millis() < limit && !is_held(series.row);
         for (index, slot) in (0_u32..).zip(&mut self.series) {
             if let Some(series) = slot.take_if(|series| ended(series)) {
                 self.jobs[usize::from(series.job)].series -= 1;
@@ -135,13 +237,11 @@ impl Store {
                 self.free_series.push(SeriesId(index));
             }
         }
-        if gone.is_empty() {
-            return gone;
-        }
         let mut bereft = Vec::new();
         for (index, slot) in (0_u32..).zip(&mut self.rows) {
             let Some(row) = slot else { continue };
-            if !row.series.iter().any(|series| gone.contains(series)) {
+            let ends = row.series.iter().any(|series| gone.contains(series));
+            if !ends && !row.is_divided {
                 continue;
             }
             bereft.push(RowId(index));
@@ -153,7 +253,7 @@ impl Store {
                 self.free_rows.push(RowId(index));
                 *slot = None;
                 self.generation += 1;
-            } else if row.retell(&self.series) {
+            } else if row.retell(&self.series, &self.targets) {
                 self.generation += 1;
             }
         }
@@ -163,23 +263,10 @@ impl Store {
         gone
     }
 
-    /// Puts the grid on another step. What is known stays, as far as the new
-    /// grid can show it; a finer one is filled from history by the caller.
-    pub fn regrid(&mut self, step_ms: i64) {
-        let step_ms = step_ms.max(1);
-        for columns in &mut self.signals {
-            *columns = columns.with_step(self.step_ms, step_ms);
-        }
-        self.step_ms = step_ms;
-    }
-
     /// Forgets all samples: the clock went back.
     pub fn clear(&mut self) {
         for columns in &mut self.signals {
             *columns = super::Columns::default();
-        }
-        for job in &mut self.jobs {
-            job.original = super::Original::default();
         }
         for series in self.series.iter_mut().flatten() {
             series.newest = super::NO_SAMPLE;
@@ -195,63 +282,6 @@ impl Store {
         &self.targets
     }
 
-    /// The same, to be told what was read.
-    pub const fn targets_mut(&mut self) -> &mut Targets {
-        &mut self.targets
-    }
-
-    /// How many devices each cadence max(S, I) has, milliseconds, of those heard
-    /// between these times and first `known_by` then, each once.
-    #[must_use]
-    pub fn devices_by_cadence(
-        &self,
-        since: Timestamp,
-        until: Timestamp,
-        known_by: Timestamp,
-    ) -> BTreeMap<i64, usize> {
-        let mut cadence_of = Vec::new();
-        for (id, _, timing) in self.targets.iter() {
-            let index = id.0 as usize;
-            cadence_of.resize(cadence_of.len().max(index + 1), None);
-            cadence_of[index] = self.targets.is_known(id).then_some(timing.cadence_ms());
-        }
-        let last = until.millis().div_euclid(self.step_ms);
-        let within_ms = until.millis() - since.millis();
-        let has_sample = |row| {
-            let mut signals = self.signals.iter();
-            signals.any(|columns| columns.has_sample(row, last, self.step_ms, within_ms))
-        };
-        // The smallest cadence of each, and when it was first heard.
-        let mut devices: HashMap<&Device, (i64, Timestamp)> = HashMap::new();
-        for ((id, row), heard) in (0..).zip(&self.rows).zip(&self.heard) {
-            let Some(row) = row.as_ref() else {
-                continue;
-            };
-            let counts_then = heard.first <= until
-                && heard.newest >= since
-                && (heard.newest <= until || has_sample(RowId(id)));
-            let of_targets = row.targets.iter();
-            let cadences = of_targets.filter_map(|id| cadence_of[id.0 as usize]);
-            let cadence = cadences.min().filter(|_| counts_then).unwrap_or(i64::MAX);
-            let known = devices
-                .entry(&row.device)
-                .or_insert((i64::MAX, heard.first));
-            *known = (known.0.min(cadence), known.1.min(heard.first));
-        }
-        let mut counts = BTreeMap::new();
-        for (cadence, first) in devices.into_values() {
-            if cadence < i64::MAX && first <= known_by {
-                *counts.entry(cadence).or_default() += 1;
-            }
-        }
-        counts
-    }
-
-    /// Keeps readings for another length of time from now on.
-    pub fn retain_for(&mut self, retain_ms: i64) {
-        self.retain_ms = retain_ms;
-    }
-
     /// How owners are named in a job's series: each scheme once.
     #[must_use]
     pub fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
@@ -261,26 +291,14 @@ impl Store {
             .collect()
     }
 
-    /// The original exporter's number over all jobs, in percent.
-    fn original(&self) -> super::Original {
-        let mut whole = super::Original::default();
-        for job in &self.jobs {
-            let factor = if job.percent_as_ratio { 100 } else { 1 };
-            whole.add(&job.original, factor);
-        }
-        whole
-    }
-
     /// An immutable view of all readings.
     #[must_use]
-    pub fn frame(&self, now: Timestamp, pace: Pace) -> Frame {
-        let since = Timestamp::from_millis(now.millis() - self.retain_ms);
+    pub fn frame(&self, now: Timestamp) -> Frame {
         Frame::new(
-            (now, pace),
-            self.step_ms,
+            now,
+            self.settings.step_ms,
             self.signals.clone(),
-            self.original(),
-            self.targets.view(now, pace.poll_ms + pace.round_ms, since),
+            self.targets.view(now),
             self.heard.clone(),
         )
     }

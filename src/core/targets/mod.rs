@@ -1,41 +1,41 @@
-//! Sources and targets: how often each is heard, how far each is behind, and
-//! who has fallen silent.
+//! Sources and targets: how often and how late each is scraped, and which have
+//! fallen silent.
 //!
-//! A *source* is a scrape job with its external labels; a *target* is one of its
-//! instances. The *horizon* of a source is the newest time that a tenth of the
-//! targets heard lately have reached (at least two of them where there are
-//! three): one bad clock moves nothing, and nobody who left holds the others
-//! back. It never goes back, and only newly read samples advance it. What
-//! follows (lag, distance, silence) is measured against the horizon, not
-//! against our clock alone: a store that is late delays values, an exporter
-//! that stops ends them.
+//! A *source* is a scrape job with its external labels. A *target* is one
+//! exporter as a source has it, told apart by `instance` and by the node that
+//! its series name: many stores keep one of the two for all exporters, or none.
+//! Where the samples of devices under one such name are taken at different
+//! times, each device is a target of its own ([`Targets::divide`]).
+//!
+//! Scrape interval, lateness and how long a reading is believed are the
+//! target's; what is usual is the source's (docs/numbers.md).
 
-mod horizon;
-mod learn;
+mod gaps;
+mod lateness;
 mod movement;
+mod scales;
 #[cfg(test)]
 mod tests;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use super::batch::Sample;
-use super::cadence::ScrapeTimes;
-use super::renewal::Renewals;
+use super::series::{Device, SeriesInfo};
 use super::signal::SignalId;
 use super::time::Timestamp;
-use super::timing::{ASSUMED, Overrides, Timing};
+use super::unit::{Scale, Scales};
 
-pub use horizon::USUAL_MAX_MS;
-use horizon::Usual;
-use learn::Common;
+use gaps::Gaps;
+pub use lateness::LATENESS_MAX_MS;
+use lateness::Lateness;
 pub use movement::{FROZEN_MS, Movement};
 pub use view::{SourceView, TargetView, View};
 
-/// Of a job with more cadences the first are told of.
-const MOST_CADENCES: usize = 8;
+/// Rounds in a row in which devices of one name were sampled at different times
+/// until each is a target of its own.
+const DIFFERENT_SCRAPES: u8 = 3;
 
 /// Index of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,28 +44,50 @@ pub struct TargetId(pub u32);
 /// Index of a scrape job.
 pub type JobId = u16;
 
+/// Intervals that are set, milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Intervals {
+    /// S, if set.
+    pub scrape_ms: Option<i64>,
+    /// The least F.
+    pub fresh_ms: i64,
+}
+
+/// What the targets of a source are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Name {
+    source: u16,
+    instance: Arc<str>,
+    node: Option<Arc<str>>,
+    /// Of a name that stands for several exporters, the device.
+    device: Option<Device>,
+}
+
 #[derive(Clone, Debug)]
 struct Target {
     source: u16,
-    instance: Arc<str>,
-    rank: u64,
-    times: ScrapeTimes,
-    renewals: Renewals,
-    /// What these show; before that what is common in its job.
-    detected: Timing,
-    distance: Usual,
-    /// Its newest scrape when its distance was last measured.
+    name: Name,
+    gaps: Gaps,
+    /// S as its own gaps show it, milliseconds.
+    own_ms: Option<i64>,
+    /// S in force, milliseconds.
+    scrape_ms: i64,
+    lateness: Lateness,
+    /// How old its newest sample was when it was first seen, milliseconds.
+    first_age_ms: i64,
+    /// The newest sample of which the lateness was measured.
     measured: Timestamp,
-    /// The horizon it was measured against.
-    against: Timestamp,
-    /// When that scrape was read.
+    /// When that was read.
     read: Timestamp,
-    /// Whether it had been read within F before that.
-    moves: bool,
-    /// Its newest utilisation of memory and of whole GPUs, in percent: devices
-    /// without it are shown by their profiling fields.
-    percents: [Timestamp; 2],
     movement: Movement,
+    /// Whether its readings were found to stand still.
+    is_frozen: bool,
+    /// The unit of each of its signals in percent.
+    scales: Vec<(SignalId, Scales)>,
+    /// How many rounds brought samples of it.
+    rounds: u32,
+    /// Rounds in a row in which its devices were sampled at different times.
+    different: u8,
     /// How many series it has; without any it is forgotten.
     series: u32,
 }
@@ -74,67 +96,80 @@ struct Target {
 struct Source {
     job: JobId,
     external: Arc<str>,
-    horizon: Timestamp,
-    lag: Usual,
+    /// L, milliseconds.
+    lag_ms: i64,
     targets: u32,
 }
 
 /// All sources and targets.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    overrides: Overrides,
+    settings: Intervals,
     sources: Vec<Source>,
     source_ids: HashMap<(JobId, Arc<str>), u16>,
     /// Sources without targets.
     vacant: BTreeSet<u16>,
     targets: Vec<Option<Target>>,
     free: Vec<TargetId>,
-    ids: HashMap<(u16, Arc<str>), TargetId>,
-    /// What is common among each job's targets.
-    common: Vec<Common>,
-    /// Whether intervals have changed and nobody has asked yet.
-    changed: bool,
-    /// When the last round ended that was answered.
-    answered: Option<Timestamp>,
-    /// How many targets were ever made.
-    registered: u64,
+    ids: HashMap<Name, TargetId>,
+    /// What most targets of a job say of a signal's unit.
+    scales_of_jobs: HashMap<(JobId, SignalId), Scale>,
+    /// Names that stand for several exporters, and how many targets they have.
+    divided: HashMap<Name, u32>,
 }
 
 impl Targets {
     /// None yet.
     #[must_use]
-    pub fn new(overrides: Overrides) -> Self {
+    pub fn new(settings: Intervals) -> Self {
         Self {
-            overrides,
+            settings,
             ..Self::default()
         }
     }
 
     /// The target of a new series; made if need be.
-    pub fn register(&mut self, job: JobId, external: &Arc<str>, instance: &Arc<str>) -> TargetId {
-        let source = self.source(job, external);
-        let key = (source, Arc::clone(instance));
-        if let Some(id) = self.ids.get(&key) {
-            let id = *id;
+    pub fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
+        let source = self.source(job, &info.source);
+        let mut name = Name {
+            source,
+            instance: Arc::clone(&info.instance),
+            node: info.nodes.first().map(|node| Arc::clone(&node.name)),
+            device: None,
+        };
+        if self.divided.contains_key(&name) {
+            name.device = Some(info.device.clone());
+        }
+        self.named(name)
+    }
+
+    /// The target of a name, with one more series; made if need be.
+    fn named(&mut self, name: Name) -> TargetId {
+        if let Some(id) = self.ids.get(&name).copied() {
             if let Some(target) = self.target_mut(id) {
                 target.series += 1;
             }
             return id;
         }
+        let source = name.source;
+        if let Some(count) = self.divided.get_mut(&name.whole()) {
+            *count += 1;
+        }
         let target = Target {
             source,
-            instance: Arc::clone(instance),
-            rank: rank(external, instance),
-            times: ScrapeTimes::default(),
-            renewals: Renewals::default(),
-            detected: self.common[usize::from(job)].timing.unwrap_or(ASSUMED),
-            distance: Usual::default(),
+            name: name.clone(),
+            gaps: Gaps::default(),
+            own_ms: None,
+            scrape_ms: lateness::ASSUMED_MS,
+            lateness: Lateness::default(),
+            first_age_ms: 0,
             measured: Timestamp::MIN,
-            against: Timestamp::MIN,
             read: Timestamp::MIN,
-            moves: false,
-            percents: [Timestamp::MIN; 2],
             movement: Movement::default(),
+            is_frozen: false,
+            scales: Vec::new(),
+            rounds: 0,
+            different: 0,
             series: 1,
         };
         let id = if let Some(id) = self.free.pop() {
@@ -145,15 +180,8 @@ impl Targets {
             TargetId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
         };
         self.sources[usize::from(source)].targets += 1;
-        self.registered += 1;
-        self.ids.insert(key, id);
+        self.ids.insert(name, id);
         id
-    }
-
-    /// How many targets were ever made: one that was forgotten counts again.
-    #[must_use]
-    pub const fn registered(&self) -> u64 {
-        self.registered
     }
 
     /// A series of the target is gone.
@@ -162,17 +190,83 @@ impl Targets {
             return;
         };
         target.series -= 1;
-        if target.series == 0 {
-            let key = (target.source, Arc::clone(&target.instance));
-            let source = &mut self.sources[usize::from(key.0)];
-            source.targets -= 1;
-            if source.targets == 0 {
-                self.vacant.insert(key.0);
-            }
-            self.ids.remove(&key);
-            self.targets[id.0 as usize] = None;
-            self.free.push(id);
+        if target.series > 0 {
+            return;
         }
+        let name = target.name.clone();
+        let source = &mut self.sources[usize::from(name.source)];
+        source.targets -= 1;
+        if source.targets == 0 {
+            self.vacant.insert(name.source);
+        }
+        self.ids.remove(&name);
+        if name.device.is_some()
+            && let Some(count) = self.divided.get_mut(&name.whole())
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.divided.remove(&name.whole());
+            }
+        }
+        self.targets[id.0 as usize] = None;
+        self.free.push(id);
+    }
+
+    /// How many rounds have brought samples of a target.
+    #[must_use]
+    pub fn round(&self, id: TargetId) -> u32 {
+        self.target(id).map_or(0, |target| target.rounds)
+    }
+
+    /// A round brought samples of a target; gives the newest of the rounds before.
+    pub fn end_scrape(&mut self, id: TargetId) -> Option<Timestamp> {
+        let target = self.target_mut(id)?;
+        target.rounds = target.rounds.saturating_add(1);
+        Some(target.measured)
+    }
+
+    /// Whether a sample of a target is newer than those of the rounds before.
+    #[must_use]
+    pub fn is_news(&self, id: TargetId, at: Timestamp) -> bool {
+        self.target(id).is_some_and(|target| at > target.measured)
+    }
+
+    /// Notes whether devices of a target that were sampled anew had their newest
+    /// samples at different times; whether that is so often enough for each of
+    /// them to be a target of its own.
+    pub fn differ(&mut self, id: TargetId, differ: bool) -> bool {
+        let Some(target) = self.target_mut(id) else {
+            return false;
+        };
+        target.different = if differ { target.different + 1 } else { 0 };
+        target.different >= DIFFERENT_SCRAPES && target.name.device.is_none()
+    }
+
+    /// From now on each device of a target is a target of its own: gives the one
+    /// of a device. Its series has left the divided one then.
+    ///
+    /// `newest` is the newest sample of the device, which was read at `now`.
+    pub fn divide(
+        &mut self,
+        id: TargetId,
+        (device, newest): (&Device, Timestamp),
+        now: Timestamp,
+    ) -> TargetId {
+        let Some(target) = self.target(id) else {
+            return id;
+        };
+        let name = Name {
+            device: Some(device.clone()),
+            ..target.name.clone()
+        };
+        self.divided.entry(name.whole()).or_default();
+        let own = self.named(name);
+        if let Some(target) = self.target_mut(own) {
+            target.gaps.push(newest);
+            (target.measured, target.read) = (target.gaps.newest(), now);
+        }
+        self.release(id);
+        own
     }
 
     /// The source of a job with these external labels; the place of one without
@@ -182,10 +276,6 @@ impl Targets {
         let known = self.source_ids.get(&key).copied();
         let index = known.unwrap_or_else(|| self.make_source(key));
         self.vacant.remove(&index);
-        let wanted = usize::from(job) + 1;
-        if self.common.len() < wanted {
-            self.common.resize(wanted, Common::default());
-        }
         index
     }
 
@@ -193,8 +283,7 @@ impl Targets {
         let source = Source {
             job: key.0,
             external: Arc::clone(&key.1),
-            horizon: Timestamp::MIN,
-            lag: Usual::default(),
+            lag_ms: 0,
             targets: 0,
         };
         let index = if let Some(index) = self.vacant.pop_first() {
@@ -212,27 +301,14 @@ impl Targets {
         index
     }
 
-    /// The clock went back: times and habits are learned again.
+    /// The clock went back: times and movements are learned again.
     pub fn clear(&mut self) {
         for target in self.targets.iter_mut().flatten() {
-            target.times = ScrapeTimes::default();
-            target.renewals = Renewals::default();
-            target.distance = Usual::default();
+            target.gaps = Gaps::default();
+            target.lateness = Lateness::default();
             target.measured = Timestamp::MIN;
             target.read = Timestamp::MIN;
-            target.percents = [Timestamp::MIN; 2];
             target.movement = Movement::default();
-        }
-        for source in &mut self.sources {
-            source.horizon = Timestamp::MIN;
-            source.lag = Usual::default();
-        }
-    }
-
-    /// A job's name was given to another: what was learned of it is forgotten.
-    pub fn forget_job(&mut self, job: JobId) {
-        if let Some(common) = self.common.get_mut(usize::from(job)) {
-            *common = Common::default();
         }
     }
 
@@ -244,50 +320,12 @@ impl Targets {
         self.targets.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// Takes the samples of one series of a target, oldest first. One that is no
-    /// number shows no scrape: some stores keep it where a scrape has failed.
+    /// Takes the samples of one series of a target, oldest first.
     #[inline]
     pub fn take(&mut self, id: TargetId, samples: &[Sample]) {
         if let Some(target) = self.target_mut(id) {
-            let newest = samples.iter().rfind(|sample| !sample.value.is_nan());
-            let news = newest.is_some_and(|sample| sample.at > target.times.newest());
-            let further = samples.len() > 2 && target.times.knows_little();
-            if further || news {
-                target.times.take(samples);
-            }
+            target.gaps.take(samples);
         }
-    }
-
-    /// A target reported a utilisation of whole GPUs.
-    #[inline]
-    pub fn report(&mut self, id: TargetId, signal: SignalId, at: Timestamp) {
-        if let Some(place) = place_of(signal)
-            && let Some(target) = self.target_mut(id)
-        {
-            target.percents[place] = target.percents[place].max(at);
-        }
-    }
-
-    /// A GPU of a target was busy.
-    #[inline]
-    pub fn busy(&mut self, id: TargetId, at: Timestamp) {
-        if let Some(target) = self.target_mut(id) {
-            target.movement.busy = target.movement.busy.max(at);
-        }
-    }
-
-    /// A target that is known.
-    #[must_use]
-    pub fn find(&self, job: JobId, external: &Arc<str>, instance: &Arc<str>) -> Option<TargetId> {
-        let source = self.source_ids.get(&(job, Arc::clone(external)))?;
-        self.ids.get(&(*source, Arc::clone(instance))).copied()
-    }
-
-    /// Whether a target has reported a utilisation of whole GPUs since then.
-    #[must_use]
-    pub fn reports(&self, id: TargetId, signal: SignalId, since: Timestamp) -> bool {
-        let target = self.target(id).zip(place_of(signal));
-        target.is_some_and(|(target, place)| target.percents[place] >= since)
     }
 
     /// Where the movements of a target's readings are noted.
@@ -296,102 +334,64 @@ impl Targets {
         self.target_mut(id).map(|target| &mut target.movement)
     }
 
-    /// Targets that are heard and do not report a utilisation of whole GPUs, and
-    /// which of the two.
+    /// Since when all readings of a target stand still, where they should not.
     #[must_use]
-    pub fn without_percents(&self, since: Timestamp) -> BTreeSet<(TargetId, usize)> {
-        let heard = (0..).map(TargetId).zip(&self.targets);
-        let heard = heard.filter_map(|(id, target)| Some((id, target.as_ref()?)));
-        let heard = heard.filter(|(_, target)| target.times.newest() >= since);
-        let lacking = heard.flat_map(|(id, target)| {
-            let places = target.percents.iter().enumerate();
-            places.filter_map(move |(place, at)| (*at < since).then_some((id, place)))
-        });
-        lacking.collect()
+    pub fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
+        self.target(id)?.frozen_since(self.settings)
     }
 
-    /// Where the times go at which a target's readings changed.
-    #[inline]
-    pub fn renewals(&mut self, id: TargetId) -> Option<&mut Renewals> {
-        self.target_mut(id).map(|target| &mut target.renewals)
+    /// Targets whose readings stand still, and since when; each once.
+    pub fn newly_frozen(&mut self) -> impl Iterator<Item = (TargetId, Timestamp)> {
+        let settings = self.settings;
+        let targets = (0..).map(TargetId).zip(&mut self.targets);
+        targets.filter_map(move |(id, target)| {
+            let target = target.as_mut()?;
+            let since = target.frozen_since(settings);
+            let was_frozen = std::mem::replace(&mut target.is_frozen, since.is_some());
+            since.filter(|_| !was_frozen).map(|since| (id, since))
+        })
     }
 
-    fn timing(&self, target: &Target) -> Timing {
-        self.overrides.apply(target.detected)
-    }
-
-    /// The intervals of a target.
+    /// The job of a target.
     #[must_use]
-    pub fn timing_of(&self, id: TargetId) -> Timing {
-        self.target(id)
-            .map_or(self.overrides.apply(ASSUMED), |target| self.timing(target))
+    pub fn job_of(&self, id: TargetId) -> Option<JobId> {
+        let source = self.target(id)?.source;
+        Some(self.sources[usize::from(source)].job)
     }
 
-    /// F of a target, milliseconds.
-    #[must_use]
-    pub fn fresh_ms(&self, id: TargetId) -> i64 {
-        self.overrides.fresh_ms(self.timing_of(id))
-    }
-
-    /// Whether the scrape interval of a target was seen.
-    #[must_use]
-    pub fn is_known(&self, id: TargetId) -> bool {
-        let known = |target: &Target| target.times.cadence().is_some();
-        self.target(id).is_some_and(known)
-    }
-
-    /// The largest F of targets that are there, milliseconds.
-    #[must_use]
-    pub fn longest_fresh_ms(&self) -> i64 {
-        let targets = self.targets.iter().flatten();
-        let fresh = targets.map(|target| self.overrides.fresh_ms(self.timing(target)));
-        fresh
-            .max()
-            .unwrap_or_else(|| self.overrides.fresh_ms(self.overrides.apply(ASSUMED)))
-    }
-
-    /// The instance of a target.
+    /// The exporter as people know it: its `instance`, or its node, or its device.
     #[must_use]
     pub fn instance(&self, id: TargetId) -> Option<&str> {
-        self.target(id).map(|target| &*target.instance)
+        let name = &self.target(id)?.name;
+        let named = Some(&*name.instance).filter(|instance| !instance.is_empty());
+        let of_device = || name.device.as_ref().map(|device| &*device.uuid);
+        named.or(name.node.as_deref()).or_else(of_device)
     }
 
-    /// The targets in use, with their intervals.
-    pub fn iter(&self) -> impl Iterator<Item = (TargetId, JobId, Timing)> {
-        (0..)
-            .map(TargetId)
-            .zip(&self.targets)
-            .filter_map(|(id, target)| {
-                let target = target.as_ref()?;
-                let job = self.sources[usize::from(target.source)].job;
-                Some((id, job, self.timing(target)))
-            })
-    }
-
-    /// How often targets of a job are scraped and renewed, each once.
-    #[must_use]
-    pub fn cadences(&self, job: JobId) -> Vec<Timing> {
-        let of_job = self.iter().filter(|(_, of, _)| *of == job);
-        let mut timings: Vec<Timing> = of_job.map(|(_, _, timing)| timing).collect();
-        timings.sort_by_key(|timing| (timing.scrape_ms, timing.exporter_ms, -timing.recurring_ms));
-        timings.dedup_by_key(|timing| (timing.scrape_ms, timing.exporter_ms));
-        timings.truncate(MOST_CADENCES);
-        timings
+    /// The targets in use, with their jobs and S, milliseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (TargetId, JobId, i64)> {
+        let all = (0..).map(TargetId).zip(&self.targets);
+        all.filter_map(|(id, target)| {
+            let target = target.as_ref()?;
+            let job = self.sources[usize::from(target.source)].job;
+            Some((id, job, self.scrape_ms(target)))
+        })
     }
 }
 
-/// A number of a target that is the same in every replica.
-fn rank(external: &str, instance: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (external, instance).hash(&mut hasher);
-    hasher.finish()
+impl Target {
+    fn frozen_since(&self, settings: Intervals) -> Option<Timestamp> {
+        let scrape_ms = settings.scrape_ms.unwrap_or(self.scrape_ms);
+        self.movement.frozen_since(self.gaps.newest(), scrape_ms)
+    }
 }
 
-/// The place of a utilisation of whole GPUs among [`Target::percents`].
-const fn place_of(signal: SignalId) -> Option<usize> {
-    match signal {
-        SignalId::MEM_COPY_UTIL => Some(0),
-        SignalId::GPU_UTIL => Some(1),
-        _ => None,
+impl Name {
+    /// The name without the device.
+    fn whole(&self) -> Self {
+        Self {
+            device: None,
+            ..self.clone()
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::super::signal::SignalId;
 use super::super::time::Timestamp;
-use super::super::timing::Timing;
 
 /// Readings of a busy GPU that stand still for so long are an exporter's that
 /// has died inside.
@@ -21,7 +20,7 @@ pub struct Movement {
     /// The newest sample of power: without any nobody knows whether it moves.
     power_read: Timestamp,
     /// The newest reading of a GPU that is busy.
-    pub(super) busy: Timestamp,
+    busy: Timestamp,
 }
 
 impl Default for Movement {
@@ -51,11 +50,16 @@ impl Movement {
         }
     }
 
+    /// A GPU was busy.
+    pub fn busy(&mut self, at: Timestamp) {
+        self.busy = self.busy.max(at);
+    }
+
     /// Since when all readings stand still, if that is too long for an exporter
     /// that works.
-    pub(super) fn frozen_since(&self, newest: Timestamp, timing: Timing) -> Option<Timestamp> {
+    pub(super) fn frozen_since(&self, newest: Timestamp, scrape_ms: i64) -> Option<Timestamp> {
         let still_ms = newest.millis() - self.any.millis();
-        let long_ms = FROZEN_MS.max(4 * timing.exporter_ms);
+        let long_ms = FROZEN_MS.max(4 * scrape_ms);
         let is_read = newest.millis().saturating_sub(long_ms) < self.power_read.millis();
         let frozen =
             self.power > Timestamp::MIN && is_read && self.busy > self.any && still_ms >= long_ms;

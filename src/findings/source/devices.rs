@@ -120,7 +120,7 @@ impl<'s> Device<'s> {
         self.jobs.extend(heard.map(|target| seen.job_of(target)));
         let newest = row.target.newest;
         let last = frame.instant_from(newest);
-        let is_fresh = |at: Timestamp| newest.millis() - at.millis() < row.target.hold_ms();
+        let is_fresh = |at: Timestamp| newest.millis() - at.millis() < row.target.fresh_ms;
         for (place, field) in FIELDS.iter().enumerate() {
             for signal in field.signals {
                 if self.has[place] {

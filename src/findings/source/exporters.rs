@@ -3,85 +3,57 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Finding;
-use super::super::codes::{GM404, GM405, GM408, GM409, GM410, GM411, GM412};
+use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
 use super::{EXPORTERS, GPUS, Seen, listed, of_job, span};
-use crate::core::aggregate::{Absence, window_ms};
+use crate::core::aggregate::Absence;
 use crate::core::inventory::Authority;
 use crate::core::layout::RowFacts;
 use crate::core::policy::{DeviceValue, Measure, Over, Reducer};
 use crate::core::snapshot::group_of;
 use crate::core::targets::{JobId, TargetId};
-use crate::core::timing::Timing;
-
-/// A window with fewer readings is noisy, milliseconds apart at least `SLOW_MS`.
-const FEW_READINGS: i64 = 8;
-const SLOW_MS: i64 = 20_000;
 
 /// How often dcgm-exporter reads unless it is told (NVIDIA/dcgm-exporter,
 /// `DCGM_EXPORTER_INTERVAL`).
 const EXPORTER_MS: i64 = 30_000;
 
+/// How long a change of a unit is told, milliseconds.
+const UNIT_CHANGE_MS: i64 = 3_600_000;
+
 /// Objects without a sum are counted up to here: each costs a look at its GPUs.
 const MOST_OBJECTS: usize = 100;
 
 pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
-    let mut found = intervals(seen);
+    let mut found = rare(seen);
     found.extend(silent(seen));
     found.extend(frozen(seen));
     found.extend(lost(seen));
+    found.extend(without_labels(seen));
     found.extend(incomplete(seen));
     found.extend(without_exporter(seen));
+    found.extend(units(seen));
     found
 }
 
-/// The slowest targets of each job: few readings in a window, or lost ones.
-fn intervals(seen: Seen<'_>) -> Vec<Finding> {
-    let mut slowest: BTreeMap<JobId, Timing> = BTreeMap::new();
-    let known = |id: &TargetId| seen.store.targets().is_known(*id);
-    for (_, target) in seen.heard().filter(|(id, _)| known(id)) {
-        let timing = slowest.entry(seen.job_of(target)).or_insert(target.timing);
-        if target.timing.cadence_ms() > timing.cadence_ms() {
-            *timing = target.timing;
-        }
+/// The slowest targets of each job: readings are lost between two scrapes.
+fn rare(seen: Seen<'_>) -> Vec<Finding> {
+    let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
+    for (_, target) in seen.heard() {
+        let scrape_ms = slowest.entry(seen.job_of(target)).or_default();
+        *scrape_ms = target.scrape_ms.max(*scrape_ms);
     }
-    let found = slowest.into_iter().flat_map(|(job, timing)| {
-        let object = of_job(seen.job(job));
-        [noise(seen, &object, timing), rare(&object, timing)]
-    });
-    found.flatten().collect()
-}
-
-fn noise(seen: Seen<'_>, object: &str, timing: Timing) -> Option<Finding> {
-    let (reading_ms, step_ms) = (timing.exporter_ms, seen.snapshot.frame().step_ms());
-    if reading_ms <= timing.scrape_ms || reading_ms < SLOW_MS {
-        return None;
-    }
-    let window_ms = window_ms(seen.snapshot.policy(), None, timing.cadence_ms(), step_ms);
-    let readings = window_ms / reading_ms;
-    (readings < FEW_READINGS).then(|| {
-        // Of a load that is on half of the time.
-        let error = 50.0 / (readings.max(1) as f64).sqrt();
-        let message = format!(
-            "the exporter has a reading every {}: a window of {} holds {readings}, and the mean of a load that comes and goes is off by {error:.0} points",
-            span(reading_ms),
-            span(window_ms)
-        );
-        let remedy = "let the exporter read more often (-c 10000, or DCGM_EXPORTER_INTERVAL), or set gpu.window to 5m";
-        Finding::new(&GM404, object, message, remedy)
-    })
-}
-
-fn rare(object: &str, timing: Timing) -> Option<Finding> {
-    let reading_ms = timing.exporter_ms.min(EXPORTER_MS);
-    (timing.scrape_ms > reading_ms).then(|| {
+    let rare = slowest
+        .into_iter()
+        .filter(|(_, scrape_ms)| *scrape_ms > EXPORTER_MS);
+    let found = rare.map(|(job, scrape_ms)| {
         let message = format!(
             "is scraped every {}, and an exporter has a reading every {} or more often: those in between are lost",
-            span(timing.scrape_ms),
-            span(reading_ms)
+            span(scrape_ms),
+            span(EXPORTER_MS)
         );
-        let remedy = format!("set scrape_interval of the job to {} or less", span(reading_ms));
-        Finding::new(&GM405, object, message, remedy)
-    })
+        let remedy = format!("set scrape_interval of the job to {} or less", span(EXPORTER_MS));
+        Finding::new(&GM405, of_job(seen.job(job)), message, remedy)
+    });
+    found.collect()
 }
 
 /// Exporters of GPUs that pods hold: their pods have no values, and sums of
@@ -136,6 +108,27 @@ fn lost(seen: Seen<'_>) -> Option<Finding> {
     })
 }
 
+/// GPUs that pods hold and exporters go on reporting, without these pods: values
+/// do not go on without them.
+fn without_labels(seen: Seen<'_>) -> Option<Finding> {
+    let facts = seen.snapshot.without_labels();
+    let layout = seen.snapshot.layout();
+    let nodes: BTreeSet<&str> = facts
+        .iter()
+        .map(|facts| layout.node_of(&facts.row).unwrap_or("?"))
+        .collect();
+    let uuids: BTreeSet<&str> = facts.iter().map(|facts| &*facts.row.device.uuid).collect();
+    (!uuids.is_empty()).then(|| {
+        let message = format!(
+            "exporters on {} report GPUs that pods hold, but for longer than a window not these pods ({}): the labels went, and the GPUs are taken for missing",
+            listed(nodes),
+            listed(uuids)
+        );
+        let remedy = "restart dcgm-exporter there: it has lost the kubelet (/var/lib/kubelet/pod-resources), as its log says";
+        Finding::new(&GM410, GPUS, message, remedy)
+    })
+}
+
 /// Objects whose sum is not served because too many of their GPUs do not
 /// answer.
 fn incomplete(seen: Seen<'_>) -> Option<Finding> {
@@ -179,6 +172,22 @@ fn incomplete(seen: Seen<'_>) -> Option<Finding> {
         );
         let remedy = "mend the exporters that GM408, GM409 and GM412 name; explain says which GPUs an object misses";
         Finding::new(&GM411, GPUS, message, remedy)
+    })
+}
+
+/// Exporters whose utilisation came to be sent in another unit within an hour.
+fn units(seen: Seen<'_>) -> Option<Finding> {
+    let now = seen.snapshot.frame().now();
+    let changes = seen.store.targets().scale_changes();
+    let lately = changes.filter(|(.., at)| now.millis() - at.millis() < UNIT_CHANGE_MS);
+    let instances: BTreeSet<&str> = lately.map(|(id, ..)| seen.instance(id)).collect();
+    (!instances.is_empty()).then(|| {
+        let message = format!(
+            "utilisation is sent in another unit than before, 0 to 1 or 0 to 100, by {}: what was read in the other unit is unknown",
+            listed(instances)
+        );
+        let remedy = "check that one unit is meant, and set gpu.percentAsRatio to true or false";
+        Finding::new(&GM413, EXPORTERS, message, remedy)
     })
 }
 

@@ -1,6 +1,7 @@
 //! The store: how late it is, whose clock is wrong, whose series it holds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::super::Finding;
 use super::super::codes::{GM302, GM303, GM304};
@@ -9,8 +10,7 @@ use crate::core::targets::{JobId, TargetId, TargetView};
 use crate::core::time::Timestamp;
 
 /// A Prometheus that scrapes by itself is a poll late; one that is written to by
-/// others, some seconds more. Beside that the horizon of a few targets is up to a
-/// scrape behind: it is where the second newest of them stands.
+/// others, some seconds more.
 const LATE_MS: i64 = 20_000;
 
 /// Scrapes of one job are spread over its interval; clocks that are kept by NTP
@@ -22,9 +22,8 @@ pub(super) fn lag(seen: Seen<'_>) -> Vec<Finding> {
     let frame = seen.snapshot.frame();
     let mut late: BTreeMap<JobId, i64> = BTreeMap::new();
     for (_, target) in seen.heard() {
-        let source = frame.view().sources.get(usize::from(target.source));
-        let lag_ms = source.map_or(0, |source| source.lag_ms - frame.pace().poll_ms);
-        if lag_ms >= LATE_MS.max(target.timing.scrape_ms) {
+        let lag_ms = frame.view().lag_ms(target);
+        if lag_ms >= LATE_MS.max(target.scrape_ms) {
             let known = late.entry(seen.job_of(target)).or_default();
             *known = lag_ms.max(*known);
         }
@@ -61,7 +60,7 @@ pub(super) fn clocks(seen: Seen<'_>) -> Vec<Finding> {
     let mut off: BTreeMap<(JobId, &str), (Vec<TargetId>, i64)> = BTreeMap::new();
     for (id, target) in seen.heard() {
         let (way, by_ms) = distance(seen, target);
-        if by_ms > target.timing.scrape_ms + CLOCK_MS {
+        if by_ms > target.scrape_ms + CLOCK_MS {
             let (ids, most_ms) = off.entry((seen.job_of(target), way)).or_default();
             ids.push(id);
             *most_ms = by_ms.max(*most_ms);
@@ -80,29 +79,36 @@ pub(super) fn clocks(seen: Seen<'_>) -> Vec<Finding> {
     found
 }
 
-/// How far a target is ahead of where its source stands, or usually behind.
+/// How far the times of a target are ahead of now, or later than is usual in its
+/// source, milliseconds.
 fn distance(seen: Seen<'_>, target: &TargetView) -> (&'static str, i64) {
-    let source = seen
-        .snapshot
-        .frame()
-        .view()
-        .sources
-        .get(usize::from(target.source));
-    let horizon = source.map_or(target.newest, |source| source.horizon);
-    let ahead_ms = target.newest.millis() - horizon.millis();
-    if ahead_ms > target.distance_ms {
+    let now = seen.snapshot.frame().now();
+    let ahead_ms = target.newest.millis() - now.millis();
+    if ahead_ms > target.own_lateness_ms {
         ("ahead of", ahead_ms)
     } else {
-        ("behind", target.distance_ms)
+        ("behind", target.own_lateness_ms)
     }
 }
 
-/// Several clusters in one store.
+/// Several clusters in one store, by the names of clusters or by those of nodes.
 pub(super) fn clusters(seen: Seen<'_>) -> Option<Finding> {
-    let names = seen.snapshot.layout().several_clusters();
-    (!names.is_empty()).then(|| {
-        let names = listed(names.iter().map(AsRef::as_ref));
-        let message = format!("the store holds series of several clusters ({names})");
+    let layout = seen.snapshot.layout();
+    let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());
+    (!names.is_empty() || !nodes.is_empty()).then(|| {
+        let listed = |names: &[Arc<str>]| listed(names.iter().map(AsRef::as_ref));
+        let named = match names {
+            [] => String::new(),
+            names => format!(" ({})", listed(names)),
+        };
+        let strange = match nodes {
+            [] => String::new(),
+            nodes => format!(
+                ": {} are no nodes of this cluster, and the pods that their series name run on others",
+                listed(nodes)
+            ),
+        };
+        let message = format!("the store holds series of several clusters{named}{strange}");
         let remedy = "set prometheus.matchers to the labels of this server's cluster";
         Finding::new(&GM304, PROMETHEUS, message, remedy)
     })

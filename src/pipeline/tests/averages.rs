@@ -26,16 +26,16 @@ fn the_original_takes_the_non_zero_of_the_whole_cluster() {
 }
 
 #[test]
-fn the_originals_duplicates_count_twice_and_any_namespace_shows_it() {
+fn the_original_counts_each_gpu_once_and_any_namespace_shows_it() {
     let mut scene = Scene::new(policy(30))
         .mcu("UUID=A prometheus_replica=a", "60 60 60")
         .mcu("UUID=A prometheus_replica=b", "60 60 60")
         .mcu("UUID=B prometheus_replica=a", "20 20 20");
     let answers = scene.provider();
-    close(answers.external("x", "avg_gpu_utilization"), 140.0 / 3.0);
+    close(answers.external("x", "avg_gpu_utilization"), 40.0);
     close(
         answers.of("namespaces whatever", "avg_GPU_utilization"),
-        140.0 / 3.0,
+        40.0,
     );
     assert_eq!(answers.of("pods n/p", "avg_GPU_utilization"), None);
 }
@@ -58,6 +58,7 @@ fn any_of_three_predicates() {
         .mcu("UUID=A namespace=n pod=p", "0 40 0 20")
         .signal(SignalId::GPU_UTIL, "UUID=A namespace=n pod=p", "90 95 0 30")
         .mcu("UUID=B namespace=n pod=p", "0 0 0 60")
+        .signal(SignalId::GPU_UTIL, "UUID=B namespace=n pod=p", "0 0 0 0")
         .signal(
             SignalId::GR_ENGINE_ACTIVE,
             "UUID=B namespace=n pod=p",
@@ -111,7 +112,7 @@ fn mig_weights_keep_small_instances_from_outvoting_a_gpu() {
     close(build(MigWeight::Slices), (20.0 + 7.0 * 60.0) / 8.0);
 }
 
-/// Four series, four schemes (docs/numbers.md, "Readings and whose they are").
+/// Four series, four schemes (docs/attribution.md, "Pods").
 #[test]
 fn all_schemes_in_one_store() {
     let mut scene = Scene::new(policy(50))
@@ -183,7 +184,7 @@ fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
 }
 
 /// Ten replicas, two of them busy at 80, eight idle, target 50
-/// (docs/numbers.md, "What an autoscaler makes of it").
+/// (docs/concepts.md, "What an autoscaler makes of it").
 #[test]
 fn what_an_autoscaler_sees() {
     let mut scene = Scene::new(policy(50));
@@ -313,19 +314,20 @@ fn a_job_that_sends_ratios_is_served_in_percent() {
 }
 
 #[test]
-fn values_end_within_the_freshness_bound_and_a_poll() {
+fn values_end_f_and_fifteen_seconds_after_the_last_sample() {
     let mut scene = Scene::new(policy(120)).mcu("UUID=A namespace=n pod=p", "60 60 60 60 60");
-    let last = 60.0;
-    // F = max(2.5 × 15, 15 + 2 × 15) = 45 s, and a poll of 5 s.
+    let last = 65.0;
+    // The last instant that holds it is 105; the window has it among its last two
+    // until second 120.
     let mut at_age =
         |age: f64| Answers::new(scene.snapshot_at(at(last + age))).flagship("pods n/p");
-    close(at_age(49.9), 60.0);
-    assert_eq!(at_age(50.1), None);
-    // A snapshot that nobody replaces goes stale by itself.
+    close(at_age(54.9), 60.0);
+    assert_eq!(at_age(55.0), None);
+    // A snapshot that is not replaced goes stale by itself.
     let mut answers = Answers::new(scene.snapshot_at(at(last + 1.0)));
-    answers.now = at(last + 49.0);
+    answers.now = at(last + 24.0);
     close(answers.flagship("pods n/p"), 60.0);
-    answers.now = at(last + 50.0);
+    answers.now = at(last + 25.0);
     assert_eq!(answers.flagship("pods n/p"), None);
 }
 
@@ -337,7 +339,7 @@ fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
     let value = answers
         .ask("namespaces n", "avg_GPU_utilization", &Default::default())
         .unwrap();
-    assert_eq!(value.window_secs, 20);
+    assert_eq!(value.window_secs, 30);
 }
 
 /// Power is the board's, repeated on every instance (docs/exporter.md, "MIG").

@@ -1,13 +1,10 @@
 //! Stores, exporters and clusters that say what none should.
 
-use std::time::Duration;
-
 use super::scene::{Answers, Scene, at, json, key, policy, samples};
 use super::steady::{Line, detected, line, pod, poll};
 use crate::core::batch::{Batch, Sample};
 use crate::core::policy::Policy;
 use crate::core::signal::SignalId;
-use crate::pipeline::Shown;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 const MEAN: &str = "gpu_memory_utilization";
@@ -15,13 +12,6 @@ const SUM: &str = "gpu_memory_utilization_sum";
 
 /// The time of samples, as far as one asks.
 const ALWAYS: (f64, f64) = (-600.0, 5000.0);
-
-/// A scene that detects intervals, polled every five seconds.
-fn polled(window: Option<u64>) -> Scene {
-    let mut scene = detected(window);
-    scene.pipeline.pace(Duration::from_secs(5), Duration::ZERO);
-    scene
-}
 
 /// Values that say when they were read: a minute is one percent.
 fn dated(number: usize) -> Line {
@@ -71,7 +61,7 @@ fn a_percent_above_a_ratio_that_is_set_is_no_hundred_percent() {
 fn a_sample_of_the_far_future_moves_no_window() {
     let run = |extra: bool| {
         let lines: Vec<Line> = (0..2).map(dated).collect();
-        let mut scene = polled(None);
+        let mut scene = detected(None);
         if extra {
             let times = [-16.0, -1.0, 5e9];
             let samples = times.map(|second| Sample {
@@ -92,14 +82,14 @@ fn a_sample_of_the_far_future_moves_no_window() {
         });
         polls.collect::<Vec<_>>()
     };
-    // Until what came beside it is over.
-    assert_eq!(run(false)[40..], run(true)[40..]);
+    // Until what came beside it is forgotten: it is missing before.
+    assert_eq!(run(false)[80..], run(true)[80..]);
 }
 
 #[test]
 fn a_store_that_gives_more_than_it_is_asked_for_silences_nobody() {
     let lines: Vec<Line> = (0..3).map(dated).collect();
-    let mut scene = polled(None);
+    let mut scene = detected(None);
     for place in 0..60 {
         let now = f64::from(place) * 5.0;
         let range = scene.pipeline.range(MCU, at(now));
@@ -115,7 +105,6 @@ fn a_store_that_gives_more_than_it_is_asked_for_silences_nobody() {
                 .collect();
             scene.feed_at(MCU, labels, &given, at(now));
         }
-        scene.pipeline.settle(at(now), Shown::All);
         let value = Answers::new(scene.snapshot_at(at(now))).of("pods n/a0", MEAN);
         assert!(value.is_some(), "at {now}");
     }
@@ -159,7 +148,7 @@ fn a_gpu_that_was_replaced_twice_counts_once() {
         uuids.iter().map(of).collect()
     };
     let run = |lines: &[Line]| {
-        let mut scene = polled(None).cluster(&[("n/p", None)]);
+        let mut scene = detected(None).cluster(&[("n/p", None)]);
         let sums = (0..60).map(|place| {
             let answers = Answers::new(poll(&mut scene, lines, f64::from(place) * 5.0));
             (
@@ -197,7 +186,7 @@ fn a_new_row_has_nothing_of_the_one_whose_place_it_takes() {
     let late = line(&labels("l", "b", "m"), 10.0, (15.0, 1.0), ALWAYS);
     let gone = line(&labels("g", "a", "n"), 90.0, (15.0, 1.0), (-600.0, 222.0));
     let new = line(&labels("w", "a", "m"), 10.0, (15.0, 1.0), (600.0, 5000.0));
-    let mut scene = polled(Some(300));
+    let mut scene = detected(Some(300));
     for place in 0..180 {
         let now = f64::from(place) * 5.0;
         let mut behind = late.clone();
@@ -212,7 +201,7 @@ fn a_new_row_has_nothing_of_the_one_whose_place_it_takes() {
 #[test]
 fn a_clock_set_back_by_less_than_two_minutes_stops_no_window() {
     let all = dated(0);
-    let mut scene = polled(None);
+    let mut scene = detected(None);
     for place in 0..120 {
         let truth = f64::from(place) * 5.0;
         let now = if truth < 300.0 { truth + 115.0 } else { truth };
@@ -255,7 +244,7 @@ fn profiling_fields_take_over_where_a_target_loses_the_only_percent_it_had() {
         (SignalId::GR_ENGINE_ACTIVE, of(0.5, 9000.0)),
         (SignalId::FB_USED, of(1000.0, 9000.0)),
     ];
-    let mut scene = polled(None);
+    let mut scene = detected(None);
     let mut last_absent = 0.0;
     for place in 0..600 {
         let now = f64::from(place) * 5.0;
@@ -268,7 +257,6 @@ fn profiling_fields_take_over_where_a_target_loses_the_only_percent_it_had() {
             let given: Vec<Sample> = samples.iter().filter(asked).copied().collect();
             scene.feed_at(*signal, &labels, &given, at(now));
         }
-        scene.pipeline.settle(at(now), Shown::All);
         let answers = Answers::new(scene.snapshot_at(at(now)));
         if answers.of("pods n/a0", "gpu_utilization").is_none() {
             last_absent = now;

@@ -1,5 +1,4 @@
-//! Intervals that are read from the data: what moves the grid, what only
-//! changes how long a reading is believed, and what does neither.
+//! Scrape intervals that are read from the data, and how far back is asked for.
 
 use std::time::Duration;
 
@@ -8,12 +7,11 @@ use crate::core::batch::{Batch, Sample};
 use crate::core::policy::Policy;
 use crate::core::signal::SignalId;
 use crate::core::time::Timestamp;
-use crate::dcgm::fields;
-use crate::pipeline::Shown;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 
-/// Nothing is set: all intervals are detected.
+const POD: &str = "UUID=A job=dcgm namespace=n pod=p";
+
 fn detected() -> Scene {
     Scene::new(Policy {
         window: Some(Duration::from_secs(60)),
@@ -31,154 +29,80 @@ fn scraped(from: i64, until: i64, scrape: i64, exporter: i64) -> Vec<Sample> {
     times.map(sample).collect()
 }
 
-/// Answers every signal, the first with samples, as a round of polls does.
-fn round(scene: &mut Scene, labels: &str, samples: &[Sample], now: i64) -> bool {
+/// Takes samples of a series, and publishes.
+fn round(scene: &mut Scene, labels: &str, samples: &[Sample], now: i64) {
     scene.feed_at(MCU, labels, samples, at(now as f64));
-    for spec in fields::built_in().iter().filter(|spec| spec.id != MCU) {
-        let batch = Batch::new(spec.id, "".into());
-        scene.pipeline.take(&batch, at(now as f64));
-    }
-    scene.pipeline.settle(at(now as f64), Shown::All).refill
+    scene.snapshot_at(at(now as f64));
 }
 
-const POD: &str = "UUID=A job=dcgm namespace=n pod=p";
-
-/// A scene with five minutes of history taken in, as after a start.
-fn started(scrape: i64, exporter: i64) -> Scene {
+/// A scene that has read as far back as a start does.
+fn started(scrape: i64) -> Scene {
     let mut scene = detected();
-    for _ in 0..3 {
-        if !round(&mut scene, POD, &scraped(-300, 0, scrape, exporter), 0) {
-            break;
-        }
-    }
+    round(&mut scene, POD, &scraped(-1200, 0, scrape, scrape), 0);
     scene
 }
 
 /// Polls every five seconds, each a little over what is new.
-fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) -> u32 {
-    let mut refills = 0;
+fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) {
     for now in (from..=until).step_by(5) {
         let range = scene.pipeline.range(MCU, at(now as f64));
         let seen =
             |sample: &&Sample| sample.at <= at(now as f64) && sample.at + range > at(now as f64);
         let part: Vec<Sample> = samples.iter().filter(seen).copied().collect();
-        refills += u32::from(round(scene, POD, &part, now));
+        round(scene, POD, &part, now);
     }
-    refills
 }
 
-fn scrape_and_exporter(scene: &Scene) -> (i64, i64) {
-    let (.., timing) = scene.pipeline.store().targets().iter().next().unwrap();
-    (timing.scrape_ms / 1000, timing.exporter_ms / 1000)
+fn scrape(scene: &Scene) -> i64 {
+    let (.., scrape_ms) = scene.pipeline.store().targets().iter().next().unwrap();
+    scrape_ms / 1000
 }
 
-/// One answer with the same samples of many GPUs.
-fn answer(scene: &mut Scene, signal: SignalId, gpus: usize, samples: &[Sample]) {
-    let labels = |gpu| json(&format!("UUID={gpu} job=dcgm namespace=n pod=p{gpu}"));
-    let texts: Vec<String> = (0..gpus).map(labels).collect();
-    let mut batch = Batch::new(signal, texts.concat().into());
-    let mut from = 0;
-    for text in &texts {
-        batch.begin_series(key(&format!("{signal:?}{text}")), from..from + text.len());
-        samples.iter().for_each(|sample| batch.push(*sample));
-        from += text.len();
-    }
-    scene.pipeline.take(&batch, at(0.0));
-}
-
-/// Many GPUs whose load a test, or a training step, moves at once.
 #[test]
-fn a_signal_that_stands_still_is_no_long_exporter_interval() {
-    for gpus in [12, 500] {
-        let mut scene = detected();
-        let load = scraped(-300, 0, 1, 16);
-        let power = scraped(-300, 0, 1, 1);
-        loop {
-            let mut refill = false;
-            answer(&mut scene, MCU, gpus, &load);
-            refill |= scene.pipeline.settle(at(0.0), Shown::Some).refill;
-            if !refill {
-                for spec in fields::built_in().iter().filter(|spec| spec.id != MCU) {
-                    answer(&mut scene, spec.id, gpus, &power);
-                }
-                refill |= scene.pipeline.settle(at(0.0), Shown::All).refill;
-            }
-            if !refill {
-                break;
-            }
-        }
-        assert_eq!(scrape_and_exporter(&scene), (1, 1), "{gpus} GPUs");
+fn the_first_read_shows_the_scrape_interval() {
+    for interval in [1, 2, 5, 15, 30, 60, 300] {
+        assert_eq!(scrape(&started(interval)), interval);
     }
 }
 
 #[test]
-fn one_look_at_history_shows_both_intervals() {
-    for (scrape, exporter) in [(15, 15), (5, 30), (15, 30), (1, 1), (2, 10), (30, 30)] {
-        let scene = started(scrape, exporter);
-        assert_eq!(scrape_and_exporter(&scene), (scrape, exporter));
-        assert_eq!(
-            scene.pipeline.store().step_ms(),
-            exporter.max(scrape) * 1000
-        );
-    }
-}
-
-#[test]
-fn replicas_that_started_at_different_times_agree_on_the_intervals() {
-    let mut early = started(5, 30);
-    let samples = scraped(-300, 600, 5, 30);
-    polled(&mut early, &samples, 5, 600);
-    let mut late = detected();
-    while round(&mut late, POD, &samples[120..], 600) {}
-    assert_eq!(scrape_and_exporter(&early), scrape_and_exporter(&late));
-    let of = |scene: &mut Scene| Answers::new(scene.snapshot_at(at(601.0))).flagship("pods n/p");
-    assert_eq!(
-        of(&mut early).map(f64::to_bits),
-        of(&mut late).map(f64::to_bits)
-    );
-}
-
-#[test]
-fn a_lost_scrape_and_a_restart_of_prometheus_move_nothing() {
-    let mut scene = started(15, 15);
+fn lost_scrapes_and_a_restart_of_prometheus_move_nothing() {
+    let mut scene = started(15);
     let lost = |sample: &Sample| {
         let secs = (sample.at.millis() - ZERO.millis()) / 1000;
         secs == 60 || (120..=180).contains(&secs)
     };
     let mut samples = scraped(-300, 600, 15, 15);
     samples.retain(|sample| !lost(sample));
-    assert_eq!(polled(&mut scene, &samples, 5, 600), 0);
-    assert_eq!(scrape_and_exporter(&scene), (15, 15));
+    polled(&mut scene, &samples, 5, 600);
+    assert_eq!(scrape(&scene), 15);
 }
 
 #[test]
-fn a_longer_scrape_interval_is_noticed_although_no_batch_holds_two_samples() {
-    let mut scene = started(15, 15);
+fn a_longer_scrape_interval_is_noticed() {
+    let mut scene = started(15);
     let mut samples = scraped(-300, 0, 15, 15);
     samples.extend(scraped(60, 1800, 60, 60));
-    let refills = polled(&mut scene, &samples, 5, 1800);
-    assert_eq!(scrape_and_exporter(&scene), (60, 60));
-    assert!((1..=2).contains(&refills), "{refills}");
+    polled(&mut scene, &samples, 5, 1800);
+    assert_eq!(scrape(&scene), 60);
 }
 
 #[test]
-fn new_jobs_leave_the_windows_of_others_alone() {
-    let mut scene = started(15, 15);
-    round(&mut scene, "UUID=Z job=dcgm", &scraped(-300, 0, 15, 15), 0);
-    let before = Answers::new(scene.snapshot_at(at(1.0))).flagship("pods n/p");
-    for job in 0..20 {
-        let labels = format!("UUID=J{job} job=other-{job} namespace=n pod=q{job}");
-        let samples = scraped(-40, 0, 1 + job, 1 + job);
-        assert!(!round(&mut scene, &labels, &samples, 1), "{job}");
-    }
-    let after = Answers::new(scene.snapshot_at(at(1.0))).flagship("pods n/p");
-    assert!(before.is_some());
-    assert_eq!(before, after);
+fn an_exporter_without_gaps_goes_by_its_job() {
+    let mut scene = started(60);
+    let sample = [Sample {
+        at: at(0.0),
+        value: 40.0,
+    }];
+    let new = "UUID=B job=dcgm instance=new namespace=n pod=q";
+    round(&mut scene, new, &sample, 5);
+    let targets = scene.pipeline.store().targets();
+    assert!(targets.iter().all(|(.., scrape_ms)| scrape_ms == 60_000));
 }
 
 #[test]
 fn jobs_that_ended_are_forgotten() {
-    let mut scene = started(15, 15);
+    let mut scene = started(15);
     for job in 0..300 {
         let now = i64::from(job) * 700;
         let labels = format!("UUID=J job=run-{job}");
@@ -189,46 +113,39 @@ fn jobs_that_ended_are_forgotten() {
 }
 
 #[test]
-fn a_window_that_is_refused_is_asked_for_in_half() {
+fn a_range_that_is_refused_is_asked_for_in_half() {
     let mut scene = detected();
     let whole = scene.pipeline.range(MCU, ZERO);
-    scene.pipeline.refused(MCU, false);
+    assert_eq!(whole, Duration::from_secs(1200));
+    scene.pipeline.refused(MCU);
     assert_eq!(scene.pipeline.range(MCU, ZERO), whole / 2);
     for _ in 0..100 {
-        scene.pipeline.refused(MCU, false);
+        scene.pipeline.refused(MCU);
     }
+    // What is new is never less than what may come late.
     assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
-    // What is only new is never less than what may come late.
     scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
-    scene.pipeline.refused(MCU, false);
+    scene.pipeline.refused(MCU);
     assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
 }
 
 #[test]
-fn what_an_outage_left_is_asked_for_in_half_where_it_is_refused() {
-    let mut scene = detected();
-    scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
-    let after = at(300.0);
-    let missed = scene.pipeline.range(MCU, after);
-    assert!(missed >= Duration::from_secs(300), "{missed:?}");
-    // Too slow now and then, and too slow for long.
-    for _ in 0..7 {
-        scene.pipeline.refused(MCU, false);
-        assert_eq!(scene.pipeline.range(MCU, after), missed);
-    }
-    scene.pipeline.refused(MCU, false);
-    assert_eq!(scene.pipeline.range(MCU, after), missed / 2);
-    scene.pipeline.refused(MCU, true);
-    assert_eq!(scene.pipeline.range(MCU, after), missed / 4);
-    for _ in 0..100 {
-        scene.pipeline.refused(MCU, true);
-    }
-    assert_eq!(scene.pipeline.range(MCU, after), Duration::from_secs(45));
+fn what_an_outage_left_is_read_as_far_back_as_a_start_reads() {
+    let mut scene = started(15);
+    let after = |secs: f64| scene.pipeline.range(MCU, at(secs));
+    // Two minutes more, once a minute: targets that are not known may be late.
+    assert_eq!(after(300.0), Duration::from_secs(465));
+    assert_eq!(after(9000.0), Duration::from_secs(1200));
+    scene.pipeline.refused(MCU);
+    assert_eq!(
+        scene.pipeline.range(MCU, at(9000.0)),
+        Duration::from_secs(600)
+    );
 }
 
 #[test]
 fn absurd_sample_times_stretch_no_freshness() {
-    let mut scene = started(15, 15);
+    let mut scene = started(15);
     for year in 1..50 {
         let sample = Sample {
             at: Timestamp::from_millis(ZERO.millis() - year * 31_536_000_000),
@@ -240,7 +157,7 @@ fn absurd_sample_times_stretch_no_freshness() {
         };
         round(&mut scene, POD, &[sample, future], year);
     }
-    assert_eq!(scrape_and_exporter(&scene), (15, 15));
+    assert_eq!(scrape(&scene), 15);
     let range = scene.pipeline.range(MCU, at(60.0));
     assert!(range < Duration::from_secs(120), "{range:?}");
 }
@@ -268,30 +185,6 @@ fn an_equal_reading_of_a_replica_survives_an_invalid_sample() {
 }
 
 #[test]
-fn percent_that_turns_out_to_be_a_ratio_leaves_no_trace_in_the_original() {
-    let mut scene = detected();
-    let ratio = |value: f64| -> Vec<Sample> {
-        scraped(-60, 0, 15, 15)
-            .into_iter()
-            .map(|sample| Sample { value, ..sample })
-            .collect()
-    };
-    scene.feed_at(MCU, "UUID=A job=r namespace=n pod=a", &ratio(1.0), ZERO);
-    scene.feed_at(MCU, "UUID=B job=r namespace=n pod=b", &ratio(0.5), ZERO);
-    let original = |scene: &mut Scene, now: f64| {
-        Answers::new(scene.snapshot_at(at(now))).external("n", "avg_GPU_utilization")
-    };
-    close(original(&mut scene, 1.0), 75.0);
-    let next = [Sample {
-        at: at(15.0),
-        value: 0.25,
-    }];
-    scene.feed_at(MCU, "UUID=A job=r namespace=n pod=a", &next, at(15.0));
-    // Of the minute's twelve instants the last holds (25 + 50) / 2.
-    close(original(&mut scene, 15.0), (11.0 * 75.0 + 37.5) / 12.0);
-}
-
-#[test]
 fn a_label_text_without_a_name_may_stand_for_two_signals() {
     let mut scene = detected();
     let text = json(POD);
@@ -308,20 +201,24 @@ fn a_label_text_without_a_name_may_stand_for_two_signals() {
     close(answers.of("pods n/p", "gpu_utilization"), 70.0);
 }
 
-/// The original's grid is of five seconds: the newest sample that an instant
-/// holds, not one that came after the last instant or will come.
+/// A device that no pod holds is one row of both jobs, and has the times of both.
 #[test]
-fn the_time_of_the_original_is_that_of_a_sample_used() {
+fn devices_that_another_job_scrapes_too_are_not_scraped_apart() {
     let mut scene = detected();
-    let mut samples = scraped(-60, 0, 15, 15);
-    samples.push(Sample {
-        at: at(7.0),
-        value: 40.0,
-    });
-    scene.feed_at(MCU, POD, &samples, at(2.0));
-    let answers = Answers::new(scene.snapshot_at(at(2.0)));
-    let value = answers
-        .ask("namespaces n", "avg_GPU_utilization", &Default::default())
-        .unwrap();
-    assert_eq!(value.at, at(0.0));
+    for from in (0..75).step_by(15) {
+        let now = at(f64::from(from + 10));
+        for (labels, secs) in [
+            ("UUID=A job=a namespace=n pod=p", from),
+            ("UUID=B job=a", from),
+            ("UUID=B job=b", from + 7),
+        ] {
+            let sample = Sample {
+                at: at(f64::from(secs)),
+                value: 40.0,
+            };
+            scene.feed_at(MCU, labels, &[sample], now);
+        }
+        scene.snapshot_at(now);
+    }
+    assert_eq!(scene.pipeline.store().targets().iter().count(), 2);
 }

@@ -57,8 +57,8 @@ fn a_workload_that_was_scaled_down_keeps_its_past() {
 fn a_group_that_was_made_anew_inherits_nothing() {
     let mut scene = scaled_down(true);
     let mut inventory = Inventory::clone(&scene.inventory);
-    inventory.workloads[0].created = Some(at(50.0));
-    inventory.namespaces[0].created = Some(at(50.0));
+    inventory.workloads[0].created = Some(at(55.0));
+    inventory.namespaces[0].created = Some(at(55.0));
     scene.inventory = Arc::new(inventory);
     let answers = scene.provider();
     close(answers.of("deployments.apps n/d", SUM), 360.0);

@@ -1,17 +1,18 @@
 //! The arithmetic of the reference, row by row, through the whole pipeline.
 
+mod attribution;
 mod averages;
 mod explained;
 mod findings;
 mod hostile;
 mod intervals;
-mod lasting;
 mod membership;
 mod pair;
 mod properties;
 mod recalled;
 mod returns;
 mod rows;
+mod rules;
 mod scene;
 mod shared;
 mod silence;

@@ -2,8 +2,6 @@
 //! asked at a time; whoever asks the other one from now on, or now this and now
 //! that, must see nothing of it in the values.
 
-use std::time::Duration;
-
 use super::scene::{Answers, at};
 use super::steady::{Line, detected, line, pod, poll, with_cluster};
 
@@ -46,8 +44,6 @@ fn moved(
         scene = with_cluster(scene, one);
     }
     let every = every(scrape);
-    let poll_every = Duration::from_secs_f64(every);
-    scene.pipeline.pace(poll_every, Duration::ZERO);
     let mut moved = Vec::new();
     for place in 0..(60.0 * scrape / every) as i32 {
         let now = f64::from(place) * every;

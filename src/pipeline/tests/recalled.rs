@@ -102,7 +102,7 @@ fn values_computed_again_are_those_that_were_served() {
         same += 1;
     }
     // Ten minutes are kept for the longest window, of which one is the window.
-    assert_eq!(same, 2 * ((600 - 60) / 15 + 1), "of {}", served.len());
+    assert_eq!(same, 2 * ((600 - 60) / 15) + 1, "of {}", served.len());
 }
 
 #[test]

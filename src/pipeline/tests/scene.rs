@@ -38,13 +38,17 @@ pub(super) fn at(secs: f64) -> Timestamp {
     Timestamp::from_millis(ZERO.millis() + (secs * 1000.0) as i64)
 }
 
-/// Settings in which the intervals are given, not detected.
+/// How long after an instant the reference's rows are scraped: each sample counts
+/// first at the next one.
+const AFTER: f64 = 5.0;
+
+/// Settings in which the scrape interval is given, and the step is as long.
 pub(super) fn policy(window_secs: u64) -> Policy {
     Policy {
         window: Some(Duration::from_secs(window_secs)),
         max_window: Duration::from_secs(600),
         scrape_interval: Some(SCRAPE),
-        exporter_interval: Some(SCRAPE),
+        step: SCRAPE,
         ..Policy::default()
     }
 }
@@ -73,7 +77,7 @@ pub(super) fn json(labels: &str) -> String {
     serde_json::to_string(&pairs).unwrap()
 }
 
-/// `50 50 · SENT NaN` as samples, one a scrape from time zero.
+/// `50 50 · SENT NaN` as samples, one a scrape from a little after time zero.
 pub(super) fn samples(values: &str) -> Vec<Sample> {
     let step = SCRAPE.as_secs_f64();
     let value = |text: &str| match text {
@@ -85,7 +89,7 @@ pub(super) fn samples(values: &str) -> Vec<Sample> {
         .enumerate()
         .filter(|(_, text)| *text != "·")
         .map(|(index, text)| Sample {
-            at: at(index as f64 * step),
+            at: at(index as f64 * step + AFTER),
             value: value(text),
         })
         .collect()
@@ -189,6 +193,7 @@ impl Scene {
                 terminating: false,
                 started: started.map(at),
                 running_since: None,
+                ended: None,
                 gpus: 1,
                 uncounted: false,
                 daemon: false,

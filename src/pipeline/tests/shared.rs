@@ -32,7 +32,7 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
     close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
 
-/// Of the same target only (docs/numbers.md, "Readings and whose they are").
+/// Of the same target only (docs/attribution.md, "Pods").
 #[test]
 fn a_series_declares_no_other_targets_workload_an_exporter() {
     let mut scene = Scene::new(policy(60))

@@ -40,7 +40,7 @@ fn a_sum_of_which_half_has_not_answered_is_not_served_and_says_so() {
         reason.contains("5 of 10 GPUs have been silent since"),
         "{reason}"
     );
-    assert!(reason.contains("2023-11-14T22:16:00Z"), "{reason}");
+    assert!(reason.contains("2023-11-14T22:16:05Z"), "{reason}");
     // The mean of the other half stands, and what is held is held.
     close(answers.flagship("deployments.apps n/d"), 40.0);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 10.0);
@@ -96,10 +96,7 @@ fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
         early = early.mcu(&labels, &"40 ".repeat(scrapes));
     }
     let at_end = Answers::new(early.snapshot_at(at(121.0)));
-    assert_eq!(
-        at_end.of("pods n/p", SUM).map(|sum| sum < 121.0),
-        Some(false)
-    );
+    assert_eq!(at_end.of("pods n/p", SUM), None);
 }
 
 #[test]
@@ -114,14 +111,14 @@ fn devices_without_percents_are_shown_by_profiling_fields() {
 }
 
 #[test]
-fn a_gap_in_the_percents_is_not_filled_with_another_quantity() {
+fn a_device_shows_at_an_instant_what_it_has_then() {
     let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
     let mut scene = Scene::new(policy(60)).mcu(labels, "80 80 80").signal(
         SignalId::DRAM_ACTIVE,
         labels,
         &"0.4 ".repeat(9),
     );
-    assert_eq!(scene.provider().flagship("pods n/p"), None);
+    close(scene.provider().flagship("pods n/p"), 40.0);
 }
 
 #[test]
@@ -182,7 +179,7 @@ fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
     let answers = Answers::new(snapshot);
     let reason = reason(&answers, "pods n/pA", SUM);
     assert!(
-        reason.contains("1 of 1 GPUs have not been reported since 2023-11-14T22:16:00Z"),
+        reason.contains("1 of 1 GPUs have not been reported since 2023-11-14T22:16:05Z"),
         "{reason}"
     );
     close(answers.of("deployments.apps n/d", SUM), 20.0);

@@ -8,7 +8,6 @@ use crate::core::batch::{Batch, Sample};
 use crate::core::policy::Policy;
 use crate::core::signal::SignalId;
 use crate::core::snapshot::Snapshot;
-use crate::pipeline::Shown;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 const MEAN: &str = "cluster_gpu_memory_utilization";
@@ -56,25 +55,20 @@ pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
 
 /// Polls once: the new samples of all lines.
 pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
-    for _ in 0..4 {
-        let range = scene.pipeline.range(MCU, at(now));
-        let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
-        let mut batch = Batch::new(MCU, texts.concat().into());
-        let mut from = 0;
-        for ((_, samples), text) in lines.iter().zip(&texts) {
-            let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
-            let mut new = samples.iter().filter(is_new).peekable();
-            if new.peek().is_some() {
-                batch.begin_series(key(text), from..from + text.len());
-                new.for_each(|sample| batch.push(*sample));
-            }
-            from += text.len();
+    let range = scene.pipeline.range(MCU, at(now));
+    let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
+    let mut batch = Batch::new(MCU, texts.concat().into());
+    let mut from = 0;
+    for ((_, samples), text) in lines.iter().zip(&texts) {
+        let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
+        let mut new = samples.iter().filter(is_new).peekable();
+        if new.peek().is_some() {
+            batch.begin_series(key(text), from..from + text.len());
+            new.for_each(|sample| batch.push(*sample));
         }
-        scene.pipeline.take(&batch, at(now));
-        if !scene.pipeline.settle(at(now), Shown::All).refill {
-            break;
-        }
+        from += text.len();
     }
+    scene.pipeline.take(&batch, at(now));
     scene.snapshot_at(at(now))
 }
 
@@ -86,8 +80,6 @@ fn watch(
     until: f64,
     mut look: impl FnMut(f64, &Answers),
 ) {
-    let poll_every = Duration::from_secs_f64(every);
-    scene.pipeline.pace(poll_every, Duration::ZERO);
     for place in 0..(until / every) as i32 {
         let now = f64::from(place) * every;
         let answers = Answers::new(poll(scene, lines, now));
@@ -145,7 +137,7 @@ fn half_away(scrape: f64) -> Vec<Line> {
         let value = 10.0 * (gpu % 6 + 1) as f64;
         let rhythm = (scrape, scrape * gpu as f64 / 13.0);
         let times = match gpu {
-            7.. => vec![(-300.0, 60.0), (60.0 + 20.0 * scrape, 1000.0)],
+            7.. => vec![(-300.0, 60.0), (120.0 + 20.0 * scrape, 1000.0)],
             _ => vec![(-300.0, 1000.0)],
         };
         times
@@ -161,7 +153,7 @@ fn a_sum_without_a_cluster_ends_before_it_falls_when_exporters_fall_silent() {
         let mut absent = 0;
         let lines = half_away(scrape);
         let every = (scrape / 3.0).clamp(1.0, 5.0);
-        let until = 60.0 + 19.0 * scrape;
+        let until = 120.0 + 19.0 * scrape;
         watch(
             &mut detected(None),
             &lines,
@@ -218,24 +210,6 @@ fn devices_of_two_nodes_have_no_place_in_common() {
 }
 
 #[test]
-fn the_originals_number_stays_where_readings_count_shorter_than_its_grid_steps() {
-    for (scrape, window) in [(1.0, 10), (1.0, 4), (2.0, 20)] {
-        let lines: Vec<Line> = (0..4)
-            .map(|gpu| {
-                let rhythm = (scrape, scrape * gpu as f64 / 5.0);
-                let value = 10.0 * (gpu + 1) as f64;
-                line(&pod(gpu, "a"), value, rhythm, (-300.0, 300.0))
-            })
-            .collect();
-        let mut scene = detected(Some(window));
-        watch(&mut scene, &lines, 1.0, 60.0, |now, answers| {
-            let number = answers.external("n", "avg_GPU_utilization");
-            assert_eq!(number, Some(25.0), "{scrape} s, {window} s, at {now}");
-        });
-    }
-}
-
-#[test]
 fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
     let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
     for skew_secs in [-3600, -25, -14, 14, 3600] {
@@ -249,16 +223,4 @@ fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
         answers.now = ours + Duration::from_secs(120);
         assert_eq!(answers.flagship("pods n/a0"), None, "{skew_secs}");
     }
-}
-
-#[test]
-fn what_a_slow_round_read_is_served_until_the_next_one_ends() {
-    let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
-    let mut scene = detected(None);
-    let (every, took) = (Duration::from_secs(5), Duration::from_secs(40));
-    scene.pipeline.pace(every, took);
-    poll(&mut scene, &lines, 100.0);
-    let mut answers = Answers::new(scene.snapshot_at(at(100.0) + took));
-    answers.now = at(100.0) + took + every + took;
-    assert_eq!(answers.flagship("pods n/a0"), Some(40.0));
 }

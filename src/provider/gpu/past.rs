@@ -2,7 +2,6 @@
 //! held. What was served then is not kept.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -18,7 +17,7 @@ use crate::provider::{AsOf, Error};
 /// second; some 50 bytes each.
 const MOST: usize = 4096;
 
-/// When snapshots were taken, and how far the sources had come. What the windows
+/// When snapshots were taken, and how late the sources were. What the windows
 /// cannot reach any more is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Published(Mutex<VecDeque<Standing>>);
@@ -26,8 +25,9 @@ pub(super) struct Published(Mutex<VecDeque<Standing>>);
 #[derive(Debug)]
 struct Standing {
     taken: Timestamp,
-    end: Timestamp,
-    horizons: Box<[Timestamp]>,
+    /// The same by the source's clock.
+    at_source: Timestamp,
+    lags_ms: Box<[i64]>,
 }
 
 impl Published {
@@ -35,14 +35,14 @@ impl Published {
         let (taken, reach) = (snapshot.taken(), snapshot.reach(None));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A clock that was set back begins anew.
-        all.retain(|known| known.taken < taken && known.end >= reach);
+        all.retain(|known| known.taken < taken && known.at_source >= reach);
         if all.len() == MOST {
             all.pop_front();
         }
         all.push_back(Standing {
             taken,
-            end: snapshot.end(),
-            horizons: snapshot.horizons().collect(),
+            at_source: snapshot.frame().now(),
+            lags_ms: snapshot.lags_ms().collect(),
         });
     }
 }
@@ -69,10 +69,10 @@ impl GpuProvider {
                 reach.date()
             ));
         };
-        let (taken, horizons) = (then.taken, then.horizons.clone());
+        let (taken, lags_ms) = (then.taken, then.lags_ms.clone());
         // Who publishes needs it.
         drop(published);
-        let snapshot = Arc::new(current.snapshot.as_of(at, &horizons));
+        let snapshot = Arc::new(current.snapshot.as_of(at, &lags_ms));
         let past = Self {
             metrics: Arc::clone(&self.metrics),
             custom: Arc::clone(&self.custom),
@@ -86,7 +86,6 @@ impl GpuProvider {
                 trouble: None,
                 gpus: Arc::clone(&self.gpus),
             }),
-            unbound: AtomicBool::default(),
             gpus: Arc::clone(&self.gpus),
             findings: ArcSwap::new(self.findings.load_full()),
             published: Published::default(),

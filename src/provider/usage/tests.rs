@@ -44,6 +44,7 @@ pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static
         terminating: false,
         started: None,
         running_since: None,
+        ended: None,
         gpus: 0,
         uncounted: false,
         daemon: false,

@@ -132,20 +132,6 @@ async fn the_time_of_the_query_is_the_callers() {
 }
 
 #[tokio::test]
-async fn a_sample_asks_for_the_first_device_of_each_target() {
-    let (fake, mut probe) = probe().await;
-    let spec = &fields::built_in()[0];
-    let (now, range) = (now(), Duration::from_secs(300));
-    let fetched = probe
-        .ask(&query(spec, Devices::First, now, range))
-        .await
-        .unwrap();
-    assert_eq!((fetched.series, probe.batch.series_len()), (1, 1));
-    let query = fake.last_request().param("query").unwrap();
-    assert!(query.ends_with(r#"",gpu="0"}[5m]"#), "{query}");
-}
-
-#[tokio::test]
 async fn series_keep_their_keys_and_the_body_its_memory_between_polls() {
     let (_fake, mut probe) = probe().await;
     probe.fetch().await.unwrap();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::FOREVER;
-use super::world::{Fleet, Weather, World};
+use super::world::{Fleet, Naming, Weather, World};
 use crate::simulator::random::Noise;
 
 /// Chance, one number after another.
@@ -41,11 +41,14 @@ pub(super) struct Target {
     pub(super) renew_phase: f64,
     pub(super) second: Option<f64>,
     pub(super) jitter: f64,
+    pub(super) naming: Naming,
     pub(super) lives: Range<f64>,
     /// Wrong clocks: when, and by how much.
     pub(super) clocks: Vec<(Range<f64>, f64)>,
     pub(super) silent: Vec<Range<f64>>,
     pub(super) frozen: Vec<Range<f64>>,
+    /// When its series name no pods.
+    pub(super) unlabelled: Vec<Range<f64>>,
 }
 
 impl Target {
@@ -53,17 +56,6 @@ impl Target {
     pub(super) fn clock(&self, at: f64) -> f64 {
         let now = |(during, _): &&(Range<f64>, f64)| during.contains(&at);
         self.clocks.iter().find(now).map_or(0.0, |(_, secs)| *secs)
-    }
-
-    /// By how much its clock was ever late.
-    pub(super) fn late(&self) -> f64 {
-        let late = self.clocks.iter().map(|(_, secs)| -secs);
-        late.fold(0.0, f64::max)
-    }
-
-    /// How long a reading stands for the present, by the intervals alone.
-    pub(super) fn fresh(&self) -> f64 {
-        (2.5 * self.scrape).max(self.renew.max(self.scrape) + 2.0 * self.scrape)
     }
 
     /// Whether its exporter does not answer.
@@ -87,6 +79,8 @@ pub(super) struct Device {
     pub(super) percent: f64,
     pub(super) swing_phase: f64,
     pub(super) lost: Vec<Range<f64>>,
+    /// Until when it has percents, where it has the profiling field.
+    pub(super) profiled: Option<f64>,
     /// Which pods its series name, and when.
     pub(super) holds: Vec<(Range<f64>, usize)>,
     /// Whether several pods hold it at once.
@@ -150,10 +144,12 @@ impl Built {
                 renew_phase: dice.between(0.0, fleet.renew),
                 second: fleet.second,
                 jitter: fleet.jitter,
+                naming: fleet.naming,
                 lives: -FOREVER..FOREVER,
                 clocks: Vec::new(),
                 silent: Vec::new(),
                 frozen: Vec::new(),
+                unlabelled: Vec::new(),
             });
             for gpu in 0..fleet.gpus {
                 self.devices.push(Device {
@@ -163,6 +159,7 @@ impl Built {
                     percent: dice.between(40.0, 60.0),
                     swing_phase: dice.between(0.0, 6.0),
                     lost: Vec::new(),
+                    profiled: None,
                     holds: Vec::new(),
                     shared: false,
                 });
@@ -247,7 +244,11 @@ impl Built {
                     }
                 }
             }
-            Weather::SecondJob { job, scrape } => self.scrape_again(job, *scrape, dice),
+            Weather::SecondJob { job, scrape } => self.scrape_again(dice, |target| {
+                target.job = job;
+                target.scrape = *scrape;
+            }),
+            Weather::Ha => self.scrape_again(dice, |target| target.source = "b"),
             Weather::Ends {
                 pods,
                 at,
@@ -289,18 +290,16 @@ impl Built {
         }
     }
 
-    fn scrape_again(&mut self, job: &'static str, scrape: f64, dice: &mut Dice) {
+    /// Every exporter is scraped once more, by a target that differs so.
+    fn scrape_again(&mut self, dice: &mut Dice, differs: impl Fn(&mut Target)) {
         for first in 0..self.targets.len() {
-            let again = Target {
-                job,
-                scrape,
-                phase: dice.between(0.0, scrape),
-                ..self.targets[first].clone()
-            };
+            let mut again = self.targets[first].clone();
+            differs(&mut again);
+            again.phase = dice.between(0.0, again.scrape);
             let number = self.targets.len();
             self.targets.push(again);
             for device in &mut self.devices {
-                if device.targets.first() == Some(&first) {
+                if device.targets.contains(&first) {
                     device.targets.push(number);
                 }
             }
@@ -325,6 +324,18 @@ impl Built {
             Weather::Frozen { targets, during } => self
                 .exporters(targets)
                 .for_each(|target| target.frozen.push(during.clone())),
+            Weather::FrozenJob { job, during } => self
+                .targets
+                .iter_mut()
+                .filter(|target| target.job == *job)
+                .for_each(|target| target.frozen.push(during.clone())),
+            Weather::Unlabelled { targets, during } => self
+                .exporters(targets)
+                .for_each(|target| target.unlabelled.push(during.clone())),
+            Weather::Profiled { devices, until } => {
+                let profiled = |device: &mut Device| device.profiled = Some(*until);
+                each(&mut self.devices, devices).for_each(profiled);
+            }
             Weather::Down { during } => {
                 let silent = |target: &mut Target| target.silent.push(during.clone());
                 self.targets.iter_mut().for_each(silent);

@@ -97,6 +97,7 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
             .collect(),
         workloads: names.iter().flat_map(|name| workloads(name)).collect(),
         exporters: Vec::new(),
+        ..Inventory::default()
     }
 }
 
@@ -146,6 +147,7 @@ fn pod(held: &Held, workloads: &[&str]) -> Pod {
         terminating: false,
         started: started.or(Some(at(-86_400.0))),
         running_since: started.or(Some(at(-86_400.0))),
+        ended: None,
         gpus: u32::try_from(held.devices.len()).unwrap(),
         uncounted: false,
         daemon: false,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::FOREVER;
 use super::build::{Built, Device, Dice, Target, within};
-use super::world::{Weather, World};
+use super::world::{Naming, Weather, World};
 use crate::core::batch::{Batch, Sample, SeriesKey};
 use crate::core::signal::SignalId;
 use crate::core::time::Timestamp;
@@ -45,10 +45,6 @@ pub(super) struct Series {
     pub(super) pod: Option<usize>,
     /// Its samples, by time and by arrival.
     pub(super) points: Vec<Point>,
-    /// The least and the greatest of its readings between two places.
-    pub(super) extent: Extent,
-    /// The longest that a sample and the 39 before it took to arrive.
-    pub(super) delays: Vec<i64>,
     /// How many had arrived when that was last asked, and for when.
     arrived: Cell<(i64, usize)>,
     key: SeriesKey,
@@ -67,50 +63,6 @@ impl Series {
     }
 }
 
-fn delays(points: &[Point]) -> Vec<i64> {
-    let recent = (1..=points.len()).map(|end| &points[end.saturating_sub(40)..end]);
-    let delay = |point: &Point| point.arrived - point.at;
-    recent
-        .map(|recent| recent.iter().map(delay).max().unwrap_or(0))
-        .collect()
-}
-
-/// The least and the greatest reading of any stretch of points: level `n` has
-/// those of 2ⁿ points from each place on.
-#[derive(Clone, Debug)]
-pub(super) struct Extent(Vec<Vec<(f64, f64)>>);
-
-impl Extent {
-    fn new(points: &[Point]) -> Self {
-        let nothing = (f64::INFINITY, f64::NEG_INFINITY);
-        let of = |point: &Point| (nothing.0.min(point.value), nothing.1.max(point.value));
-        let mut levels = vec![points.iter().map(of).collect::<Vec<_>>()];
-        for level in 0.. {
-            let (half, below) = (1 << level, &levels[level]);
-            if below.len() <= half {
-                break;
-            }
-            let pairs = below.iter().zip(&below[half..]);
-            levels.push(pairs.map(|(one, other)| join(*one, *other)).collect());
-        }
-        Self(levels)
-    }
-
-    /// Of the points from a place on and before another; nothing where none is a
-    /// reading.
-    pub(super) fn between(&self, start: usize, end: usize) -> Option<(f64, f64)> {
-        let level = end.checked_sub(start)?.checked_ilog2()?;
-        let of = &self.0[usize::try_from(level).unwrap()];
-        let (low, high) = join(of[start], of[end - (1 << level)]);
-        (low <= high).then_some((low, high))
-    }
-}
-
-/// The least and the greatest of both.
-pub(super) fn join(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
-    (one.0.min(other.0), one.1.max(other.1))
-}
-
 /// One scrape that did or did not work.
 #[derive(Clone, Copy, Debug)]
 struct Scrape {
@@ -125,6 +77,9 @@ struct Scrape {
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) series: Vec<Series>,
+    /// Until when each device has percents, milliseconds; `None`: it has no
+    /// profiling field.
+    profiled: Vec<Option<i64>>,
     text: Bytes,
 }
 
@@ -134,6 +89,11 @@ impl Store {
         let mut dice = Dice::new(world.seed ^ 0x5ca1_ab1e);
         let mut store = Self {
             series: Vec::new(),
+            profiled: built
+                .devices
+                .iter()
+                .map(|device| device.profiled.map(ms))
+                .collect(),
             text: Bytes::new(),
         };
         let mut text = String::new();
@@ -166,7 +126,9 @@ impl Store {
             if !scrape.failed && !within(&device.lost, scrape.at) {
                 let held = device.holds.iter().rev();
                 let mut held = held.filter(|(during, _)| during.contains(&scrape.at));
-                if device.shared {
+                if within(&built.targets[target].unlabelled, scrape.at) {
+                    pods.push(None);
+                } else if device.shared {
                     pods.extend(held.map(|(_, pod)| Some(*pod)));
                 } else {
                     pods.push(held.next().map(|(_, pod)| *pod));
@@ -198,8 +160,6 @@ impl Store {
                 device: index,
                 target,
                 pod,
-                extent: Extent::new(&points),
-                delays: delays(&points),
                 arrived: Cell::new((i64::MIN, 0)),
                 points,
                 key: key(&labels),
@@ -213,12 +173,18 @@ impl Store {
         let mut batch = Batch::new(signal, self.text.clone());
         for series in &self.series {
             let arrived = series.arrived(now);
+            let until = match (signal, self.profiled[series.device]) {
+                (SignalId::DRAM_ACTIVE, None) => continue,
+                (SignalId::MEM_COPY_UTIL, Some(until)) => until,
+                _ => i64::MAX,
+            };
             let start = arrived.partition_point(|point| point.at <= now - range);
-            if start == arrived.len() {
+            let end = arrived.partition_point(|point| point.at <= until);
+            if start >= end {
                 continue;
             }
             batch.begin_series(series.key, series.labels.clone());
-            for point in &arrived[start..] {
+            for point in &arrived[start..end] {
                 batch.push(Sample {
                     at: Timestamp::from_millis(ZERO.millis() + point.at),
                     value: of_signal(signal, series, point.value),
@@ -233,6 +199,7 @@ impl Store {
 fn of_signal(signal: SignalId, series: &Series, value: f64) -> f64 {
     match signal {
         _ if value.is_nan() => value,
+        SignalId::DRAM_ACTIVE => value / 100.0,
         SignalId::FB_USED => 20_000.0 + series.device as f64,
         SignalId::POWER_USAGE => 100.0 + 3.0 * value,
         _ => value,
@@ -265,12 +232,24 @@ fn reading(world: &World, built: &Built, device: usize, at: f64) -> f64 {
 /// off: what is the target's own stands bare.
 fn labels(built: &Built, (target, device): (usize, &Device), pod: Option<usize>) -> String {
     let Target {
-        job, source, node, ..
+        job,
+        source,
+        node,
+        naming,
+        ..
     } = &built.targets[target];
     let mut text = format!(
-        r#"{{"UUID":"{}","gpu":"{}","Hostname":"{node}","job":"{job}","instance":"{node}:9400","prometheus":"{source}","namespace":"gpu","pod":"exporter-{node}","container":"exporter""#,
+        r#"{{"UUID":"{}","gpu":"{}","job":"{job}","prometheus":"{source}""#,
         device.uuid, device.gpu
     );
+    text.push_str(&match naming {
+        Naming::Full => format!(
+            r#","Hostname":"{node}","instance":"{node}:9400","namespace":"gpu","pod":"exporter-{node}","container":"exporter""#
+        ),
+        Naming::OneInstance => format!(r#","Hostname":"{node}","instance":"prometheus:9090""#),
+        Naming::NodeOnly => format!(r#","Hostname":"{node}""#),
+        Naming::Nothing => String::new(),
+    });
     if let Some(pod) = pod {
         let name = &built.pods[pod].name;
         text.push_str(&format!(

@@ -6,48 +6,72 @@ use super::build::Built;
 use super::cluster::NAMESPACE;
 use super::content::Store;
 use super::figures::Figures;
-use super::oracle::{Group, Oracle, Rigour};
+use super::oracle::{Group, Oracle};
 use super::replica::{METRICS, Replica};
+use super::times::Between;
 use super::world::World;
 
 /// When the first replica starts: long before anything is looked at.
 const START: f64 = -400.0;
 
-/// Below this, two values are the same.
-const SAME: f64 = 1e-6;
+/// How far back a replica that starts reads, seconds.
+const READ_BACK: f64 = 1200.0;
 
-/// Something that is asked for.
+/// Below this share of a bound two values are the same: S is in whole seconds.
+const SAME: f64 = 0.005;
+
+/// Replicas that differ by more are apart.
+const APART: f64 = 0.05;
+
+/// Replicas of targets that are scraped this seldom may stay apart, seconds.
+const SLOW: f64 = 59.0;
+
+/// The least share of the time that values are there which can be known, percent.
+const PRESENT: f64 = 99.9;
+
+/// Objects that have the values of one group.
 struct Asked {
     group: Group,
+    objects: Vec<Object>,
+}
+
+struct Object {
     resource: &'static str,
     name: String,
-    /// Since when everything it needs has been there without a break, by
-    /// metric.
-    well_since: Option<f64>,
+    /// At how many polls in a row the replicas were apart, by metric.
+    apart: [u32; METRICS.len()],
     /// Whether a value was missing since the event.
     was_absent: bool,
 }
 
 /// Everything that is asked for in a world, the pods first.
 fn asked(built: &Built) -> Vec<Asked> {
-    let ask = |group, resource, name: &str| Asked {
+    let ask = |group, resources: &[&'static str], name: &str| Asked {
         group,
-        resource,
-        name: name.to_owned(),
-        well_since: None,
-        was_absent: false,
+        objects: resources
+            .iter()
+            .map(|resource| Object {
+                resource,
+                name: name.to_owned(),
+                apart: Default::default(),
+                was_absent: false,
+            })
+            .collect(),
     };
     let pods = built.pods.iter().enumerate();
     let mut all: Vec<Asked> = pods
-        .map(|(number, pod)| ask(Group::Pod(number), "pods", &pod.name))
+        .map(|(number, pod)| ask(Group::Pod(number), &["pods"], &pod.name))
         .collect();
     let workloads: BTreeSet<&'static str> = built.pods.iter().map(|pod| pod.workload).collect();
     for name in workloads {
-        all.push(ask(Group::Workload(name), "deployments.apps", name));
-        all.push(ask(Group::Workload(name), "services", name));
+        all.push(ask(
+            Group::Workload(name),
+            &["deployments.apps", "services"],
+            name,
+        ));
     }
-    all.push(ask(Group::Namespace, "namespaces", NAMESPACE));
-    all.push(ask(Group::Cluster, "cluster", ""));
+    all.push(ask(Group::Namespace, &["namespaces"], NAMESPACE));
+    all.push(ask(Group::Cluster, &["cluster"], ""));
     all
 }
 
@@ -68,29 +92,21 @@ pub(super) fn run(world: &World) -> Figures {
     let mut now = START;
     while now < world.secs {
         // Just before a poll, what is served is oldest.
-        if now > 0.0
-            && let Some(read) = first.read
-        {
-            for asked in &mut all {
-                run.look(asked, (&first, None), now, read);
-            }
-        }
+        run.look_at_all(&mut all, (&first, None), now);
         first.poll(world, &built, &store, now);
+        if (0..2).any(|signal| !world.refuses(signal, now)) {
+            run.oracle.times.read(&built, now);
+        }
         if now >= world.restart {
             second
                 .get_or_insert_with(|| Replica::new(world, &built, now))
                 .poll(world, &built, &store, now);
         }
-        if now > 0.0
-            && let Some(read) = first.read
-        {
-            let ready = second.as_ref().filter(|second| second.ready);
-            for asked in &mut all {
-                run.look(asked, (&first, ready), now, read);
-            }
-        }
+        let ready = second.as_ref().filter(|second| second.ready);
+        run.look_at_all(&mut all, (&first, ready), now);
         now += world.poll();
     }
+    run.figures.judge(PRESENT);
     run.figures
 }
 
@@ -100,101 +116,120 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Looks at one object at one poll.
+    fn look_at_all(&mut self, all: &mut [Asked], replicas: (&Replica, Option<&Replica>), now: f64) {
+        if let Some(read) = replicas.0.read.filter(|_| now > 0.0) {
+            for asked in all {
+                self.look(asked, replicas, (now, read));
+            }
+        }
+    }
+
+    /// Looks at the objects of one group at one poll.
     fn look(
         &mut self,
         asked: &mut Asked,
         (first, second): (&Replica, Option<&Replica>),
-        now: f64,
-        read: f64,
+        (now, read): (f64, f64),
     ) {
-        if let Group::Pod(pod) = asked.group
-            && !self.oracle.built.pods[pod].lives.contains(&now)
-        {
-            return;
-        }
-        let metrics = if asked.resource == "pods" {
-            &METRICS[..1]
-        } else {
-            &METRICS[..]
+        let group = asked.group;
+        let of_pod = match group {
+            Group::Pod(pod) if !self.oracle.built.pods[pod].lives.contains(&now) => return,
+            Group::Pod(_) => true,
+            _ => false,
         };
-        let values: Vec<Option<f64>> = metrics
-            .iter()
-            .map(|metric| first.value(asked.resource, &asked.name, metric, now))
-            .collect();
-        self.presence(asked, &values, now, read);
-        self.end(asked, &values, now, read);
+        let metrics = if of_pod { &METRICS[..1] } else { &METRICS[..] };
+        let known = self.oracle.is_known(group, now, read);
+        let may = self.oracle.may_be_served(group, now, read);
+        // A GPU is held as long as any signal says so.
+        let half_read = now - read > self.oracle.world.poll();
         // Between polls nothing becomes another: only older.
-        if read >= now {
-            self.truth(asked, &values, now, read);
-        }
-        if let Some(second) = second {
-            for (metric, value) in metrics.iter().zip(&values) {
-                let other = second.value(asked.resource, &asked.name, metric, now);
-                self.agreement(asked, (*value, other), (now, read));
+        let truth = (read >= now).then(|| self.oracle.truth(group, now, read));
+        for object in &mut asked.objects {
+            let of = |replica: &Replica, metric| {
+                replica.value(object.resource, &object.name, metric, now)
+            };
+            let values: Vec<Option<f64>> = metrics.iter().map(|metric| of(first, metric)).collect();
+            let others = second.map(|second| metrics.iter().map(|metric| of(second, metric)));
+            let others: Option<Vec<Option<f64>>> = others.map(Iterator::collect);
+            for (metric, value) in values.iter().enumerate() {
+                if known {
+                    self.presence(object, metric, *value, now);
+                }
+                if value.is_some() && !may[metric] && (metric < 2 || !half_read) {
+                    self.figures.overdue += 1;
+                    self.breaks(object, metric, now, "is overdue");
+                }
+                if let (Some(value), Some(truth)) = (value, &truth) {
+                    self.truth(object, metric, *value, truth.map(|of| of[metric]), now);
+                }
+                if let Some(others) = &others {
+                    self.agreement((group, object), metric, (*value, others[metric]), now);
+                }
             }
+            self.end(group, object, &values, now);
         }
+    }
+
+    fn breaks(&mut self, object: &Object, metric: usize, now: f64, what: &str) {
+        let metric = METRICS[metric];
+        self.figures.breaks(|| {
+            format!(
+                "{now:.0} s: {metric} of {} {} {what}",
+                object.resource, object.name
+            )
+        });
     }
 
     /// A value that can be known is there.
-    fn presence(&mut self, asked: &mut Asked, values: &[Option<f64>], now: f64, read: f64) {
-        let must = |rigour| self.oracle.must(asked.group, now, read, rigour);
-        let figures = &mut self.figures;
-        if must(Rigour::Table) {
-            for (place, value) in values.iter().enumerate() {
-                let share = match (asked.resource, place) {
-                    ("pods", _) => &mut figures.pods,
-                    ("deployments.apps", 1) => &mut figures.sums,
-                    _ => &mut figures.others,
-                };
-                share.count(value.is_some());
-            }
-        }
-        asked.well_since = match asked.well_since {
-            _ if !must(Rigour::Promise) => None,
-            None => Some(now),
-            since => since,
+    fn presence(&mut self, object: &Object, metric: usize, value: Option<f64>, now: f64) {
+        let share = match (object.resource, metric) {
+            ("pods", _) => &mut self.figures.pods,
+            ("deployments.apps", 1) => &mut self.figures.sums,
+            _ => &mut self.figures.others,
         };
-        if self.is_well(asked, now) && values.iter().any(Option::is_none) {
-            self.figures.breaks(|| {
-                format!(
-                    "{now:.0} s: {} {} is missing: {values:?}",
-                    asked.resource, asked.name
-                )
-            });
+        share.count(value.is_some(), || {
+            format!("{} {} at {now:.0} s", object.resource, object.name)
+        });
+    }
+
+    /// A value that is there is right, and unknown is never zero.
+    fn truth(
+        &mut self,
+        object: &Object,
+        metric: usize,
+        value: f64,
+        truth: Option<Between<f64>>,
+        now: f64,
+    ) {
+        let Some(bounds) = truth else {
+            return self.breaks(object, metric, now, "has a value of nothing");
+        };
+        let low = if bounds.low > 0.0 {
+            value / bounds.low
+        } else {
+            f64::INFINITY
+        };
+        let ratio = match metric {
+            0 => &mut self.figures.mean,
+            1 => &mut self.figures.sum,
+            _ => &mut self.figures.count,
+        };
+        ratio.take(low, value / bounds.high);
+        // No GPU of a world is ever idle.
+        let unknown = value == 0.0 && metric < 2;
+        let same = SAME * bounds.high;
+        if unknown || value < bounds.low - same || value > bounds.high + same {
+            let what = format!("is {value:.2}, not within {bounds:?}");
+            self.breaks(object, metric, now, &what);
         }
     }
 
-    /// Whether all has been there for longer than any window reaches.
-    fn is_well(&self, asked: &Asked, now: f64) -> bool {
-        let settling = self.oracle.longest_window() + self.oracle.longest_hold();
-        let since = asked.well_since;
-        since.is_some_and(|since| now - since > settling)
-    }
-
-    /// Nothing older than promised is served.
-    fn end(&mut self, asked: &mut Asked, values: &[Option<f64>], now: f64, read: f64) {
-        for (place, value) in values.iter().take(2).enumerate() {
-            let share = if place == 0 { 0.5 } else { 0.1 };
-            if value.is_none() {
-                continue;
-            }
-            let until = self.oracle.may_until(asked.group, now, read, share);
-            if now > until {
-                let over = now - until;
-                self.figures.overdue = self.figures.overdue.max(over);
-                self.figures.breaks(|| {
-                    format!(
-                        "{now:.0} s: {} {} is {over:.0} s overdue",
-                        asked.resource, asked.name
-                    )
-                });
-            }
-        }
+    /// The time from the event to the end of a value.
+    fn end(&mut self, group: Group, object: &mut Object, values: &[Option<f64>], now: f64) {
         let Some(event) = &self.oracle.world.event else {
             return;
         };
-        let absent = match (asked.resource, asked.group) {
+        let (absent, value) = match (object.resource, group) {
             ("pods", Group::Pod(pod)) if self.is_hit(pod, event.start) => {
                 (&mut self.figures.pods_absent, values[0])
             }
@@ -202,10 +237,10 @@ impl Run<'_> {
             _ => return,
         };
         if event.contains(&now) {
-            asked.was_absent |= absent.1.is_none();
-            if !asked.was_absent {
+            object.was_absent |= value.is_none();
+            if !object.was_absent {
                 let secs = now - event.start;
-                *absent.0 = Some(absent.0.unwrap_or(0.0).max(secs));
+                *absent = Some(absent.unwrap_or(0.0).max(secs));
             }
         }
     }
@@ -221,69 +256,43 @@ impl Run<'_> {
         targets.all(|target| target.is_silent(at + 1.0))
     }
 
-    /// A value that is there is right.
-    fn truth(&mut self, asked: &Asked, values: &[Option<f64>], now: f64, read: f64) {
-        if values.iter().all(Option::is_none) {
-            return;
-        }
-        let Some(reference) =
-            self.oracle
-                .reference(asked.group, (now, read), self.is_well(asked, now))
-        else {
-            self.figures
-                .breaks(|| format!("{now:.0} s: {} has a value of nothing", asked.name));
-            return;
-        };
-        for (place, (value, bounds)) in values.iter().zip(reference.0).enumerate() {
-            let Some(value) = value else { continue };
-            let low = if bounds.low > 0.0 {
-                value / bounds.low
-            } else {
-                f64::INFINITY
-            };
-            let high = value / bounds.high;
-            let least = if place == 0 { 1.0 } else { 0.9 };
-            let ratio = match place {
-                0 => &mut self.figures.mean,
-                1 => &mut self.figures.sum,
-                _ => &mut self.figures.count,
-            };
-            ratio.take(low, high);
-            if low < least - SAME || high > 1.0 + SAME {
-                let metric = METRICS[place];
-                self.figures.breaks(|| {
-                    format!(
-                        "{now:.0} s: {metric} of {} {} is {value:.2}, not within {bounds:?}",
-                        asked.resource, asked.name
-                    )
-                });
-            }
-        }
-    }
-
-    /// Two replicas that have read the same samples say the same.
+    /// Two replicas are apart in no two polls in a row.
     fn agreement(
         &mut self,
-        asked: &Asked,
+        (group, object): (Group, &mut Object),
+        metric: usize,
         (one, other): (Option<f64>, Option<f64>),
-        (now, read): (f64, f64),
+        now: f64,
     ) {
         let figures = &mut self.figures;
-        figures.lonely.count(one.is_some() != other.is_some());
+        let alone = one.is_some() != other.is_some();
+        figures.lonely.count(!alone, String::new);
         let apart = one.zip(other).map_or(0.0, |(one, other)| {
             (one - other).abs() / one.abs().max(other.abs()).max(SAME)
         });
-        figures.apart.count(apart > SAME);
+        figures.apart.count(apart <= SAME, String::new);
         figures.farthest = figures.farthest.max(apart);
-        let lonely = one.is_some() != other.is_some();
-        let differ = apart > SAME || lonely && self.oracle.knows_habits(asked.group, now, read);
-        if differ && self.oracle.must_agree(asked.group, now, read) {
-            figures.breaks(|| {
-                format!(
-                    "{now:.0} s: replicas differ on {} {}: {one:?}, {other:?}",
-                    asked.resource, asked.name
-                )
-            });
+        let run = &mut object.apart[metric];
+        *run = if apart > APART || alone { *run + 1 } else { 0 };
+        if *run > 1 && self.must_agree(group, now) {
+            let what = format!("differs between replicas: {one:?}, {other:?}");
+            self.breaks(object, metric, now, &what);
         }
+    }
+
+    /// Whether the replicas have had time, and nothing was away. A replica that
+    /// starts longer into a silence than it reads back never sees what was said
+    /// before it.
+    fn must_agree(&self, group: Group, now: f64) -> bool {
+        let world = self.oracle.world;
+        let mut silent = self.oracle.built.targets.iter().flat_map(|it| &it.silent);
+        if silent.any(|it| it.start < world.restart - READ_BACK && it.end > world.restart) {
+            return false;
+        }
+        let (scrape, fresh) = self.oracle.slowest(group, now);
+        let settled = now >= world.restart + 2.0 * scrape && scrape < SLOW;
+        let outage =
+            |during: std::ops::Range<f64>| (during.start..during.end + 2.0 * fresh).contains(&now);
+        settled && !world.outages().any(outage)
     }
 }

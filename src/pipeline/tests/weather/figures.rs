@@ -3,19 +3,24 @@
 use std::fmt;
 
 /// How often something was the case, of how many times.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Share {
-    pub(super) is: u64,
-    pub(super) of: u64,
+    is: u64,
+    of: u64,
+    /// The first time that it was not.
+    first: Option<String>,
 }
 
 impl Share {
-    pub(super) fn count(&mut self, is: bool) {
+    pub(super) fn count(&mut self, is: bool, when: impl FnOnce() -> String) {
         self.is += u64::from(is);
         self.of += 1;
+        if !is {
+            self.first.get_or_insert_with(when);
+        }
     }
 
-    fn percent(self) -> Option<f64> {
+    fn percent(&self) -> Option<f64> {
         (self.of > 0).then(|| 100.0 * self.is as f64 / self.of as f64)
     }
 }
@@ -62,10 +67,10 @@ pub(super) struct Figures {
     /// that was missing.
     pub(super) pods_absent: Option<f64>,
     pub(super) sums_absent: Option<f64>,
-    /// By how many seconds a value outlived what is promised.
-    pub(super) overdue: f64,
-    /// Comparisons in which one replica alone had a value, and where both had
-    /// another.
+    /// How often a value was there that outlived what is promised.
+    pub(super) overdue: u64,
+    /// Comparisons in which both replicas had a value or none, and in which they
+    /// had the same.
     pub(super) lonely: Share,
     pub(super) apart: Share,
     pub(super) farthest: f64,
@@ -80,18 +85,29 @@ impl Figures {
             self.broken.push(what());
         }
     }
+
+    /// Notes what was there too seldom, at the end.
+    pub(super) fn judge(&mut self, least: f64) {
+        for share in [self.pods.clone(), self.sums.clone(), self.others.clone()] {
+            if let (Some(percent), Some(first)) = (share.percent(), &share.first)
+                && percent < least
+            {
+                self.breaks(|| format!("there for {percent:.2} %: first missing {first}"));
+            }
+        }
+    }
 }
 
 /// The head of the table.
 pub(super) const HEAD: &str = "| world | pods % | sums % | others % | sum low | sum high \
-    | count low | count high | mean low | mean high | pods absent s | sums absent s | overdue s \
+    | count low | count high | mean low | mean high | pods absent s | sums absent s | overdue \
     | replicas: presence % | value % | by |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 impl fmt::Display for Figures {
     /// A line of the table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "| {} |", self.name)?;
-        for share in [self.pods, self.sums, self.others] {
+        for share in [&self.pods, &self.sums, &self.others] {
             match share.percent() {
                 Some(percent) => write!(f, " {percent:.2} |")?,
                 None => write!(f, " – |")?,
@@ -110,13 +126,13 @@ impl fmt::Display for Figures {
                 None => write!(f, " – |")?,
             }
         }
-        let percent = |share: Share| share.percent().unwrap_or(0.0);
+        let percent = |share: &Share| share.percent().map_or(0.0, |percent| 100.0 - percent);
         write!(
             f,
-            " {:.0} | {:.2} | {:.2} | {:.1} % |",
+            " {} | {:.2} | {:.2} | {:.1} % |",
             self.overdue,
-            percent(self.lonely),
-            percent(self.apart),
+            percent(&self.lonely),
+            percent(&self.apart),
             100.0 * self.farthest
         )
     }

@@ -19,12 +19,14 @@
 //! Time is virtual, in seconds from [`ZERO`](super::scene::ZERO). The oracle
 //! sees the store's whole content and shares no code with the pipeline.
 //!
+//! For each value it asks whether it must be there, whether it may be served,
+//! and between which bounds it lies; docs/weather.md has the promises.
+//!
 //! `WEATHER=steady15 cargo test --lib weather::table -- --nocapture` prints the
 //! figures of worlds whose names contain that text (all without it),
 //! `WEATHER_TABLE=file` writes them as Markdown, `WORLDS=100000` makes the
 //! random run longer and `SEED=…` begins it elsewhere.
 
-mod agree;
 mod build;
 mod cluster;
 mod content;
@@ -33,12 +35,12 @@ mod figures;
 mod jump;
 mod named;
 mod oracle;
+mod promises;
 mod random;
-mod reference;
 mod replica;
 mod shrink;
 mod table;
-mod until;
+mod times;
 mod world;
 
 /// A time after every world.

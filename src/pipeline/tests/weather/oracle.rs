@@ -1,19 +1,29 @@
-//! What can be known of a world at a time, from the store's whole content:
-//! whether a value must be there, and until when it may.
+//! What the rules of docs/numbers.md make of a store's whole content: the
+//! windows of groups, and what their devices have at an instant.
+//!
+//! Where a rule leaves room (a median of two, whole seconds), both ends are kept.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-use super::FOREVER;
-use super::build::{Built, Target};
+use super::build::Built;
 use super::content::{Point, Series, Store, ms};
-use super::reference::Bounds;
+use super::times::{Between, Times, between};
 use super::world::World;
 
-/// No lag or distance counts for more, seconds.
-pub(super) const MOST_USUAL: f64 = 120.0;
+/// The instants are its multiples, milliseconds. Time zero is one.
+pub(super) const STEP: i64 = 5_000;
 
-/// How old a pod without samples is before it is missed in the table.
-const UNSEEN: f64 = 15.0;
+/// The window ends so long after what a source has reached.
+pub(super) const AHEAD: i64 = 15_000;
+
+/// A window that is not set is no longer (`gpu.maxWindow`).
+const LONGEST: i64 = 300_000;
+
+/// Readings that stand still for so long are no readings.
+const FROZEN: i64 = 600_000;
+
+/// Another field is looked for each minute, seconds.
+const ANOTHER_FIELD: f64 = 150.0;
 
 /// Whose value it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,54 +36,53 @@ pub(super) enum Group {
     Cluster,
 }
 
-/// How much is asked of a value's presence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rigour {
-    /// As the table counts it: what the data of the moment allow.
-    Table,
-    /// What must be there by the rules: no benefit of lags that just changed.
-    Promise,
-}
-
 /// Sees everything.
 #[derive(Debug)]
 pub(super) struct Oracle<'a> {
     pub(super) world: &'a World,
     pub(super) built: &'a Built,
-    pub(super) store: &'a Store,
+    pub(super) times: Times,
+    store: &'a Store,
     /// The series of each device.
-    pub(super) of_device: Vec<Vec<usize>>,
-    /// The bounds of this poll: several names are asked for the same pods.
-    pub(super) known: RefCell<Vec<(Question, [Bounds; 3])>>,
-    /// The least lag of late of each source, and for when.
-    least_lags: RefCell<Vec<(&'static str, f64, f64)>>,
-    /// What depends on the world alone, seconds.
-    latest_clock: f64,
-    pub(super) longest_fresh: f64,
-    pub(super) slowest: f64,
+    of_device: Vec<Vec<&'a Series>>,
 }
 
-/// A group, the times of asking and of the last read, and whether the group has
-/// been there for longer than its window.
-pub(super) type Question = (Group, (f64, f64), bool);
+/// A device of a group at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// The last reading.
+    pub(super) value: Between<f64>,
+    /// It answers for certain.
+    pub(super) surely: bool,
+    /// It may answer.
+    pub(super) perhaps: bool,
+    /// A pod that lives holds it.
+    pub(super) held: bool,
+    /// It is missing where it does not answer: its driver never loses it.
+    pub(super) awaited: bool,
+}
+
+/// What one series says of a device at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) at: i64,
+    pub(super) value: f64,
+    pub(super) surely: bool,
+    perhaps: bool,
+}
 
 impl<'a> Oracle<'a> {
     pub(super) fn new(world: &'a World, built: &'a Built, store: &'a Store) -> Self {
         let mut of_device = vec![Vec::new(); built.devices.len()];
-        for (place, series) in store.series.iter().enumerate() {
-            of_device[series.device].push(place);
+        for series in &store.series {
+            of_device[series.device].push(series);
         }
         Self {
             world,
             built,
+            times: Times::new(built, store),
             store,
             of_device,
-            known: RefCell::default(),
-            least_lags: RefCell::default(),
-            latest_clock: built.targets.iter().map(Target::late).fold(0.0, f64::max)
-                + world.lag_jitter(),
-            longest_fresh: built.targets.iter().map(Target::fresh).fold(0.0, f64::max),
-            slowest: world.slowest(),
         }
     }
 
@@ -88,201 +97,212 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// The window when it is longest, seconds.
-    pub(super) fn longest_window(&self) -> f64 {
-        let set = self.world.window.map_or(60.0, |secs| secs as f64);
-        set.max(4.0 * self.slowest) + MOST_USUAL.min(self.latest_clock())
+    /// The targets that have told of a group, and when last.
+    pub(super) fn targets_of(&self, group: Group, now: f64) -> BTreeMap<usize, i64> {
+        let mut targets = BTreeMap::new();
+        let ours = self.store.series.iter();
+        for series in ours.filter(|series| self.has(group, series.pod)) {
+            if let Some(newest) = series.arrived(ms(now)).last() {
+                let known = targets.entry(series.target).or_insert(newest.at);
+                *known = newest.at.max(*known);
+            }
+        }
+        targets.retain(|target, _| self.times.of(*target).is_known());
+        targets
     }
 
-    /// The window when it is shortest, seconds.
-    pub(super) fn shortest_window(&self) -> f64 {
-        self.world.window.map_or(60.0, |secs| secs as f64)
+    /// The end of a group's window (rule 6), and how long it is. A target that
+    /// tells nothing of the group any more may or may not count.
+    pub(super) fn window(&self, group: Group, now: f64) -> (Between<i64>, Between<i64>) {
+        let of_group = self.targets_of(group, now);
+        let all = || of_group.keys().map(|target| self.times.of(*target));
+        let live = || {
+            let of_group = of_group.iter();
+            let known = of_group.map(|(target, newest)| (self.times.of(*target), newest));
+            let live = known.filter(|(of, newest)| ms(now) - *newest <= of.fresh.low + of.lag.low);
+            live.map(|(of, _)| of)
+        };
+        // Where a device has several sources, the quickest may do.
+        let mut devices = self.built.devices.iter();
+        let least = match devices.any(|device| device.targets.len() > 1) {
+            true => live().map(|of| of.lag.low).min(),
+            false => live().map(|of| of.lag.low).max(),
+        };
+        let least = least.or(all().map(|of| of.lag.low).min());
+        let most = all().map(|of| of.lag.high).max();
+        let end = |lag: Option<i64>| (ms(now) - lag.unwrap_or(0) + AHEAD).div_euclid(STEP) * STEP;
+        let set = ms(self.world.window.map_or(60.0, |secs| secs as f64));
+        let long = |scrape: Option<i64>| set.max(4 * scrape.unwrap_or(0)).min(set.max(LONGEST));
+        (
+            between(end(most), end(least)),
+            between(
+                long(live().map(|of| of.scrape.low).max()),
+                long(all().map(|of| of.scrape.high).max()),
+            ),
+        )
     }
 
-    /// The most that data are late, as far as it counts, seconds.
-    pub(super) fn longest_lag(&self) -> f64 {
-        MOST_USUAL.min(self.world.longest_lag() + self.latest_clock()) + self.world.poll()
+    /// Every device of a group at an instant, by what had been read.
+    pub(super) fn standings(&self, group: Group, instant: i64, times: (f64, f64)) -> Vec<Standing> {
+        let devices = 0..self.built.devices.len();
+        let all = devices.filter_map(|device| self.standing((group, device), instant, times));
+        all.collect()
     }
 
-    pub(super) fn latest_clock(&self) -> f64 {
-        self.latest_clock
-    }
-
-    /// How long an instant can hold a reading, seconds.
-    pub(super) fn longest_hold(&self) -> f64 {
-        2.0 * self.longest_fresh + self.usual_distance()
-    }
-
-    /// The most that a target usually is behind the horizon, seconds.
-    pub(super) fn usual_distance(&self) -> f64 {
-        MOST_USUAL.min(self.latest_clock() + self.slowest + self.world.poll())
-    }
-
-    /// Whether a value of a group must be there.
-    pub(super) fn must(&self, group: Group, now: f64, read: f64, rigour: Rigour) -> bool {
-        let (mut expected, mut answering) = (0, 0);
-        let pods = self.built.pods.iter().enumerate();
-        for (number, pod) in pods.filter(|(_, pod)| pod.lives.contains(&now)) {
-            if !self.has(group, Some(number)) {
+    fn standing(
+        &self,
+        (group, device): (Group, usize),
+        instant: i64,
+        (now, read): (f64, f64),
+    ) -> Option<Standing> {
+        let (mut ours, mut others, mut unnamed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut held, mut latest) = (false, Vec::new());
+        for series in &self.of_device[device] {
+            let Some(mut candidate) = self.candidate(series, instant, read) else {
+                continue;
+            };
+            if !self.has(group, series.pod) {
+                match series.pod {
+                    Some(_) => others.push(candidate),
+                    None => unnamed.push(candidate),
+                }
                 continue;
             }
-            for device in &pod.devices {
-                let seen = self
-                    .lines(*device, number)
-                    .any(|series| !series.arrived(ms(read)).is_empty());
-                let awaited = rigour == Rigour::Promise || now - pod.lives.start > UNSEEN;
-                expected += usize::from(seen || awaited);
-                answering +=
-                    usize::from(seen && self.is_fresh((*device, number), now, read, rigour));
+            let lives = |at: f64| {
+                let pod = series.pod.map(|pod| &self.built.pods[pod]);
+                pod.is_none_or(|pod| pod.lives.contains(&at))
+            };
+            candidate.surely &= lives(now.min(instant as f64 / 1000.0));
+            candidate.surely &= !self.is_changing(device, now);
+            held |= series.pod.is_some() && lives(now);
+            ours.push(candidate);
+            latest.extend(self.last(series, i64::MAX, read));
+        }
+        let of = &self.built.devices[device];
+        // What stood still beside it hid readings of another exporter.
+        let targets = of.targets.iter().map(|target| &self.built.targets[*target]);
+        let frozen = targets.flat_map(|target| &target.frozen);
+        if frozen.into_iter().any(|during| during.start < now) {
+            ours.iter_mut().for_each(|one| one.surely = false);
+        }
+        if !of.shared {
+            // A label that a device loses while its pod lives hands it over to none.
+            if !held {
+                others.append(&mut unnamed);
+            }
+            hand_over(&mut ours, &others);
+            let unnamed = unnamed.iter().filter(|one| one.perhaps);
+            let since = unnamed.map(|one| one.at).max();
+            for one in &mut ours {
+                one.surely &= Some(one.at) > since;
             }
         }
-        let enough = match (group, rigour) {
-            (Group::Pod(_), _) | (_, Rigour::Promise) => answering == expected,
-            (_, Rigour::Table) => {
-                answering as f64 >= 0.95 * f64::from(u32::try_from(expected).unwrap())
-            }
-        };
-        expected > 0 && enough
-    }
-
-    /// What all jobs say of a device in the hands of a pod.
-    pub(super) fn lines(&self, device: usize, pod: usize) -> impl Iterator<Item = &Series> {
-        self.of_device[device]
+        // Missing, it counts with what it had last, at the instant or by now.
+        let last = ours.iter().max_by_key(|one| one.at)?.value;
+        let latest = latest.iter().max_by_key(|point| point.at)?.value;
+        let certain = ours.iter().filter(|one| one.surely).map(|one| one.at).max();
+        let may = ours
             .iter()
-            .map(|place| &self.store.series[*place])
-            .filter(move |series| series.pod == Some(pod))
-    }
-
-    /// Whether a device has been read twice, and just now.
-    fn is_fresh(&self, (device, pod): (usize, usize), now: f64, read: f64, rigour: Rigour) -> bool {
-        self.lines(device, pod).any(|series| {
-            let target = &self.built.targets[series.target];
-            let points = series.arrived(ms(read));
-            let [before @ .., earlier, newest] = points else {
-                return false;
-            };
-            if is_unknown(target, newest.at) {
-                return false;
-            }
-            let another = before.last().is_some_and(|point| point.read != newest.read);
-            let handed_over = |other: &Series| {
-                other.target == series.target
-                    && other.pod != series.pod
-                    && !self.built.devices[device].shared
-                    && other
-                        .arrived(ms(read))
-                        .last()
-                        .is_some_and(|point| point.at > newest.at)
-            };
-            let others = self.of_device[device]
-                .iter()
-                .map(|place| &self.store.series[*place]);
-            !newest.value.is_nan()
-                && !earlier.value.is_nan()
-                && (earlier.read != newest.read || another)
-                && newest.at - earlier.at <= ms(2.5 * target.scrape)
-                && ms(now) - newest.at <= ms(target.fresh() + self.allowance(target, now, rigour))
-                && !others.into_iter().any(handed_over)
-                && (rigour == Rigour::Table
-                    || (self.is_steady(target, now)
-                        && self.is_led(target, now)
-                        && self.has_two((device, pod), points, (now, read))))
+            .filter(|one| one.perhaps && Some(one.at) >= certain);
+        let mut values: Vec<f64> = may.map(|one| one.value).collect();
+        let perhaps = !values.is_empty();
+        if !perhaps {
+            values = vec![last, latest];
+        }
+        Some(Standing {
+            value: between(
+                values.iter().copied().fold(f64::INFINITY, f64::min),
+                values.iter().copied().fold(0.0, f64::max),
+            ),
+            surely: certain.is_some(),
+            perhaps,
+            held,
+            awaited: held && of.lost.is_empty(),
         })
     }
 
-    /// Whether somebody else's samples still move the horizon of a target's
-    /// source: of three heard lately it takes two, so that the only one left
-    /// waits for the others to be given up.
-    fn is_led(&self, target: &Target, now: f64) -> bool {
-        let count = |at: f64| {
-            let answers = |other: &&Target| other.lives.contains(&at) && !other.is_silent(at);
-            self.of_source(target).filter(answers).count()
-        };
-        count(now) >= 2 || count(now - 3.0 * target.fresh()) < 3
+    /// Whether percents have ended of late: another field is looked for within a
+    /// minute, and a window may still show the gap.
+    pub(super) fn is_changing(&self, device: usize, now: f64) -> bool {
+        let until = self.built.devices[device].profiled;
+        until.is_some_and(|until| (until..until + ANOTHER_FIELD).contains(&now))
     }
 
-    /// Whether no clock of its source was set of late, nor did its readings do
-    /// anything odd: a few clocks that are set at once move the horizon, and what
-    /// is usual for the others has to be learned again.
-    fn is_steady(&self, target: &Target, now: f64) -> bool {
-        let stepped = |at: f64| (now - 600.0..=now).contains(&at);
-        let clock = |(during, _): &(std::ops::Range<f64>, f64)| {
-            stepped(during.start) || stepped(during.end)
-        };
-        let mut clocks = self.of_source(target).flat_map(|other| &other.clocks);
-        !clocks.any(clock) && !target.frozen.iter().any(|during| during.start < now)
+    /// The samples of a series up to an instant, from its pod's start on.
+    pub(super) fn of_its_pod(&self, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
+        let points = series.arrived(ms(read));
+        let points = &points[..points.partition_point(|point| point.at <= instant)];
+        let start = series.pod.map(|pod| ms(self.built.pods[pod].lives.start));
+        &points[points.partition_point(|point| Some(point.at) < start)..]
     }
 
-    /// Whether two readings certainly lie in the window: they are a step apart,
-    /// or else may share an instant, and the window ends up to a step later
-    /// than now. It is that of the quickest target of the device that is heard.
-    fn has_two(&self, of: (usize, usize), points: &[Point], (now, read): (f64, f64)) -> bool {
-        let targets = self.lines(of.0, of.1).filter_map(|series| {
-            let newest = series.arrived(ms(read)).last()?;
-            let waited = self.longest_hold() + self.longest_lag();
-            let target = &self.built.targets[series.target];
-            (ms(now) - newest.at <= ms(waited)).then_some(target)
-        });
-        let targets: Vec<&Target> = targets.collect();
-        let late = targets
-            .iter()
-            .map(|target| self.least_lag(target.source, now));
-        let late = late.fold(0.0, f64::max);
-        let cadences = targets.iter().map(|target| target.scrape.max(target.renew));
-        let own = self
-            .shortest_window()
-            .max(4.0 * cadences.fold(FOREVER, f64::min));
-        self.world.cadences().map(|step| step.max(5.0)).all(|step| {
-            let since = ms(now - late + step - own.max(4.0 * step));
-            let oldest = points.iter().find(|point| point.at > since);
-            let apart = |(oldest, newest): (&Point, &Point)| newest.at - oldest.at >= ms(step);
-            oldest.zip(points.last()).is_some_and(apart)
+    fn last(&self, series: &'a Series, instant: i64, read: f64) -> Option<Point> {
+        let points = self.of_its_pod(series, instant, read).iter();
+        points.copied().rfind(|point| !point.value.is_nan())
+    }
+
+    /// The last reading of a series at an instant, and whether it stands there.
+    pub(super) fn candidate(
+        &self,
+        series: &'a Series,
+        instant: i64,
+        read: f64,
+    ) -> Option<Candidate> {
+        let last = self.last(series, instant, read)?;
+        let points = self.of_its_pod(series, instant, read);
+        let ended = points.last().is_some_and(|point| point.value.is_nan());
+        let (suspect, frozen) = self.stands_still(series, last, read);
+        let fresh = self.times.of(series.target).fresh;
+        // Of several targets of a device the longest F may hold.
+        let targets = self.built.devices[series.device].targets.iter();
+        let longest = targets.map(|target| self.times.of(*target).fresh.high);
+        let longest = longest.fold(fresh.high, i64::max);
+        let age = instant - last.at;
+        Some(Candidate {
+            at: last.at,
+            value: last.value,
+            surely: !ended && !suspect && age < fresh.low,
+            perhaps: !ended && !frozen && age < longest,
         })
     }
 
-    /// By how much a sample may be older than fresh. Clocks that are ahead make a
-    /// source look less late than it is.
-    fn allowance(&self, target: &Target, now: f64, rigour: Rigour) -> f64 {
-        let late = (-target.clock(now)).max(0.0);
-        // The horizon that a target is usually behind may itself be a scrape old.
-        let behind = (late - target.scrape).max(0.0);
-        match rigour {
-            Rigour::Table => late + self.world.lag(target.source, now) + self.world.lag_jitter(),
-            Rigour::Promise => {
-                let of_source = self.of_source(target);
-                let ahead = of_source.map(|other| other.clock(now)).fold(0.0, f64::max);
-                behind.min(MOST_USUAL) + (self.least_lag(target.source, now) - ahead).max(0.0)
-            }
+    /// Whether a reading may be, and is for certain, one that has stood still for
+    /// too long.
+    fn stands_still(&self, series: &Series, of: Point, read: f64) -> (bool, bool) {
+        if !self.world.has_frozen() {
+            return (false, false);
         }
+        let all = series.arrived(ms(read));
+        let same = |point: &&Point| point.read == of.read;
+        let first = all.iter().find(same).map_or(of.at, |point| point.at);
+        let last = all.iter().rfind(same).map_or(of.at, |point| point.at);
+        let target = self.times.of(series.target);
+        let room = 2 * target.fresh.high;
+        let longest = FROZEN.max(4 * target.scrape.high) + room + 60_000;
+        let goes_on = all.last().is_some_and(|newest| newest.at == last);
+        (
+            last - first > FROZEN - room,
+            goes_on && last - first > longest,
+        )
     }
 
-    /// All targets of a target's source.
-    fn of_source(&self, target: &Target) -> impl Iterator<Item = &Target> {
-        let key = (target.source, target.job);
-        let targets = self.built.targets.iter();
-        targets.filter(move |other| (other.source, other.job) == key)
-    }
-
-    /// The least lag of a source in the last five minutes, seconds.
-    fn least_lag(&self, source: &'static str, now: f64) -> f64 {
-        let mut known = self.least_lags.borrow_mut();
-        known.retain(|(_, at, _)| *at == now);
-        if let Some((_, _, lag)) = known.iter().find(|(of, _, _)| *of == source) {
-            return *lag;
-        }
-        let lags = (0..60).map(|i| self.world.lag(source, now - 5.0 * f64::from(i)));
-        let lag = lags.fold(MOST_USUAL, f64::min);
-        known.push((source, now, lag));
-        lag
+    /// The series of a device in the hands of a pod, and those in the hands of
+    /// others.
+    pub(super) fn series(&self, device: usize, pod: usize) -> (Vec<&'a Series>, Vec<&'a Series>) {
+        let all = self.of_device[device].iter();
+        all.partition(|series| series.pod == Some(pod))
     }
 }
 
-/// Readings that stand still for so long are no readings, seconds.
-pub(super) const FROZEN: f64 = 600.0;
-
-/// Whether what a target says at a time may have stood still for too long.
-pub(super) fn is_unknown(target: &Target, at: i64) -> bool {
-    let since = |during: &std::ops::Range<f64>| during.start + FROZEN - 2.0 * target.fresh();
-    let mut frozen = target.frozen.iter();
-    frozen.any(|during| (ms(since(during))..ms(during.end)).contains(&at))
+/// The newest reading of a device tells whose it is.
+fn hand_over(ours: &mut [Candidate], others: &[Candidate]) {
+    let newest = |which: fn(&&Candidate) -> bool| {
+        let others = others.iter().filter(which);
+        others.map(|other| other.at).max()
+    };
+    let (certain, possible) = (newest(|other| other.surely), newest(|other| other.perhaps));
+    for one in ours {
+        one.perhaps &= Some(one.at) >= certain;
+        one.surely &= one.perhaps && Some(one.at) > possible;
+    }
 }

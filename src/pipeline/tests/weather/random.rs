@@ -8,7 +8,7 @@ use super::FOREVER;
 use super::build::Dice;
 use super::drive::run;
 use super::shrink::{constructor, smallest};
-use super::world::{Fleet, Weather, World};
+use super::world::{Fleet, Naming, Weather, World};
 
 /// How long a world lasts, seconds.
 const SECS: f64 = 1200.0;
@@ -36,11 +36,12 @@ pub(super) fn world(seed: u64) -> World {
     let targets = fleets.iter().map(|fleet| fleet.targets).sum();
     let items = 1 + dice.below(4);
     let mut weather: Vec<Weather> = (0..items).map(|_| weather(&mut dice, targets)).collect();
-    // Two jobs of one name would be one series twice.
-    let is_job = |weather: &Weather| matches!(weather, Weather::SecondJob { .. });
-    if let Some(first) = weather.iter().position(is_job) {
-        let mut place = 0..;
-        weather.retain(|weather| place.next() <= Some(first) || !is_job(weather));
+    // Two jobs of one name would be one series twice, as would two pairs.
+    for again in [is_job, is_pair] {
+        if let Some(first) = weather.iter().position(again) {
+            let mut place = 0..;
+            weather.retain(|weather| place.next() <= Some(first) || !again(weather));
+        }
     }
     World {
         seed,
@@ -50,6 +51,14 @@ pub(super) fn world(seed: u64) -> World {
         window: pick(&mut dice, &[None, None, None, Some(60), Some(120)]),
         ..World::new("random", fleets, weather)
     }
+}
+
+const fn is_job(weather: &Weather) -> bool {
+    matches!(weather, Weather::SecondJob { .. })
+}
+
+const fn is_pair(weather: &Weather) -> bool {
+    matches!(weather, Weather::Ha)
 }
 
 fn fleet(dice: &mut Dice, workload: &'static str, most: usize) -> Fleet {
@@ -64,6 +73,11 @@ fn fleet(dice: &mut Dice, workload: &'static str, most: usize) -> Fleet {
         renew: pick(dice, &[scrape, scrape, 30.0]),
         second: (dice.below(8) == 0).then(|| dice.between(0.1 * scrape, 0.4 * scrape).round()),
         jitter: pick(dice, &[0.01, 0.05, 0.5]),
+        naming: match dice.below(12) {
+            0 => Naming::OneInstance,
+            1 => Naming::NodeOnly,
+            _ => Naming::Full,
+        },
         ..Fleet::default()
     }
 }
@@ -134,7 +148,7 @@ fn bounded(during: Range<f64>) -> Range<f64> {
 }
 
 fn rare(dice: &mut Dice, targets: usize) -> Weather {
-    match dice.below(4) {
+    match dice.below(6) {
         0 => Weather::Markers,
         1 => Weather::Shared {
             targets: some(dice, targets),
@@ -143,6 +157,11 @@ fn rare(dice: &mut Dice, targets: usize) -> Weather {
         2 => Weather::SecondJob {
             job: "dcgm-slow",
             scrape: 60.0,
+        },
+        3 => Weather::Ha,
+        4 => Weather::Unlabelled {
+            targets: some(dice, targets),
+            during: during(dice),
         },
         _ => Weather::Frozen {
             targets: some(dice, targets),

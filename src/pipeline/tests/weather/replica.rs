@@ -15,7 +15,7 @@ use crate::core::signal::{SignalId, SignalSpec};
 use crate::dcgm::schemes::ExporterIdentity;
 use crate::dcgm::{fields, metrics};
 use crate::pipeline::tests::scene::at;
-use crate::pipeline::{Pipeline, Settings, Shown};
+use crate::pipeline::{Pipeline, Settings};
 use crate::provider::gpu::GpuProvider;
 use crate::provider::{Effort, Objects, Provider, Query, Which};
 
@@ -25,13 +25,6 @@ pub(super) const METRICS: [&str; 3] = [
     "gpu_memory_utilization_sum",
     "gpu_held_count",
 ];
-
-/// How often the engine polls when there are more than 10,000 series scraped
-/// every 2 s, seconds.
-pub(super) const LARGE_FLEET_POLL: f64 = 2.0;
-
-/// How often the grid may change within one round, as in the engine.
-const REFILLS: usize = 4;
 
 /// A replica.
 #[derive(Debug)]
@@ -54,6 +47,9 @@ impl Replica {
         let mut polled = vec![SignalId::MEM_COPY_UTIL, SignalId::FB_USED];
         if world.has_frozen() {
             polled.extend([SignalId::GPU_UTIL, SignalId::POWER_USAGE]);
+        }
+        if world.has_profiled() {
+            polled.push(SignalId::DRAM_ACTIVE);
         }
         let is_polled = |spec: &SignalSpec| polled.contains(&spec.id);
         let metrics: Vec<_> = metrics::built_in()
@@ -85,56 +81,22 @@ impl Replica {
     /// Polls once and publishes, as the engine does.
     pub(super) fn poll(&mut self, world: &World, built: &Built, store: &Store, now: f64) {
         let time = at(now);
-        self.pipeline
-            .pace(Duration::from_secs_f64(world.poll()), Duration::ZERO);
-        for _ in 0..REFILLS {
-            if !self.round(world, store, now) {
-                break;
+        for (place, signal) in self.signals.clone().into_iter().enumerate() {
+            if world.refuses(place, now) || !self.pipeline.is_wanted(signal, time) {
+                continue;
             }
-        }
-        if self.read == Some(now)
-            && let Some(range) = self.pipeline.history_wanted(time)
-        {
+            let range = self.pipeline.range(signal, time);
             let range = i64::try_from(range.as_millis()).unwrap();
-            let power = self.signals.contains(&SignalId::POWER_USAGE);
-            let shown = match power {
-                true => SignalId::POWER_USAGE,
-                false => SignalId::MEM_COPY_UTIL,
-            };
-            let batch = store.answer(shown, ms(now), range);
-            self.pipeline.take_history(&batch, time);
-            self.pipeline.settle(time, Shown::All);
+            let batch = store.answer(signal, ms(now), range);
+            self.pipeline.take(&batch, time);
+            if signal == SignalId::MEM_COPY_UTIL {
+                self.read = Some(now);
+            }
         }
         self.inventory = self.cluster.at(built, now);
         let snapshot = self.pipeline.publish(&self.inventory, time);
         self.provider.publish(Arc::new(snapshot));
         self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
-    }
-
-    /// Asks for every signal once; whether the windows must be filled again.
-    fn round(&mut self, world: &World, store: &Store, now: f64) -> bool {
-        let time = at(now);
-        let count = self.signals.len();
-        for (place, signal) in self.signals.clone().into_iter().enumerate() {
-            if !world.refuses(place, now) {
-                let range = self.pipeline.range(signal, time);
-                let range = i64::try_from(range.as_millis()).unwrap();
-                let batch = store.answer(signal, ms(now), range);
-                self.pipeline.take(&batch, time);
-                if signal == SignalId::MEM_COPY_UTIL {
-                    self.read = Some(now);
-                }
-            }
-            let shown = match place {
-                _ if place + 1 == count => Shown::All,
-                0 => Shown::Some,
-                _ => continue,
-            };
-            if self.pipeline.settle(time, shown).refill {
-                return true;
-            }
-        }
-        false
     }
 
     /// The value of a metric of an object of the namespace; `namespaces` asks

@@ -29,6 +29,22 @@ pub(super) struct Fleet {
     pub(super) phase: Option<f64>,
     /// How unsteady the times of scrapes are, seconds.
     pub(super) jitter: f64,
+    /// What its series say of the target.
+    pub(super) naming: Naming,
+}
+
+/// What tells the series of one target from those of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// `instance` and the node.
+    #[default]
+    Full,
+    /// All have one `instance` (federation, agents); the node stays.
+    OneInstance,
+    /// `instance` was dropped; the node stays.
+    NodeOnly,
+    /// Neither `instance` nor the node.
+    Nothing,
 }
 
 impl Default for Fleet {
@@ -44,6 +60,7 @@ impl Default for Fleet {
             second: None,
             phase: None,
             jitter: 0.05,
+            naming: Naming::Full,
         }
     }
 }
@@ -81,6 +98,19 @@ pub(super) enum Weather {
         targets: Range<usize>,
         during: Range<f64>,
     },
+    /// The exporters that one job scrapes answer with the readings of the
+    /// beginning; those of other jobs on the same GPUs go on.
+    FrozenJob {
+        job: &'static str,
+        during: Range<f64>,
+    },
+    /// Exporters go on without the labels of pods.
+    Unlabelled {
+        targets: Range<usize>,
+        during: Range<f64>,
+    },
+    /// GPUs have the profiling field all the time, and percents until then.
+    Profiled { devices: Range<usize>, until: f64 },
     /// Prometheus is away: no scrape, no answer.
     Down { during: Range<f64> },
     /// Queries fail; those of one signal (by its place among the polled) or all.
@@ -130,6 +160,8 @@ pub(super) enum Weather {
     },
     /// Another job scrapes the same exporters.
     SecondJob { job: &'static str, scrape: f64 },
+    /// Another Prometheus, `b`, scrapes the same exporters for the same jobs.
+    Ha,
     /// So many pods of a workload share each GPU of targets, from the start.
     Shared { targets: Range<usize>, pods: usize },
 }
@@ -205,27 +237,6 @@ impl World {
             .unwrap_or(0.5)
     }
 
-    /// Whether samples are read late at some time: what was measured then is a
-    /// habit for a while.
-    pub(super) fn has_outages(&self) -> bool {
-        let of = |weather: &Weather| match weather {
-            Weather::Lag { during, .. } => during.start > -FOREVER || during.end < FOREVER,
-            Weather::Stall { .. } | Weather::Down { .. } | Weather::Refused { .. } => true,
-            _ => false,
-        };
-        self.weather.iter().any(of)
-    }
-
-    /// The longest that samples are ever held back.
-    pub(super) fn longest_lag(&self) -> f64 {
-        let of = |weather: &Weather| match weather {
-            Weather::Lag { secs, .. } => *secs,
-            Weather::Stall { during, .. } => during.end - during.start,
-            _ => 0.5,
-        };
-        self.weather.iter().map(of).fold(0.5, f64::max) + self.lag_jitter()
-    }
-
     /// By how much samples may be later than the lag.
     pub(super) fn lag_jitter(&self) -> f64 {
         let of = |weather: &Weather| match weather {
@@ -233,6 +244,28 @@ impl World {
             _ => None,
         };
         self.weather.iter().filter_map(of).fold(0.0, f64::max)
+    }
+
+    /// When something was away, or late, or set its clock, and when that is over.
+    pub(super) fn outages(&self) -> impl Iterator<Item = Range<f64>> {
+        let steps = |during: &Range<f64>| during.start > -FOREVER || during.end < FOREVER;
+        let exporters: usize = self.fleets.iter().map(|fleet| fleet.targets).sum();
+        self.weather
+            .iter()
+            .filter_map(move |weather| match weather {
+                Weather::Down { during } | Weather::Refused { during, .. } => Some(during.clone()),
+                Weather::Stall { source, during } => {
+                    Some(during.start..during.end + self.lag(source, during.end))
+                }
+                Weather::Lag { during, secs, .. } if steps(during) => {
+                    Some(during.start..during.end + secs)
+                }
+                Weather::Clock { during, .. } if steps(during) => Some(during.clone()),
+                Weather::Silent { targets, during } if targets.len() >= exporters => {
+                    Some(during.clone())
+                }
+                _ => None,
+            })
     }
 
     /// Whether a query for the signal at that place fails.
@@ -248,32 +281,22 @@ impl World {
 
     /// Whether the signals that tell a frozen exporter are needed.
     pub(super) fn has_frozen(&self) -> bool {
-        let frozen = |weather: &Weather| matches!(weather, Weather::Frozen { .. });
+        let frozen = |weather: &Weather| {
+            matches!(weather, Weather::Frozen { .. } | Weather::FrozenJob { .. })
+        };
         self.weather.iter().any(frozen)
     }
 
-    /// The slowest cadence of any target, seconds.
-    pub(super) fn slowest(&self) -> f64 {
-        self.cadences().fold(1.0, f64::max)
+    /// Whether the profiling field is needed.
+    pub(super) fn has_profiled(&self) -> bool {
+        let profiled = |weather: &Weather| matches!(weather, Weather::Profiled { .. });
+        self.weather.iter().any(profiled)
     }
 
     /// The quickest scrape interval, seconds.
     pub(super) fn quickest(&self) -> f64 {
         let scrapes = self.fleets.iter().map(|fleet| fleet.scrape);
         scrapes.fold(FOREVER, f64::min)
-    }
-
-    pub(super) fn cadences(&self) -> impl Iterator<Item = f64> {
-        let of = |fleet: &Fleet| fleet.scrape.max(fleet.renew);
-        let later = self
-            .weather
-            .iter()
-            .filter_map(move |weather| match weather {
-                Weather::Joins { fleet, .. } => Some(of(fleet)),
-                Weather::SecondJob { scrape, .. } => Some(*scrape),
-                _ => None,
-            });
-        self.fleets.iter().map(of).chain(later)
     }
 
     /// The time between polls: as set, else as the engine takes it.

@@ -1,6 +1,8 @@
 //! Worlds with names: one for each trait that real clusters showed.
 
 mod aftermath;
+mod cadences;
+mod labels;
 mod membership;
 mod outages;
 mod stores;
@@ -21,6 +23,8 @@ pub(super) fn all() -> Vec<World> {
     all.extend(membership::worlds());
     all.extend(together::worlds());
     all.extend(aftermath::worlds());
+    all.extend(cadences::worlds());
+    all.extend(labels::worlds());
     all
 }
 

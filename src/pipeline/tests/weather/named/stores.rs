@@ -3,6 +3,10 @@
 use super::super::world::{Fleet, Weather, World};
 use super::{ALWAYS, clock, every, fleet, jitter, lag, lag_during, minutely, ten};
 
+/// How often the engine polls when there are more than 10,000 series scraped
+/// every 2 s, seconds.
+const LARGE_FLEET_POLL: f64 = 2.0;
+
 pub(super) fn worlds() -> Vec<World> {
     let mut all = lags();
     all.extend(cadences());
@@ -52,7 +56,7 @@ fn lags() -> Vec<World> {
         },
         // More than 10,000 series: the engine polls less often.
         World {
-            poll: Some(super::super::replica::LARGE_FLEET_POLL),
+            poll: Some(LARGE_FLEET_POLL),
             secs: 1200.0,
             restart: 600.0,
             ..World::new("S2 large", vec![every(2.0, 10)], vec![lag(1.0)])

@@ -1,0 +1,271 @@
+//! What is promised of a value: when it can be known, between which bounds it
+//! lies, and until when it may be served.
+
+use super::content::{Series, ms};
+use super::oracle::{AHEAD, Group, Oracle, STEP, Standing};
+use super::times::Between;
+
+/// The share of a group that may be missing from a sum, by number and by what
+/// was said last, and by which a mean may be off.
+const TENTH: f64 = 0.1;
+
+/// A mean may be off by so much where that is more, percent.
+const POINTS: f64 = 2.0;
+
+/// Values of a group can be known where no larger share of it is missing.
+const SILENT: f64 = 0.08;
+
+/// What is compared with a share is off by no more.
+const ROUNDING: f64 = 1e-9;
+
+/// A pod that starts is given a minute until its GPUs are missing; what its
+/// exporter says comes later, seconds.
+const UNSEEN: f64 = 45.0;
+
+/// How far back it counts how late a target was, milliseconds.
+const OF_LATE: i64 = 300_000;
+
+impl Between<f64> {
+    const NOTHING: Self = Self {
+        low: f64::INFINITY,
+        high: f64::NEG_INFINITY,
+    };
+
+    fn join(&mut self, other: Self) {
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+    }
+}
+
+impl Oracle<'_> {
+    /// Whether the values of a group can be known: all devices that its living
+    /// pods have, but a small share by number and by what they said last, have a
+    /// reading not older than F and what their target is late anyway.
+    pub(super) fn is_known(&self, group: Group, now: f64, read: f64) -> bool {
+        let end = ms(now).min(self.window(group, now).0.low);
+        let (mut answering, mut missing, mut unseen) = (Vec::new(), Vec::new(), 0.0);
+        let living = self.built.pods.iter().enumerate();
+        let living = living
+            .filter(|(number, pod)| self.has(group, Some(*number)) && pod.lives.contains(&now));
+        for device in 0..self.built.devices.len() {
+            let pods = living.clone();
+            let pods = pods.filter(|(_, pod)| pod.devices.contains(&device));
+            for (place, (number, pod)) in pods.enumerate() {
+                match self.last_of((device, number), (now, read), end) {
+                    None if now - pod.lives.start > UNSEEN => unseen += 1.0,
+                    Some((value, true)) if place == 0 => answering.push(value),
+                    Some((value, false)) if place == 0 => missing.push(value),
+                    _ => {}
+                }
+            }
+        }
+        let largest = answering
+            .iter()
+            .chain(&missing)
+            .copied()
+            .fold(0.0, f64::max);
+        let away = missing.len() as f64 + unseen;
+        let missed = missing.iter().sum::<f64>() + unseen * largest;
+        let few = |there: f64, away: f64| away <= SILENT * (there + away);
+        !answering.is_empty()
+            && (away == 0.0 || !matches!(group, Group::Pod(_)))
+            && few(answering.len() as f64, away)
+            && few(answering.iter().sum(), missed)
+    }
+
+    /// What a device said last in the hands of a pod, up to the end of a window,
+    /// and whether that is known to stand.
+    fn last_of(
+        &self,
+        (device, pod): (usize, usize),
+        (now, read): (f64, f64),
+        end: i64,
+    ) -> Option<(f64, bool)> {
+        let of = &self.built.devices[device];
+        let (ours, others) = self.series(device, pod);
+        let newest = |series: &&Series| {
+            self.of_its_pod(series, end, read)
+                .last()
+                .map(|point| point.at)
+        };
+        let taken = others
+            .iter()
+            .filter_map(newest)
+            .max()
+            .filter(|_| !of.shared);
+        let changing = self.is_changing(device, now);
+        let known = ours.iter().filter_map(|series| {
+            let last = self.candidate(series, end, read)?;
+            let target = self.times.of(series.target);
+            let fresh = target.least_fresh() + target.least_late(ms(now) - OF_LATE);
+            let stands = last.surely && Some(last.at) >= taken && !changing;
+            Some((stands && ms(now) - last.at <= fresh, last))
+        });
+        let best = known.max_by_key(|(stands, last)| (*stands, last.at));
+        best.map(|(stands, last)| (last.value, stands))
+    }
+
+    /// The bounds of the mean, the sum and the count of a group: the least and
+    /// the greatest at any instant that its window may have. Nothing where no
+    /// device answers at any.
+    pub(super) fn truth(&self, group: Group, now: f64, read: f64) -> Option<[Between<f64>; 3]> {
+        let (end, length) = self.window(group, now);
+        let mut bounds = None;
+        for instant in (0..).map(|place| end.high - place * STEP) {
+            if instant <= end.low - length.high {
+                break;
+            }
+            let all = self.standings(group, instant, (now, read));
+            if !all.iter().any(|one| one.perhaps) {
+                continue;
+            }
+            let holding = match group {
+                Group::Cluster => self.standings(Group::Namespace, instant, (now, read)),
+                _ => all.clone(),
+            };
+            let bounds = bounds.get_or_insert([Between::NOTHING; 3]);
+            bounds[0].join(mean(&all));
+            bounds[1].join(sum(&all));
+            bounds[2].join(Between {
+                low: certain(&holding).count() as f64,
+                high: counted(&holding) + self.requested(group, instant, read),
+            });
+        }
+        bounds
+    }
+
+    /// The GPUs that pods of a group may count at an instant without a reading.
+    fn requested(&self, group: Group, instant: i64, read: f64) -> f64 {
+        let at = instant as f64 / 1000.0;
+        let pods = self.built.pods.iter().enumerate();
+        let pods =
+            pods.filter(|(number, pod)| self.has(group, Some(*number)) && pod.lives.contains(&at));
+        let unseen = pods.map(|(number, pod)| {
+            let is_seen = |device: &&usize| {
+                let (ours, _) = self.series(**device, number);
+                ours.iter()
+                    .any(|series| !self.of_its_pod(series, instant, read).is_empty())
+            };
+            pod.devices.iter().filter(|device| !is_seen(device)).count()
+        });
+        unseen.sum::<usize>() as f64
+    }
+
+    /// The longest S and F of a group, seconds.
+    pub(super) fn slowest(&self, group: Group, now: f64) -> (f64, f64) {
+        let of_group = self.targets_of(group, now);
+        let all = || of_group.keys().map(|target| self.times.of(*target));
+        let scrape = all().map(|of| of.scrape.high).max();
+        let fresh = all().map(|of| of.fresh.high).max();
+        let secs = |of: Option<i64>| of.unwrap_or(0) as f64 / 1000.0;
+        (secs(scrape), secs(fresh))
+    }
+
+    /// Whether the mean, the sum and the count of a group may be served: an
+    /// instant that is recent enough may be defined.
+    pub(super) fn may_be_served(&self, group: Group, now: f64, read: f64) -> [bool; 3] {
+        let (end, _) = self.window(group, now);
+        let mut may = [false; 3];
+        let since = end.low - 2 * AHEAD - STEP - ms(self.world.poll());
+        for instant in (0..).map(|place| end.high - place * STEP) {
+            if instant < since || may == [true; 3] {
+                break;
+            }
+            let defined = defined(&self.standings(group, instant, (now, read)));
+            may = std::array::from_fn(|metric| may[metric] || defined[metric]);
+        }
+        may
+    }
+}
+
+/// Those that count at an instant: they answer, or are missing.
+fn certain(all: &[Standing]) -> impl Iterator<Item = &Standing> {
+    all.iter().filter(|one| one.surely || one.awaited)
+}
+
+/// How many may count.
+fn counted(all: &[Standing]) -> f64 {
+    let may = all.iter().filter(|one| one.perhaps || one.held);
+    may.count() as f64
+}
+
+/// Whether none may be missing.
+fn is_whole(all: &[Standing]) -> bool {
+    all.iter().all(|one| one.surely || !one.held)
+}
+
+fn sum(all: &[Standing]) -> Between<f64> {
+    let low: f64 = certain(all).map(|one| one.value.low).sum();
+    let may = all.iter().filter(|one| one.perhaps || one.awaited);
+    Between {
+        low: if is_whole(all) {
+            low
+        } else {
+            low * (1.0 - TENTH)
+        },
+        high: may.map(|one| one.value.high).sum(),
+    }
+}
+
+/// The mean with the silent ones at their last readings.
+fn mean(all: &[Standing]) -> Between<f64> {
+    let low = least_mean(all, |one| one.value.low);
+    let high = -least_mean(all, |one| -one.value.high);
+    // A tenth of what is served, or of the truth.
+    let off = |of: f64| match is_whole(all) {
+        true => 0.0,
+        false => POINTS.max(of * TENTH / (1.0 - TENTH)),
+    };
+    Between {
+        low: low - off(low),
+        high: high + off(high),
+    }
+}
+
+/// The least mean of those that count for certain and any of those that may.
+fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
+    let of: Vec<f64> = certain(all).map(&value).collect();
+    let (mut sum, mut count) = (of.iter().sum::<f64>(), of.len() as f64);
+    let may = all
+        .iter()
+        .filter(|one| (one.perhaps || one.held) && !one.surely && !one.awaited);
+    let mut may: Vec<f64> = may.map(&value).collect();
+    may.sort_by(f64::total_cmp);
+    for value in may {
+        if count == 0.0 || value < sum / count {
+            (sum, count) = (sum + value, count + 1.0);
+        }
+    }
+    sum / count
+}
+
+/// Whether the mean, the sum and the count may be defined at an instant: those
+/// that may answer do.
+fn defined(all: &[Standing]) -> [bool; 3] {
+    let (answering, missing): (Vec<&Standing>, Vec<&Standing>) = all
+        .iter()
+        .filter(|one| one.perhaps || one.awaited)
+        .partition(|one| one.perhaps);
+    if answering.is_empty() {
+        return [false; 3];
+    }
+    let least = |of: &[&Standing]| -> f64 { of.iter().map(|one| one.value.low).sum() };
+    let most = |of: &[&Standing]| -> f64 { of.iter().map(|one| one.value.high).sum() };
+    let (count, away) = (answering.len() as f64, missing.len() as f64);
+    let few = |share: f64| away <= share * (count + away) + ROUNDING;
+    let near = |last: f64| {
+        let (of_them, of_all) = (
+            most(&answering) / count,
+            (most(&answering) + last) / (count + away),
+        );
+        (of_them - of_all).abs() <= POINTS.max(TENTH * of_them.max(of_all)) + ROUNDING
+    };
+    // Of those that may have gone the mean says nothing.
+    let certain = answering.iter().all(|one| one.surely);
+    let (there, last) = (most(&answering), least(&missing));
+    [
+        few(0.5) && (!certain || near(last) || near(most(&missing))),
+        few(TENTH) && last <= TENTH * (there + last) + ROUNDING,
+        true,
+    ]
+}

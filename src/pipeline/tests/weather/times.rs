@@ -1,0 +1,190 @@
+//! What reading the samples tells of their times: S, F and L of
+//! docs/numbers.md, each between two bounds. All in milliseconds.
+
+use std::collections::BTreeMap;
+
+use super::build::{Built, Target};
+use super::content::{Store, ms};
+
+/// No reading is believed for less.
+const LEAST_FRESH: i64 = 30_000;
+
+/// S before anything is known.
+const ASSUMED: i64 = 15_000;
+
+/// How many gaps between scrapes count.
+const GAPS: usize = 20;
+
+/// A target that is later than its source by more than the first is given the
+/// difference, of which the second counts at most.
+pub(super) const OWN_LATE: (i64, i64) = (10_000, 120_000);
+
+/// The least and the greatest that something may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Between<T> {
+    pub(super) low: T,
+    pub(super) high: T,
+}
+
+pub(super) const fn between<T>(low: T, high: T) -> Between<T> {
+    Between { low, high }
+}
+
+/// What is known of a target.
+#[derive(Clone, Debug)]
+pub(super) struct Heard {
+    /// Every sample: its time and its arrival.
+    samples: Vec<(i64, i64)>,
+    newest: i64,
+    /// When new samples were read, and how late each was.
+    late: Vec<(i64, i64)>,
+    /// S.
+    pub(super) scrape: Between<i64>,
+    /// F, its own lateness included.
+    pub(super) fresh: Between<i64>,
+    /// L of its source.
+    pub(super) lag: Between<i64>,
+}
+
+impl Heard {
+    /// Whether anything of it was read.
+    pub(super) fn is_known(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// The least that it was late for some time.
+    pub(super) fn least_late(&self, since: i64) -> i64 {
+        let late = self.late.iter().rev();
+        let late = late.take_while(|(read, _)| *read > since);
+        let least = late.map(|(_, late)| *late).min();
+        least.unwrap_or(0)
+    }
+
+    /// Without what it is late by itself.
+    pub(super) fn least_fresh(&self) -> i64 {
+        LEAST_FRESH.max(3 * self.scrape.low)
+    }
+
+    /// The middle one of its last three.
+    fn late(&self) -> Between<i64> {
+        let late = self.late.iter().rev().take(3);
+        middle(late.map(|(_, late)| *late).collect())
+    }
+
+    /// Notes what had arrived; `others`: between which bounds S lies elsewhere
+    /// in its job.
+    fn read(&mut self, now: i64, others: Between<i64>) {
+        let by_time = self.samples.partition_point(|(at, _)| *at <= now);
+        let by_arrival = self.samples.partition_point(|(_, arrived)| *arrived <= now);
+        let end = by_time.min(by_arrival);
+        let samples = &self.samples[end.saturating_sub(GAPS + 1)..end];
+        let Some((newest, _)) = samples.last().filter(|(at, _)| *at > self.newest) else {
+            return;
+        };
+        self.newest = *newest;
+        self.late.push((now, (now - newest).min(OWN_LATE.1)));
+        let gaps = samples.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let mut gaps: Vec<i64> = gaps.collect();
+        gaps.sort_unstable();
+        self.scrape = others;
+        if let Some(last) = gaps.len().checked_sub(1) {
+            // Whole seconds, up or down.
+            let low = gaps[last * 3 / 4] / 1000 * 1000;
+            let high = (gaps[(gaps.len() * 3 / 4).min(last)] + 999) / 1000 * 1000;
+            self.scrape = match gaps.len() {
+                GAPS => between(low, high),
+                _ => between(others.low.min(low), others.high.max(high)),
+            };
+        }
+    }
+}
+
+/// What is known of all targets.
+#[derive(Debug)]
+pub(super) struct Times(Vec<Heard>);
+
+impl Times {
+    pub(super) fn new(built: &Built, store: &Store) -> Self {
+        let mut samples = vec![BTreeMap::new(); built.targets.len()];
+        for series in &store.series {
+            let readings = series.points.iter().filter(|point| !point.value.is_nan());
+            samples[series.target].extend(readings.map(|point| (point.at, point.arrived)));
+        }
+        let heard = samples.into_iter().map(|samples| Heard {
+            samples: samples.into_iter().collect(),
+            newest: i64::MIN,
+            late: Vec::new(),
+            scrape: between(ASSUMED, ASSUMED),
+            fresh: between(LEAST_FRESH, LEAST_FRESH),
+            lag: between(0, 0),
+        });
+        Self(heard.collect())
+    }
+
+    pub(super) fn of(&self, target: usize) -> &Heard {
+        &self.0[target]
+    }
+
+    /// Notes that everything that had arrived was read (rules 2 to 4).
+    pub(super) fn read(&mut self, built: &Built, now: f64) {
+        let now = ms(now);
+        for (heard, target) in self.0.iter_mut().zip(&built.targets) {
+            let of_job = built.targets.iter().filter(|other| other.job == target.job);
+            let scrapes = || {
+                of_job
+                    .clone()
+                    .map(|other| ms(other.scrape))
+                    .chain([ASSUMED])
+            };
+            let others = between(scrapes().min(), scrapes().max());
+            let others = between(others.low.unwrap_or(0), others.high.unwrap_or(0));
+            heard.read(now, others);
+        }
+        let lags = built.targets.iter();
+        let lags: Vec<Between<i64>> = lags.map(|target| self.lag(built, target, now)).collect();
+        for (heard, lag) in self.0.iter_mut().zip(lags) {
+            let late = heard.late();
+            let own = |secs: i64| match secs > OWN_LATE.0 {
+                true => secs.min(OWN_LATE.1),
+                false => 0,
+            };
+            heard.lag = lag;
+            heard.fresh = between(
+                heard.least_fresh() + own(late.low - lag.high),
+                LEAST_FRESH.max(3 * heard.scrape.high) + own(late.high - lag.low),
+            );
+        }
+    }
+
+    /// L: the median over the targets of a source that were read lately.
+    fn lag(&self, built: &Built, of: &Target, now: i64) -> Between<i64> {
+        let all = self.0.iter().zip(&built.targets);
+        let all = all.filter(|(heard, target)| {
+            heard.is_known() && (target.source, target.job) == (of.source, of.job)
+        });
+        let all: Vec<&Heard> = all.map(|(heard, _)| heard).collect();
+        let is_live = |heard: &&Heard| {
+            let fresh = LEAST_FRESH.max(3 * heard.scrape.high);
+            heard
+                .late
+                .last()
+                .is_some_and(|(read, _)| now - read <= fresh)
+        };
+        let live: Vec<&Heard> = all.iter().copied().filter(is_live).collect();
+        let among = if live.is_empty() { all } else { live };
+        let late = || among.iter().map(|heard| heard.late());
+        between(
+            middle(late().map(|late| late.low).collect()).low,
+            middle(late().map(|late| late.high).collect()).high,
+        )
+    }
+}
+
+/// The middle ones of some numbers; of an even number there are two.
+fn middle(mut of: Vec<i64>) -> Between<i64> {
+    of.sort_unstable();
+    match of.len() {
+        0 => between(0, 0),
+        len => between(of[(len - 1) / 2], of[len / 2]),
+    }
+}
