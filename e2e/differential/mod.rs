@@ -132,6 +132,26 @@ fn defects(nodes: u32, gpus_per_node: u32, seed: u64) -> Scenario {
         .scrape
         .schemes
         .retain(|scheme| *scheme != LabelScheme::RhoaiRatio);
+    let off = std::env::var("OFF").unwrap_or_default();
+    for part in off.split(',') { match part {
+        "mig" => scenario.hardware.mig_every = 0,
+        "shared" => scenario.hardware.shared_every = 0,
+        "lost" => scenario.hardware.lost_every = 0,
+        "handover" => scenario.workloads.handover_every = 0,
+        "recreated" => scenario.workloads.recreated_every = 0,
+        "finished" => scenario.workloads.finished_every = 0,
+        "cron" => scenario.workloads.cron_every = 0,
+        "profiles" => scenario.exporters.profiles.truncate(1),
+        "zero" => scenario.exporters.memory_zero_rate = 0.0,
+        "sentinel" => scenario.exporters.sentinel_rate = 0.0,
+        "nan" => scenario.exporters.nan_rate = 0.0,
+        "dropout" => scenario.exporters.dropout_rate = 0.0,
+        "silent" => scenario.exporters.silent = None,
+        "frozen" => scenario.exporters.frozen = None,
+        "schemes" => scenario.scrape.schemes.truncate(1),
+        "failed" => scenario.scrape.failed_rate = 0.0,
+        "replicas" => scenario.scrape.replicas = 1,
+        _ => {} } }
     scenario
 }
 
@@ -153,8 +173,10 @@ async fn small_defective_fleets_agree_with_promql_and_the_reference() {
 
 #[tokio::test]
 async fn fleets_of_two_hundred_agree() {
+    if std::env::var("OFF").is_err() {
     let total = compare(Scenario::clean(25, 8, 11), &LOOKS[1..], 64).await;
     assert!(total.to_promql > 100 && total.to_truth > 50, "{total}");
+    }
     let total = compare(defects(25, 8, 12), &LOOKS[..3], 96).await;
     assert!(total.to_promql > 50, "{total}");
 }

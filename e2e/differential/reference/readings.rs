@@ -202,7 +202,13 @@ impl Reference {
         let newest = answers.iter().map(|answer| answer.at).max()?;
         let as_new = || answers.iter().filter(|answer| answer.at == newest);
         let mut best = *as_new().max_by(|a, b| a.value.total_cmp(&b.value))?;
-        best.held = as_new().any(|answer| answer.held);
+        // The labels of a pod that lives may have gone.
+        let lost_labels = |id: &usize| {
+            let row = &self.rows[*id];
+            let is_held = row.standing == Standing::Held && !row.share;
+            is_held && row.heard.0.max(row.started) <= newest
+        };
+        best.held = as_new().any(|answer| answer.held) || rows.iter().any(lost_labels);
         let is_split = matches!(
             quantity,
             Quantity::Kernels | Quantity::Used | Quantity::UsedPercent
