@@ -49,14 +49,16 @@ impl Reference {
     fn span(&self, members: &Members, asked_ms: i64) -> Option<Span> {
         let view = &self.view;
         let rows = members.devices.values().flatten();
-        let targets: Vec<_> = rows.map(|id| self.rows[*id].target).collect();
-        let lately = targets
-            .iter()
-            .filter(|it| view.now - it.lag_ms - it.newest < it.fresh_ms + 60_000);
-        let lag_ms = lately.map(|it| it.lag_ms).max();
-        let lag_ms = lag_ms.or_else(|| targets.iter().map(|it| it.lag_ms).max())?;
+        let rows: Vec<&Row> = rows.map(|id| &self.rows[*id]).collect();
         let window_ms = asked_ms.max(4 * view.scrape_ms);
         let window_ms = window_ms.min(view.longest_window_ms);
+        let lately = rows.iter().filter(|row| {
+            let it = &row.target;
+            let in_reach = row.heard.1 >= view.now - window_ms - it.lag_ms - it.fresh_ms;
+            in_reach && view.now - it.lag_ms - it.newest < it.fresh_ms + 60_000
+        });
+        let lag_ms = lately.map(|row| row.target.lag_ms).max();
+        let lag_ms = lag_ms.or_else(|| rows.iter().map(|row| row.target.lag_ms).max())?;
         let last = (view.now - lag_ms + AHEAD_MS).div_euclid(STEP_MS);
         Some(Span {
             first: last - view.instant_from(window_ms) + 1,
@@ -150,21 +152,44 @@ impl Reference {
         let is_expected = |row: &Row| {
             let grown = |since: i64| since + GRACE_MS <= at;
             row.standing == Standing::Held
+                && row.heard.1 >= row.started
                 && (row.heard.0.max(row.started) <= at || row.running_since.is_some_and(grown))
         };
-        let id = rows.iter().find(|id| is_expected(&self.rows[**id]))?;
-        let row = &self.rows[*id];
-        let last = quantities
-            .iter()
-            .find_map(|quantity| self.last(*id, *quantity, span.last));
-        let since = last.map_or(row.heard.0, |last| last.at);
-        let left_out = !row.target.silent && row.target.newest - since > span.window_ms;
+        // A device is lost only if it is for each pod that holds it.
+        let lasts = rows.iter().filter(|id| is_expected(&self.rows[**id]));
+        let lasts = lasts.filter_map(|id| self.missed_row(*id, quantities, span, at));
+        lasts.max_by(|one, two| {
+            let newer = |last: &Option<Answer>| last.map_or(i64::MIN, |last| last.at);
+            let value = |last: &Option<Answer>| last.map_or(0.0, |last| last.value);
+            let by_age = newer(one).cmp(&newer(two));
+            by_age.then(value(one).total_cmp(&value(two)))
+        })
+    }
+
+    fn missed_row(
+        &self,
+        id: usize,
+        quantities: &[Quantity],
+        span: &Span,
+        at: i64,
+    ) -> Option<Option<Answer>> {
+        let row = &self.rows[id];
+        let lasts = |id: usize, until: i64| {
+            let quantities = quantities.iter();
+            quantities.filter_map(move |quantity| self.last(id, *quantity, until))
+        };
         // An exporter that has lost the pods' labels reports the device all the same.
-        let lines = self.of_device[&row.device].iter().map(|id| &self.rows[*id]);
-        let mut unnamed = lines.filter(|line| line.standing == Standing::Nobody);
-        let unlabelled = !row.share && unnamed.any(|line| line.heard.1 > row.heard.1);
-        let lost = left_out && !unlabelled;
-        (!lost && !self.is_replaced(row, at)).then_some(last)
+        let until = self.view.instant_from(row.target.newest).max(span.last);
+        let lines = self.of_device[&row.device].iter();
+        let is_line = |line: &&usize| {
+            let unnamed = self.rows[**line].standing == Standing::Nobody && !row.share;
+            **line == id || unnamed
+        };
+        let newest = lines.filter(is_line).flat_map(|line| lasts(*line, until));
+        let newest = newest.map(|last| last.at).max();
+        let since = newest.unwrap_or(row.heard.0);
+        let lost = !row.target.silent && row.target.newest - since > span.window_ms;
+        (!lost && !self.is_replaced(row, at)).then(|| lasts(id, span.last).next())
     }
 }
 

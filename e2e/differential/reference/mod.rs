@@ -40,6 +40,17 @@ impl View {
         -(-at).div_euclid(STEP_MS)
     }
 
+    /// When series were forgotten last: with the first poll of each minute, after
+    /// the first of all.
+    fn swept(&self) -> Option<i64> {
+        let minute = |at: i64| at.div_euclid(60_000);
+        let later = self.polls.iter().skip(1);
+        later.fold(None, |swept: Option<i64>, poll| match swept {
+            Some(swept) if minute(swept) == minute(*poll) => Some(swept),
+            _ => Some(*poll),
+        })
+    }
+
     /// Samples from before this time are not kept.
     fn oldest(&self) -> i64 {
         self.now - self.longest_window_ms - self.fresh_ms - STEP_MS
@@ -108,10 +119,18 @@ impl Reference {
         let lines: Vec<Line> = lines.filter(is_read).collect();
         let targets = targets(&lines, &view);
         let lag_ms = targets.values().map(|target| target.lag_ms).max();
-        let forgotten = view.oldest() - lag_ms.unwrap_or(0) - STEP_MS;
+        let forgotten = view.swept().map_or(i64::MIN, |swept| {
+            view.oldest() - (view.now - swept) - lag_ms.unwrap_or(0) - STEP_MS
+        });
         let mut of_row: BTreeMap<(Device, Option<Owner>), Vec<Line>> = BTreeMap::new();
+        let is_live = |line: &Line| {
+            let owner = line.owner.as_ref();
+            let pod = owner.and_then(|(namespace, pod, _)| inventory.pod(namespace, pod));
+            pod.is_some_and(Pod::is_live)
+        };
         for line in lines {
-            if line.samples.last().is_some_and(|(at, _)| *at >= forgotten) {
+            let newest = line.samples.last().map(|(at, _)| *at);
+            if newest >= Some(forgotten) || (newest.is_some() && is_live(&line)) {
                 let key = (line.device.clone(), line.owner.clone());
                 of_row.entry(key).or_default().push(line);
             }

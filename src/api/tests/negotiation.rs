@@ -292,15 +292,19 @@ async fn s052_hostile_accept_headers_are_answered_at_once() {
     ] {
         let answer = accept(&server, &pods(), wish).await;
         assert!(matches!(answer.status, 200 | 400 | 406), "{wish:.20}");
-        // The time is that of the answer, without connection and handshake.
+        // The time is that of the answer, without connection and handshake; the
+        // shortest of some, because the machine does other things too.
         let request = http::Request::get(pods())
             .header("accept", wish)
             .body(())
             .unwrap();
         let (parts, ()) = request.into_parts();
-        let began = Instant::now();
-        let _ = api(&fixture).handle(&parts);
-        assert!(began.elapsed() < Duration::from_millis(50), "{wish:.20}");
+        let took = (0..10).map(|_| {
+            let began = Instant::now();
+            let _ = api(&fixture).handle(&parts);
+            began.elapsed()
+        });
+        assert!(took.min() < Some(Duration::from_millis(50)), "{wish:.20}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! scales by it would scale down because of an outage. So a group knows whom to
 //! expect, and what the silent ones had last.
 
+use super::super::grid::Reading;
 use super::super::inventory::Authority;
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::Measure;
@@ -25,7 +26,24 @@ pub(super) enum Silent {
     /// for it without its pod.
     Lost,
     /// It is missed; its last reading and that one's weight, if it is remembered.
-    Missed(Option<(f64, f64)>),
+    Missed(Option<(Reading, f64)>),
+}
+
+impl Silent {
+    /// What two rows of one device say together: of two last readings the newer
+    /// counts, of equally new ones the larger.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Missed(Some(one)), Self::Missed(Some(two))) => {
+                let is_one = one.0.better(two.0) == one.0;
+                Self::Missed(Some(if is_one { one } else { two }))
+            }
+            (Self::Missed(None), Self::Missed(last)) => Self::Missed(last),
+            (Self::Missed(last), _) | (_, Self::Missed(last)) => Self::Missed(last),
+            (Self::Lost, _) | (_, Self::Lost) => Self::Lost,
+            (Self::NotExpected, Self::NotExpected) => Self::NotExpected,
+        }
+    }
 }
 
 impl Evaluator<'_> {
@@ -42,6 +60,7 @@ impl Evaluator<'_> {
         let Silent::Missed(last) = self.silent(now, rows, span, first) else {
             return;
         };
+        let last = last.map(|(last, weight)| (last.value, weight));
         tallies.answers.missing += 1;
         for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
             tally.miss(&ask.measure, last);
@@ -71,6 +90,8 @@ impl Evaluator<'_> {
         }
     }
 
+    /// A device is lost only if it is for each of its pods that live: exporters that
+    /// know one pod a device name the pods that share it in turn.
     pub(super) fn silent(
         &self,
         now: &Moment<'_>,
@@ -78,36 +99,37 @@ impl Evaluator<'_> {
         span: &Span,
         ask: &Ask,
     ) -> Silent {
-        let expected = rows
-            .iter()
-            .filter_map(|row| self.layout.fact(*row))
-            .find(|facts| self.is_expected(facts, now.time()));
-        let Some((facts, target)) = expected.and_then(|facts| Some((facts, self.target(facts)?)))
-        else {
+        let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
+        let expected = facts.filter(|facts| self.is_expected(facts, now.time()));
+        let of_rows = expected.map(|facts| self.silent_row(now, facts, span, ask));
+        of_rows.fold(Silent::NotExpected, Silent::or)
+    }
+
+    fn silent_row(&self, now: &Moment<'_>, facts: &RowFacts, span: &Span, ask: &Ask) -> Silent {
+        let Some(target) = self.target(facts) else {
             return Silent::NotExpected;
         };
         if facts.shares_place && self.is_replaced(facts, now.time()) {
             return Silent::NotExpected;
         }
         let lens = Lens::of(&ask.measure);
-        let last_until = |facts: &RowFacts, until| {
-            let mut shown_by = lens.shown_by();
-            shown_by.find_map(|value| now.last(facts, value, until))
+        let lasts = |facts: &RowFacts, until| {
+            let lasts = lens.shown_by().map(|value| now.last(facts, value, until));
+            lasts.flatten().collect::<Vec<_>>()
         };
-        let last = last_until(facts, span.last);
         // It may have been answered for after the window's last instant, and without
         // its pod, whose labels went.
         let until = self.frame.instant_from(target.newest).max(span.last);
         let unnamed = self.unnamed(facts);
         let lines = std::iter::once(facts).chain(unnamed);
-        let newest = lines.filter_map(|line| last_until(line, until));
+        let newest = lines.flat_map(|line| lasts(line, until));
         let newest = newest.map(|(reading, _)| reading.at).max();
         let first = self.frame.heard(facts.id).map(|heard| heard.first);
         let since = newest.or(first).unwrap_or(Timestamp::MIN);
         if self.is_left_out(facts, target, since, span.window_ms) {
             return Silent::Lost;
         }
-        Silent::Missed(last.map(|(last, weight)| (last.value, weight)))
+        Silent::Missed(lasts(facts, span.last).first().copied())
     }
 
     /// Whether an exporter answers for other devices of the node, and has had

@@ -1,6 +1,6 @@
 //! Over which instants a group is evaluated (docs/numbers.md, "Rules").
 
-use super::super::grid::instant_time;
+use super::super::grid::{RowId, instant_time};
 use super::super::policy::Policy;
 use super::super::targets::TargetView;
 use super::super::time::{Timestamp, millis};
@@ -42,8 +42,10 @@ impl Evaluator<'_> {
     #[must_use]
     pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
-            .slowest(group, |target| target.heard_lately)
-            .or_else(|| self.slowest(group, |target| target.newest > Timestamp::MIN))?;
+            .slowest(group, |row, target| {
+                target.heard_lately && self.is_in_reach(row, asked_ms, target)
+            })
+            .or_else(|| self.slowest(group, |_, target| target.newest > Timestamp::MIN))?;
         let step_ms = self.frame.step_ms();
         let window_ms = window_ms(self.policy, asked_ms, scrape_ms);
         let reached_ms = self.frame.now().millis() - lag_ms + AHEAD_MS;
@@ -61,7 +63,7 @@ impl Evaluator<'_> {
     fn slowest(
         &self,
         group: &Group<'_>,
-        is_meant: impl Fn(&TargetView) -> bool,
+        is_meant: impl Fn(RowId, &TargetView) -> bool,
     ) -> Option<(i64, i64)> {
         let mut slowest = None;
         let mut before = None;
@@ -71,15 +73,24 @@ impl Evaluator<'_> {
             if id == before {
                 continue;
             }
-            before = id;
             let target = id.and_then(|id| self.frame.target(id));
-            if let Some(target) = target.filter(|target| is_meant(target)) {
+            if let Some(target) = target.filter(|target| is_meant(*row, target)) {
+                before = id;
                 let of_target = (self.frame.view().lag_ms(target), target.scrape_ms);
                 let (lag_ms, scrape_ms) = slowest.unwrap_or(of_target);
                 slowest = Some((lag_ms.max(of_target.0), scrape_ms.max(of_target.1)));
             }
         }
         slowest
+    }
+
+    /// Whether a window that goes by the row's target alone may show a sample of it.
+    fn is_in_reach(&self, row: RowId, asked_ms: Option<i64>, target: &TargetView) -> bool {
+        let window_ms = window_ms(self.policy, asked_ms, target.scrape_ms);
+        let lag_ms = self.frame.view().lag_ms(target);
+        let since_ms = self.frame.now().millis() - lag_ms - window_ms - target.fresh_ms;
+        let heard = self.frame.heard(row);
+        heard.is_some_and(|heard| heard.newest.millis() >= since_ms)
     }
 }
 

@@ -17,13 +17,51 @@ use super::{Heard, Job, Row, Series, SeriesId, Store};
 /// further apart are of several exporters, milliseconds.
 const ONE_SCRAPE_MS: i64 = 1_000;
 
-/// What a round brought of a target.
+/// One of so many series of a target, and fewer, may be older than the others.
+const SOME: u32 = 10;
+
+/// What a round brought of a target, in series. An exporter leaves out a series now
+/// and then, and a poll may bring several of its scrapes: so some series that differ
+/// tell nothing.
 #[derive(Clone, Copy, Debug)]
 struct News {
-    first: Timestamp,
+    /// The newest sample.
     last: Timestamp,
-    /// Whether a series had nothing in a round in which others had, and has now.
-    returned: bool,
+    /// Those whose newest sample is of the same scrape as the newest of all.
+    same: u32,
+    /// Those whose newest sample is older.
+    older: u32,
+    /// Those that had nothing in a round in which others had.
+    returned: u32,
+}
+
+impl News {
+    const NONE: Self = Self {
+        last: Timestamp::MIN,
+        same: 0,
+        older: 0,
+        returned: 0,
+    };
+
+    fn add(&mut self, at: Timestamp) {
+        if at.millis() > self.last.millis().saturating_add(ONE_SCRAPE_MS) {
+            self.older += std::mem::take(&mut self.same);
+        }
+        self.last = self.last.max(at);
+        match self.last.millis() - at.millis() > ONE_SCRAPE_MS {
+            true => self.older += 1,
+            false => self.same += 1,
+        }
+    }
+
+    /// Whether the series are of several scrapes of one round, or of one that was
+    /// taken after a round of others; `before`: the newest sample of that round.
+    fn differ(&self, before: Option<Timestamp>) -> bool {
+        let all = self.same + self.older;
+        let is_later =
+            before.is_some_and(|before| self.last.millis() - before.millis() > ONE_SCRAPE_MS);
+        self.older * SOME > all || (is_later && self.returned * 2 > all)
+    }
 }
 
 impl Store {
@@ -141,9 +179,7 @@ impl Store {
     /// Makes each device a target of its own where one name stands for several
     /// exporters.
     fn divide_targets(&mut self, now: Timestamp) {
-        // Of each target the first and the last of the newest samples that are new,
-        // and whether one is of a series that was left out of a round before. Rows do
-        // not tell: one that several targets feed has the times of all.
+        // By series: a row that several targets feed has the times of all.
         let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
@@ -152,25 +188,14 @@ impl Store {
                 continue;
             }
             let round = self.targets.round(target);
-            let known = news.entry(target).or_insert(News {
-                first: at,
-                last: at,
-                returned: false,
-            });
-            known.first = at.min(known.first);
-            known.last = at.max(known.last);
-            known.returned |= series.round > 0 && series.round < round;
+            let news = news.entry(target).or_insert(News::NONE);
+            news.add(at);
+            news.returned += u32::from(series.round > 0 && series.round < round);
             series.round = round + 1;
         }
         for (target, news) in news {
-            let before = self.targets.end_scrape(target).unwrap_or(news.last);
-            let apart = |one: Timestamp, other: Timestamp| {
-                (one.millis() - other.millis()).abs() > ONE_SCRAPE_MS
-            };
-            // Several scrapes are read in one round, or in turn in one after another.
-            let differ =
-                apart(news.first, news.last) || (news.returned && apart(news.last, before));
-            if self.targets.differ(target, differ) {
+            let before = self.targets.end_scrape(target);
+            if self.targets.differ(target, news.differ(before)) {
                 self.divide(target, now);
             }
         }

@@ -33,8 +33,8 @@ use lateness::Lateness;
 pub use movement::{FROZEN_MS, Movement};
 pub use view::{SourceView, TargetView, View};
 
-/// Rounds in a row in which devices of one name were sampled at different times
-/// until each is a target of its own.
+/// Rounds in a row in which series of one name were sampled at different times
+/// until each of its devices is a target of its own.
 const DIFFERENT_SCRAPES: u8 = 3;
 
 /// Index of a target.
@@ -231,9 +231,9 @@ impl Targets {
         self.target(id).is_some_and(|target| at > target.measured)
     }
 
-    /// Notes whether devices of a target that were sampled anew had their newest
-    /// samples at different times; whether that is so often enough for each of
-    /// them to be a target of its own.
+    /// Notes whether a round brought series of a target that were sampled at different
+    /// times; whether that is so often enough for each of its devices to be a target
+    /// of its own.
     pub fn differ(&mut self, id: TargetId, differ: bool) -> bool {
         let Some(target) = self.target_mut(id) else {
             return false;

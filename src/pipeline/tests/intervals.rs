@@ -222,3 +222,22 @@ fn devices_that_another_job_scrapes_too_are_not_scraped_apart() {
     }
     assert_eq!(scene.pipeline.store().targets().iter().count(), 2);
 }
+
+/// Another series is missing in each scrape, and comes back with the next one.
+#[test]
+fn an_exporter_that_leaves_out_series_now_and_then_is_one_target() {
+    let mut scene = detected();
+    for scrape in 0..8 {
+        let now = at(f64::from(15 * scrape + 10));
+        for gpu in (0..20).filter(|gpu| *gpu != scrape) {
+            let sample = Sample {
+                at: at(f64::from(15 * scrape)),
+                value: 40.0,
+            };
+            let labels = format!("UUID=G{gpu} job=a namespace=n pod=p");
+            scene.feed_at(MCU, &labels, &[sample], now);
+        }
+        scene.snapshot_at(now);
+    }
+    assert_eq!(scene.pipeline.store().targets().iter().count(), 1);
+}

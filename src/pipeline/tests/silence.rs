@@ -185,6 +185,22 @@ fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
     close(answers.of("deployments.apps n/d", SUM), 20.0);
 }
 
+/// An exporter that knows one pod a GPU names the pods that share it in turn.
+#[test]
+fn a_gpu_that_is_shared_is_lost_only_if_it_is_for_each_of_its_pods() {
+    let labels =
+        |gpu: char, pod: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{pod}");
+    let later = "· · · · · 30 30 30 30 · · · · · · · · 30 30";
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/pA", None), ("n/pB", None), ("n/pC", None)])
+        .mcu(&labels('A', 'A'), "40 40 40 40 40")
+        .mcu(&labels('A', 'B'), later)
+        .mcu(&labels('C', 'C'), &"20 ".repeat(19));
+    let answers = scene.provider();
+    close(answers.of("deployments.apps n/d", SUM), 50.0);
+    close(answers.of("deployments.apps n/d", "gpu_held_count"), 2.0);
+}
+
 #[test]
 fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
     let other = "UUID=A job=dcgm instance=i namespace=n pod=pB";
