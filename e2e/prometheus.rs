@@ -163,6 +163,8 @@ fn spawn(storage: &Storage, port: u16) -> Child {
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
         // Blocks of any age are data.
         .arg("--storage.tsdb.retention.time=100y")
+        // The queries of the oracle are long, and the machine may be busy.
+        .arg("--query.timeout=20m")
         .arg("--log.level=warn")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

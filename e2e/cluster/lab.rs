@@ -33,7 +33,7 @@ pub(super) const APP: &str = "infer";
 /// The configuration of the server, but for the address of Prometheus. A reading
 /// is believed for a little longer than it would be: where other tests have the
 /// same cores, an exporter that is scraped every second comes seconds late.
-pub(super) const CONFIG: &str = "gpu: {window: 10s, freshness: 6s}\n";
+pub(super) const CONFIG: &str = "gpu: {window: 10s, freshness: 20s}\n";
 
 /// Nodes of four GPUs, where a test does not say.
 const NODES: usize = 3;

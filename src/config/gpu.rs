@@ -33,6 +33,10 @@ const STEP: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_s
 /// Shorter is no scrape interval; a longer one leaves no window.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
+/// A window ends up to 15 s after the newest sample: where readings are believed for
+/// less, and a poll, a short window may have no instant with one.
+const FRESHNESS_MIN: Duration = Duration::from_secs(20);
+
 /// A window is kept in memory as a whole.
 const WINDOW_MAX: Duration = Duration::from_secs(86_400);
 
@@ -46,7 +50,7 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     let freshness = auto_within("gpu.freshness", raw.freshness.as_ref(), INTERVAL)?;
     let mut policy = Policy {
         step: step.unwrap_or(default.step),
-        freshness: freshness.unwrap_or(default.freshness),
+        freshness: freshness.map_or(default.freshness, |set| set.max(FRESHNESS_MIN)),
         scrape_interval: auto_within("gpu.scrapeInterval", raw.scrape_interval.as_ref(), INTERVAL)?,
         ..default
     };
@@ -82,7 +86,7 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     Ok(policy)
 }
 
-/// A sentence for each key that is set and decides nothing.
+/// A sentence for each key that is set and decides nothing, or not what it says.
 pub(super) fn without_effect(raw: &raw::Gpu) -> impl Iterator<Item = String> {
     let keys = [
         (
@@ -102,7 +106,13 @@ pub(super) fn without_effect(raw: &raw::Gpu) -> impl Iterator<Item = String> {
         ),
     ];
     let set = keys.into_iter().filter(|(_, text, _)| text.is_some());
-    set.map(|(key, _, rule)| format!("{key} has no effect: delete it; {rule}"))
+    let set = set.map(|(key, _, rule)| format!("{key} has no effect: delete it; {rule}"));
+    let freshness = auto_within("gpu.freshness", raw.freshness.as_ref(), INTERVAL);
+    let short = freshness.ok().flatten().filter(|set| *set < FRESHNESS_MIN);
+    set.chain(short.map(|set| {
+        let (set, least) = (format_duration(set), format_duration(FRESHNESS_MIN));
+        format!("gpu.freshness: {set} is too short, {least} is used: a window ends up to 15s after the newest sample")
+    }))
 }
 
 /// The names of resources, each with a domain and at most one `*`, at its end.

@@ -290,6 +290,17 @@ fn auto_is_the_default_of_step_and_freshness() {
 }
 
 #[test]
+fn a_freshness_below_the_least_is_raised_with_a_warning() {
+    let config = load("gpu: {freshness: 6s}");
+    assert_eq!(config.policy.freshness, Duration::from_secs(20));
+    let [warning] = config.warnings.as_slice() else {
+        panic!("{:?}", config.warnings)
+    };
+    assert!(warning.starts_with("gpu.freshness: 6s is too short, 20s is used"));
+    assert!(load("gpu: {freshness: 20s}").warnings.is_empty());
+}
+
+#[test]
 fn a_long_window_raises_the_longest_one() {
     assert_eq!(
         load("gpu: {window: 10m}").policy.max_window,
