@@ -90,11 +90,11 @@ async fn a_restarted_server_serves_at_once_what_it_served_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_below_four_readings_is_stretched_and_said_to_be() {
+async fn a_window_below_four_scrapes_is_stretched_and_said_to_be() {
     let scene = Scene::start().await;
     let (server, kubectl) = scene.serve_again("short", 3);
     server.await_stderr(
-        "in a window of 4s: gpu.window is 3s, which holds fewer than four readings of this data",
+        "in a window of 4s: gpu.window is 3s, which holds fewer than four scrapes of this data",
     );
     eventually("values of the stretched window", PATIENCE, || {
         let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
