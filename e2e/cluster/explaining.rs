@@ -110,17 +110,18 @@ async fn explain_computes_the_replicas_that_the_controller_writes() {
 }
 
 /// Its replicas stay where they are, so that the pods of then are those of now.
-/// Between two readings of the same values every moment has these.
+/// Among computations with the same values, before and two polls after, every moment
+/// has these.
 fn values_of_then_are_those_read_then(lab: &Lab, computed: &[Computed]) {
     let name = format!("{TEAM}/plain");
     let newest = computed.last().unwrap().inputs.current;
-    let still = computed
-        .windows(2)
-        .rev()
-        .filter(|pair| pair[0].inputs == pair[1].inputs && pair[0].inputs.current == newest);
+    let still = computed.windows(4).rev().filter(|some| {
+        let same = some.iter().all(|it| it.inputs == some[0].inputs);
+        same && some[0].inputs.current == newest
+    });
     let mut compared = Vec::new();
-    for pair in still.take(12) {
-        let then = &pair[0];
+    for some in still.take(12) {
+        let then = &some[1];
         let said = json_of(lab, &["explain", "hpa", &name, "--at", &then.time]);
         assert_eq!(Computed::of(&said).unwrap().inputs, then.inputs, "{said}");
         let again = &said["computedAgain"][0];

@@ -172,6 +172,13 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     lab.await_answer(&default, |said| {
         said.matches(r#""value":"80""#).count() == 4
     });
+    // A window ends 15 s after the newest sample: of 30 s and more, some instants are over.
+    lab.await_answer(&long, |said| {
+        let list: Value = serde_json::from_str(said).unwrap();
+        let items = list["items"].as_array().unwrap();
+        let is_long = |item: &Value| item["windowSeconds"].as_i64() >= Some(30);
+        items.len() == 4 && items.iter().all(is_long)
+    });
     lab.gpus.work(0);
     lab.await_answer(&default, |said| said.matches(r#""value":"0""#).count() == 4);
     // As much of five minutes as there has been.
