@@ -122,13 +122,7 @@ impl Snapshot {
     /// All devices of the cluster.
     #[must_use]
     pub fn cluster_group(&self) -> Group<'_> {
-        Group {
-            rows: self.layout.cluster(),
-            unseen: self.layout.cluster_unseen(),
-            created: Timestamp::MIN,
-            of_pods: false,
-            one_pod: false,
-        }
+        Group::of_cluster(&self.layout)
     }
 
     fn asks(&self, family: &[usize], one_pod: bool) -> Vec<Ask> {

@@ -319,7 +319,7 @@ impl Right<'_> {
             what: what.to_owned(),
             reason: reason.to_owned(),
             remedy: format!(
-                "give whoever looks the rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
+                "give the account that runs `check` the rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
                 self.group, self.resource, self.verb
             ),
         }

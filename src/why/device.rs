@@ -120,7 +120,7 @@ fn reading(outcome: &Outcome, measure: &Measure) -> Reading {
         Outcome::NotAsked(seen) => (not_asked(seen, measure), Some(seen)),
         Outcome::ActivityUnknown(seen) => (State::ActivityUnknown, Some(seen)),
         Outcome::OfPredecessor => (State::BeforeItsTime, None),
-        Outcome::OfNobody => (State::AfterItsTime, None),
+        Outcome::AfterEnd => (State::AfterItsTime, None),
         Outcome::Missed => (State::Missing, None),
         Outcome::Lost => (State::Lost, None),
         Outcome::NotExpected => (State::NoReading, None),

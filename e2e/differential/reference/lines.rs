@@ -8,7 +8,7 @@ use gpu_metrics_apiserver::simulator::ScrapedSeries;
 /// UUID, MIG instance, MIG profile.
 pub(crate) type Device = (String, Option<String>, Option<String>);
 
-/// Job, replica, instance and node: who scraped whom.
+/// Job, replica, instance and node of an exporter.
 pub(super) type TargetKey = [String; 4];
 
 /// A target, the index of a GPU behind it, and the id of the MIG instance.

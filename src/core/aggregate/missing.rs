@@ -1,8 +1,8 @@
 //! Devices that a group should hear from and does not.
 //!
-//! When half of the exporters fall silent, half of a sum is missing: whoever
-//! scales by it would scale down because of an outage. So a group knows whom to
-//! expect, and what the silent ones had last.
+//! When half of the exporters fall silent, half of a sum is missing: an autoscaler
+//! would scale down because of an outage. So a group knows which devices to expect,
+//! and what the silent ones had last.
 
 use super::super::grid::Reading;
 use super::super::inventory::Authority;
@@ -20,7 +20,7 @@ const GRACE_MS: i64 = 60_000;
 
 /// What is known of a device that does not answer.
 pub(super) enum Silent {
-    /// Nobody waits for it.
+    /// It is not waited for.
     NotExpected,
     /// Its target answers for others without it, for longer than a window, and not
     /// for it without its pod.
@@ -113,23 +113,24 @@ impl Evaluator<'_> {
             return Silent::NotExpected;
         }
         let lens = Lens::of(&ask.measure);
-        let lasts = |facts: &RowFacts, until| {
-            let lasts = lens.shown_by().map(|value| now.last(facts, value, until));
-            lasts.flatten().collect::<Vec<_>>()
-        };
         // It may have been answered for after the window's last instant, and without
         // its pod, whose labels went.
         let until = self.frame.instant_from(target.newest).max(span.last);
         let unnamed = self.unnamed(facts);
         let lines = std::iter::once(facts).chain(unnamed);
-        let newest = lines.flat_map(|line| lasts(line, until));
-        let newest = newest.map(|(reading, _)| reading.at).max();
+        let newest_of = |line: &RowFacts| {
+            let lasts = lens.shown_by();
+            let lasts = lasts.filter_map(|value| now.last(line, value, until));
+            lasts.map(|(reading, _)| reading.at).max()
+        };
+        let newest = lines.filter_map(newest_of).max();
         let first = self.frame.heard(facts.id).map(|heard| heard.first);
         let since = newest.or(first).unwrap_or(Timestamp::MIN);
         if self.is_left_out(facts, target, since, span.window_ms) {
             return Silent::Lost;
         }
-        Silent::Missed(lasts(facts, span.last).first().copied())
+        let mut lasts = lens.shown_by();
+        Silent::Missed(lasts.find_map(|value| now.last(facts, value, span.last)))
     }
 
     /// Whether an exporter answers for other devices of the node, and has had

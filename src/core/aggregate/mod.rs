@@ -47,6 +47,20 @@ pub struct Group<'g> {
     pub one_pod: bool,
 }
 
+impl<'g> Group<'g> {
+    /// All devices of the cluster.
+    #[must_use]
+    pub fn of_cluster(layout: &'g Layout) -> Self {
+        Self {
+            rows: layout.cluster(),
+            unseen: layout.cluster_unseen(),
+            created: Timestamp::MIN,
+            of_pods: false,
+            one_pod: false,
+        }
+    }
+}
+
 /// What is asked of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
@@ -99,13 +113,7 @@ impl<'a> Evaluator<'a> {
     /// The original exporter's number is that of the whole cluster, whatever
     /// object is asked for.
     fn original(&self, groups: &[Spanned<'_>], asks: &[Ask]) -> Vec<Option<Value>> {
-        let whole = Group {
-            rows: self.layout.cluster(),
-            unseen: &[],
-            created: Timestamp::MIN,
-            of_pods: false,
-            one_pod: false,
-        };
+        let whole = Group::of_cluster(self.layout);
         let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
         let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
         let mut all = Vec::with_capacity(groups.len() * asks.len());
@@ -285,7 +293,7 @@ pub struct Seen {
     /// had the name before.
     of_predecessor: bool,
     /// Whether the sample is from after its pod ended.
-    of_nobody: bool,
+    after_end: bool,
 }
 
 impl Seen {
@@ -296,7 +304,7 @@ impl Seen {
         active: Some(false),
         held: false,
         of_predecessor: false,
-        of_nobody: false,
+        after_end: false,
     };
 
     /// Whether it is from before the group, or the pod, was there, or from after the
@@ -304,7 +312,7 @@ impl Seen {
     fn is_outside(&self, group: &Group<'_>) -> bool {
         self.at < group.created
             || (group.one_pod && self.of_predecessor)
-            || (group.of_pods && self.of_nobody)
+            || (group.of_pods && self.after_end)
     }
 }
 

@@ -372,6 +372,6 @@ pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> S
             || now.is_held(rows, value, reading.at)
             || now.has_lost_labels(rows, reading.at),
         of_predecessor: reading.at < facts.started,
-        of_nobody: reading.at >= facts.ended,
+        after_end: reading.at >= facts.ended,
     }
 }

@@ -27,7 +27,7 @@ pub enum Outcome {
     /// Its reading is from before the group, or the pod, was there.
     OfPredecessor,
     /// Its reading is from after its pod had ended.
-    OfNobody,
+    AfterEnd,
     /// It was expected to answer and did not.
     Missed,
     /// Its exporter answers for others without it, for longer than a window.
@@ -210,7 +210,7 @@ impl<'a> Evaluator<'a> {
                 Silent::Missed(_) => Outcome::Missed,
                 Silent::Lost => Outcome::Lost,
                 Silent::NotExpected if seen.value.is_nan() => Outcome::NotExpected,
-                Silent::NotExpected if seen.of_nobody => Outcome::OfNobody,
+                Silent::NotExpected if seen.after_end => Outcome::AfterEnd,
                 Silent::NotExpected => Outcome::OfPredecessor,
             };
         }

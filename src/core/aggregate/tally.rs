@@ -330,7 +330,7 @@ impl Evaluator<'_> {
                 }
             }
         }
-        // An instant at which nobody answers is none, whoever is missed.
+        // An instant at which no device answers is none, whatever is missed.
         if tallies.answers.valid == 0 {
             return;
         }
@@ -347,7 +347,7 @@ impl Evaluator<'_> {
     fn fold(&self, now: &Moment<'_>, asks: &[Ask], tallies: &mut Tallies, folds: &mut [Fold]) {
         let answers = &tallies.answers;
         for ((fold, tally), ask) in folds.iter_mut().zip(&mut tallies.of_asks).zip(asks) {
-            // Nobody holds a device: there is nothing to speak of.
+            // No device is held: there is no number.
             if let Measure::Devices { over, .. } = ask.measure
                 && over == Over::Held
                 && tally.counted == 0

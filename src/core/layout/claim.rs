@@ -108,7 +108,7 @@ impl<'a> Claims<'a> {
         (Standing::Held, Some(pod))
     }
 
-    /// From when on readings of a row are nobody's: its pod had ended, or would be
+    /// From when on readings of a row count for no pod: its pod had ended, or would be
     /// known if it lived.
     pub(super) fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
         let ended = match (standing, pod) {

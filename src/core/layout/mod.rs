@@ -73,7 +73,7 @@ pub struct RowFacts {
     pub shares_place: bool,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
-    /// Samples of this time and later are nobody's: the pod had ended, or was never
+    /// Samples of this time and later count for no pod: the pod had ended, or was never
     /// there. [`Timestamp::MAX`]: it has not ended, or when is not known.
     pub ended: Timestamp,
     /// When the containers of the pod that holds it came to run; `None` where

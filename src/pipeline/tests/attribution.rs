@@ -193,7 +193,7 @@ fn ended(departed: bool) -> Scene {
 }
 
 #[test]
-fn readings_from_after_a_pods_end_are_nobodys() {
+fn readings_from_after_a_pods_end_count_for_no_pod() {
     for departed in [false, true] {
         let answers = ended(departed).provider();
         assert_eq!(answers.flagship("pods n/p"), None);
