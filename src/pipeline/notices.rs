@@ -32,10 +32,11 @@ impl Notices {
 }
 
 /// A sentence for each job: how often its exporters are scraped, the commonest
-/// first, and how its labels and values are read.
+/// first, and how its labels and values are read. A job has none before its scrape
+/// interval is known.
 fn jobs(store: &Store) -> impl Iterator<Item = String> {
     let mut intervals: BTreeMap<JobId, BTreeSet<i64>> = BTreeMap::new();
-    for (_, job, scrape_ms) in store.targets().iter() {
+    for (job, scrape_ms) in store.targets().known_intervals() {
         intervals.entry(job).or_default().insert(scrape_ms);
     }
     intervals.into_iter().filter_map(|(id, intervals)| {
@@ -83,7 +84,7 @@ fn changed_units(store: &Store) -> impl Iterator<Item = String> {
 
 /// The instants and the window in force, and where one that was set is too short.
 fn windows(store: &Store, policy: &Policy) -> String {
-    let slowest_ms = store.targets().iter().map(|(.., scrape_ms)| scrape_ms);
+    let slowest_ms = store.targets().known_intervals().map(|(_, s_ms)| s_ms);
     let window_ms = window_ms(policy, None, slowest_ms.max().unwrap_or(0));
     let mut notice = format!(
         "values are averaged over instants every {}, in a window of {}",

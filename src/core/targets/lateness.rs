@@ -87,7 +87,7 @@ impl Targets {
         for target in self.targets.iter_mut().flatten() {
             let job = self.sources[usize::from(target.source)].job;
             let of_job = || common.get(&job).copied();
-            target.scrape_ms = target.own_ms.or_else(of_job).unwrap_or(ASSUMED_MS);
+            target.scrape_ms = target.own_ms.or_else(of_job);
         }
     }
 
@@ -116,9 +116,10 @@ impl Targets {
         }
     }
 
-    /// S of a target: as set, else as its samples show it.
+    /// S of a target: as set, else as samples show it, else [`ASSUMED_MS`].
     pub(super) fn scrape_ms(&self, target: &Target) -> i64 {
-        self.settings.scrape_ms.unwrap_or(target.scrape_ms)
+        let known = self.settings.scrape_ms.or(target.scrape_ms);
+        known.unwrap_or(ASSUMED_MS)
     }
 
     /// F without the target's own lateness.

@@ -70,8 +70,8 @@ struct Target {
     gaps: Gaps,
     /// S as its own gaps show it, milliseconds.
     own_ms: Option<i64>,
-    /// S in force, milliseconds.
-    scrape_ms: i64,
+    /// S as its own samples or those of its job show it, milliseconds.
+    scrape_ms: Option<i64>,
     lateness: Lateness,
     /// How old its newest sample was when it was first seen, milliseconds.
     first_age_ms: i64,
@@ -160,7 +160,7 @@ impl Targets {
             name: name.clone(),
             gaps: Gaps::default(),
             own_ms: None,
-            scrape_ms: lateness::ASSUMED_MS,
+            scrape_ms: None,
             lateness: Lateness::default(),
             first_age_ms: 0,
             measured: Timestamp::MIN,
@@ -377,11 +377,20 @@ impl Targets {
             Some((id, job, self.scrape_ms(target)))
         })
     }
+
+    /// The job and S, milliseconds, of each target whose S is set or measured.
+    pub fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
+        self.targets.iter().flatten().filter_map(|target| {
+            let job = self.sources[usize::from(target.source)].job;
+            Some((job, self.settings.scrape_ms.or(target.scrape_ms)?))
+        })
+    }
 }
 
 impl Target {
     fn frozen_since(&self, settings: Intervals) -> Option<Timestamp> {
-        let scrape_ms = settings.scrape_ms.unwrap_or(self.scrape_ms);
+        let scrape_ms = settings.scrape_ms.or(self.scrape_ms);
+        let scrape_ms = scrape_ms.unwrap_or(lateness::ASSUMED_MS);
         self.movement.frozen_since(self.gaps.newest(), scrape_ms)
     }
 }
