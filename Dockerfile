@@ -3,28 +3,26 @@
 FROM rust:1.95-slim-bookworm@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082 AS build
 WORKDIR /build
 
-# Dependencies alone: this layer is built again when they change, not when the
-# program does. The targets that Cargo.toml names must exist.
+# The targets that Cargo.toml names must exist.
+RUN mkdir -p e2e/bench && echo 'fn main() {}' | tee e2e/main.rs e2e/bench/main.rs > /dev/null
 COPY Cargo.toml Cargo.lock ./
-RUN mkdir -p src e2e/bench \
- && echo 'fn main() {}' | tee src/main.rs e2e/main.rs e2e/bench/main.rs > /dev/null \
- && touch src/lib.rs \
- && cargo build --profile dist --locked
-
+COPY crates crates
 COPY src src
 # Part of the program: check --explain prints them.
 COPY docs/checks docs/checks
 # docker build --build-arg GIT_COMMIT=$(git rev-parse HEAD)
 ARG GIT_COMMIT=unknown
-# Newer than what the layer above made of the placeholders.
-RUN touch src/main.rs src/lib.rs \
- && cargo build --profile dist --locked \
- && ./target/dist/gpu-metrics-apiserver --version
+# The caches keep dependencies that were built before.
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/build/target \
+    cargo build --profile dist --locked \
+ && cp target/dist/gpu-metrics-apiserver /usr/local/bin/ \
+ && gpu-metrics-apiserver --version
 
 # The binary needs libc, libm and libgcc_s: no more than this image has. No
 # shell, no package manager, user 65532.
 FROM gcr.io/distroless/cc-debian12:nonroot@sha256:9dac0a79194e45a7da0158a9c6da57b217585af0786db3845d1f0ec1a0dd182f
-COPY --from=build /build/target/dist/gpu-metrics-apiserver /usr/local/bin/gpu-metrics-apiserver
+COPY --from=build /usr/local/bin/gpu-metrics-apiserver /usr/local/bin/gpu-metrics-apiserver
 USER 65532:65532
 EXPOSE 6443
 ENTRYPOINT ["/usr/local/bin/gpu-metrics-apiserver"]

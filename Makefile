@@ -17,10 +17,10 @@ all: lint test
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
 	@$(MAKE) --no-print-directory -j2 controlplane helm peer programs
-	$(CARGO) test --locked --lib --bins --benches
+	$(CARGO) test --locked --workspace --lib --bins --benches --test numbers
 	@# They wait more than they work: for windows, autoscalers, outages.
 	$(CARGO) test --locked --test e2e -- --test-threads=4
-	$(CARGO) test --locked --doc
+	$(CARGO) test --locked --workspace --doc
 
 # Against stores that Debian does not have, built first; the table of the run
 # goes into docs/stores.md.
@@ -29,8 +29,8 @@ test-slow: prerequisites stores
 
 lint: cargo-deny pinned
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	$(CARGO) deny --locked check bans licenses sources
 	@tree=$$($(CARGO) tree --locked --target all -i ring 2>/dev/null); \
 	if [ -n "$$tree" ]; then echo "make lint: ring is in the tree beside aws-lc-rs"; exit 1; fi
@@ -81,7 +81,7 @@ plugin: dist
 	tar -czf "target/gpu-metrics-apiserver_linux_$$arch.tar.gz" LICENSE -C target/dist gpu-metrics-apiserver
 
 programs:
-	$(CARGO) test --locked --all-targets --no-run
+	$(CARGO) test --locked --workspace --all-targets --no-run
 
 # The real parts of the tests.
 prerequisites:

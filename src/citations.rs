@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 /// What may cite: files, and folders with all that is below them.
 const PLACES: &[&str] = &[
     "src",
+    "crates",
+    "tests",
     "e2e",
     "charts",
     "manifests",

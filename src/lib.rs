@@ -32,7 +32,6 @@
 
 pub mod api;
 pub mod app;
-pub mod autoscaler;
 pub mod backtest;
 pub mod certificates;
 pub mod chart;
@@ -41,22 +40,13 @@ mod citations;
 pub mod cli;
 pub mod cluster;
 pub mod config;
-pub mod core;
-pub mod dcgm;
-mod file;
-pub mod findings;
 #[cfg(test)]
 mod layering;
-pub mod permits;
-pub mod pipeline;
 pub mod provider;
-pub mod rules;
 pub mod security;
 pub mod serve;
-pub mod simulator;
 pub mod source;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
-pub mod why;
 pub mod x509;

@@ -4,17 +4,17 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::api::Api;
-use gpu_metrics_apiserver::core::time::Timestamp;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::serve::certs::{Authority, Validity};
 use gpu_metrics_apiserver::serve::tls::{ClientAuth, server_config};
-use gpu_metrics_apiserver::simulator::Scenario;
 use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 use http_body_util::BodyExt;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
+use simulator::Scenario;
 
 use super::fleet::Bench;
 use super::{best_of, ms, row};
@@ -58,7 +58,7 @@ pub(super) fn run() {
     let _ = now;
 }
 
-fn largest(snapshot: &gpu_metrics_apiserver::core::snapshot::Snapshot) -> (String, usize) {
+fn largest(snapshot: &gpu_metrics::snapshot::Snapshot) -> (String, usize) {
     let (kind, table) = snapshot.layout().table("pods").expect("pods");
     let values = snapshot.values(kind, 0);
     let namespace = table.objects[0]

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use apimachinery::time::Timestamp;
 use bytes::Bytes;
-use gpu_metrics_apiserver::autoscaler::Flags;
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::{SignalId, Unit};
 use gpu_metrics_apiserver::backtest::{Gather, Plan, Trial, Whose};
-use gpu_metrics_apiserver::core::batch::{Batch, Sample, SeriesKey};
-use gpu_metrics_apiserver::core::policy::Policy;
-use gpu_metrics_apiserver::core::signal::{SignalId, Unit};
-use gpu_metrics_apiserver::core::time::Timestamp;
+use hpa::Flags;
 use serde_json::json;
 
 use super::row;

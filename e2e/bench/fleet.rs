@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::time::Timestamp;
 use bytes::Bytes;
-use gpu_metrics_apiserver::core::batch::Batch;
-use gpu_metrics_apiserver::core::inventory::Inventory;
-use gpu_metrics_apiserver::core::policy::Policy;
-use gpu_metrics_apiserver::core::signal::{SignalId, SignalSpec};
-use gpu_metrics_apiserver::core::time::Timestamp;
-use gpu_metrics_apiserver::dcgm::{fields, metrics, schemes::ExporterIdentity};
-use gpu_metrics_apiserver::pipeline::{Pipeline, Settings};
-use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::{fields, metrics, schemes::ExporterIdentity};
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::{SignalId, SignalSpec};
 use gpu_metrics_apiserver::source::KeyHasher;
 use gpu_metrics_apiserver::source::decode::decode;
+use simulator::{Fleet, Scenario};
 
 /// Scrape interval of the fleet.
 pub(crate) const SCRAPE: Duration = Duration::from_secs(15);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu_metrics_apiserver::findings::source::{self, Seen};
+use findings::source::{self, Seen};
 
 use super::fleet::{Bench, SCRAPE};
 use super::{best_of, ms, row};
@@ -66,7 +66,7 @@ fn publish(bench: &mut Bench, gpus: u32) {
     let first = bench.pipeline.publish(&inventory, bench.now);
     let cold = start.elapsed();
     let (warm, snapshot) = best_of(3, || bench.pipeline.publish(&inventory, bench.now));
-    let values = |snapshot: &gpu_metrics_apiserver::core::snapshot::Snapshot| {
+    let values = |snapshot: &gpu_metrics::snapshot::Snapshot| {
         let tables = snapshot.layout().tables();
         let kinds = (0..tables.len()).flat_map(|kind| snapshot.values(kind, 0));
         kinds.filter(|value| value.is_some()).count()

@@ -51,7 +51,7 @@ pub(super) fn child(gpus: u32) {
     let mut bench = Bench::new(gpus);
     bench.round();
     let inventory = bench.inventory();
-    let provider = GpuProvider::new(&gpu_metrics_apiserver::dcgm::metrics::built_in());
+    let provider = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
     let mut pods = 0;
     for _ in 0..4 {
         bench.now = bench.now + SCRAPE;

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::app::clock;
-use gpu_metrics_apiserver::core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, TEAM};

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use apimachinery::quantity::parse_milli;
+use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::app::clock;
-use gpu_metrics_apiserver::core::quantity::parse_milli;
-use gpu_metrics_apiserver::core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::explaining::SYNC;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpu_metrics_apiserver::simulator::live::Controls;
 use serde_json::Value;
+use simulator::live::Controls;
 
 use super::lab::{APP, TEAM};
 use crate::controlplane::ControlPlane;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpu_metrics_apiserver::core::time::Timestamp;
-use gpu_metrics_apiserver::simulator::live::{self, Controls, RunningExporter};
-use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use apimachinery::time::Timestamp;
 use serde_json::{Value, json};
+use simulator::live::{self, Controls, RunningExporter};
+use simulator::{Fleet, Scenario};
 use tempfile::TempDir;
 
 use super::gpus::{Gpus, Places};

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gpu_metrics_apiserver::core::inventory::Pod;
-use gpu_metrics_apiserver::core::time::Timestamp;
-use gpu_metrics_apiserver::simulator::live::{self, Controls};
-use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::Pod;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
+use simulator::live::{self, Controls};
+use simulator::{Fleet, Scenario};
 use tokio::sync::Semaphore;
 
 use super::lab::PATIENCE;

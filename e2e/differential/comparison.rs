@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use gpu_metrics_apiserver::core::aggregate::Group;
-use gpu_metrics_apiserver::core::inventory::Inventory;
-use gpu_metrics_apiserver::core::metric::Value;
-use gpu_metrics_apiserver::core::policy::{Formula, Measure, MetricSpec};
-use gpu_metrics_apiserver::core::snapshot::{Snapshot, group_of, takes_formula};
-use gpu_metrics_apiserver::core::time::{Timestamp, millis};
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::aggregate::Group;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::metric::Value;
+use gpu_metrics::policy::{Formula, Measure, MetricSpec};
+use gpu_metrics::snapshot::{Snapshot, group_of, takes_formula};
 
 use super::promql::{Dialect, View};
 use super::reference::{self, Outcome, Reference, STEP_MS};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use gpu_metrics_apiserver::core::selector::Selector;
-use gpu_metrics_apiserver::core::snapshot::Snapshot;
+use apimachinery::selector::Selector;
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::provider::{Described, Effort, Provider as _, Query};
-use gpu_metrics_apiserver::why::Explanation;
 
 use super::stage::Stage;
 

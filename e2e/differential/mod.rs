@@ -11,11 +11,11 @@ mod tally;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gpu_metrics_apiserver::core::metric::Value;
-use gpu_metrics_apiserver::core::snapshot::Snapshot;
-use gpu_metrics_apiserver::pipeline::Pipeline;
-use gpu_metrics_apiserver::simulator::{LabelScheme, Scenario};
+use gpu_metrics::metric::Value;
+use gpu_metrics::pipeline::Pipeline;
+use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::source::KeyHasher;
+use simulator::{LabelScheme, Scenario};
 
 use comparison::{Comparison, values_of_all};
 use stage::Stage;

@@ -24,7 +24,7 @@
 
 mod view;
 
-use gpu_metrics_apiserver::core::policy::Formula;
+use gpu_metrics::policy::Formula;
 
 use view::DEVICE;
 pub(crate) use view::{POD_STARTED, View, owner_label};

@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::batch::{Batch, BatchSeries};
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::dcgm::{fields, intake, metrics};
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::config::PrometheusSettings;
-use gpu_metrics_apiserver::core::batch::{Batch, BatchSeries};
-use gpu_metrics_apiserver::core::inventory::Inventory;
-use gpu_metrics_apiserver::core::policy::Policy;
-use gpu_metrics_apiserver::core::signal::SignalId;
-use gpu_metrics_apiserver::core::snapshot::Snapshot;
-use gpu_metrics_apiserver::core::time::{Timestamp, millis};
-use gpu_metrics_apiserver::dcgm::schemes::ExporterIdentity;
-use gpu_metrics_apiserver::dcgm::{fields, intake, metrics};
-use gpu_metrics_apiserver::pipeline::{Pipeline, Settings};
-use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
 use gpu_metrics_apiserver::source::{Devices, KeyHasher, Prometheus, Query};
+use simulator::{Fleet, Scenario};
 
 use super::promql::{POD_STARTED, owner_label};
 use crate::prometheus::{Engine, Storage, blocks};

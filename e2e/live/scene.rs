@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpu_metrics_apiserver::core::time::Timestamp;
-use gpu_metrics_apiserver::simulator::live::{self, Controls, RunningExporter};
-use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use apimachinery::time::Timestamp;
+use simulator::live::{self, Controls, RunningExporter};
+use simulator::{Fleet, Scenario};
 use tempfile::TempDir;
 
 use crate::kubectl::{Answer, Kubectl, Served, is_lost, unix_seconds};

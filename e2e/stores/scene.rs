@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gpu_metrics_apiserver::core::time::Timestamp;
-use gpu_metrics_apiserver::simulator::live::{self, Controls, RunningExporter};
-use gpu_metrics_apiserver::simulator::{Fleet, Scenario};
+use apimachinery::time::Timestamp;
+use simulator::live::{self, Controls, RunningExporter};
+use simulator::{Fleet, Scenario};
 use tempfile::TempDir;
 
 use super::store::Store;

@@ -8,11 +8,11 @@ use http::request::Parts;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 
-use crate::core::time::Timestamp;
 use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
 use crate::security::FetchedFor;
 use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
+use apimachinery::time::Timestamp;
 
 use super::asked::Asked;
 use super::buffer::Pool;

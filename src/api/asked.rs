@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::core::time::{Timestamp, millis};
+use apimachinery::time::{Timestamp, millis};
 
 /// Questions that are remembered: those of five hundred autoscalers for eight
 /// minutes, in 256 KiB.

@@ -15,8 +15,8 @@ use http::header::VARY;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 
-use crate::core::time::Timestamp;
 use crate::provider::{CustomMetric, Provider};
+use apimachinery::time::Timestamp;
 
 use super::forms::{Forms, Tagged};
 use super::group::{Group, GroupVersion};

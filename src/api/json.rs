@@ -8,8 +8,8 @@
 
 use serde::Serialize;
 
-use crate::core::quantity;
 use crate::provider::{CustomItem, ExternalItem};
+use apimachinery::quantity;
 
 use super::buffer::Document;
 use super::described::Described;

@@ -1,8 +1,8 @@
 //! What the encoders of value lists have in common.
 
-use crate::core::metric::Value;
-use crate::core::quantity;
 use crate::provider::{CustomItem, Empty, Error, ExternalItem, Query};
+use apimachinery::quantity;
+use gpu_metrics::metric::Value;
 
 use super::buffer::Document;
 use super::group::{Group, GroupVersion};

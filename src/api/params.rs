@@ -1,10 +1,10 @@
 //! Query parameters (docs/protocol.md, "Query parameters"). The first value of a
 //! name wins; unknown names are ignored.
 
-use crate::core::duration::parse_duration;
-use crate::core::field_selector::FieldSelector;
-use crate::core::selector::Selector;
-use crate::core::time::Timestamp;
+use apimachinery::duration::parse_duration;
+use apimachinery::field_selector::FieldSelector;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
 
 use super::path::percent_decode;
 use super::quote::quote;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use crate::core::quantity;
 use crate::provider::{CustomItem, ExternalItem};
+use apimachinery::quantity;
 
 use super::buffer::Document;
 use super::described::Described;

@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use crate::core::time::Timestamp;
 use crate::security::audit::Told;
 use crate::security::denied::Denied;
+use apimachinery::time::Timestamp;
 
 use super::forms::{Shared, Tagged, compress};
 use super::negotiate::{Format, Manner, takes_gzip};

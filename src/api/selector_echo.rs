@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::selector::{Operator, Selector};
+use apimachinery::selector::{Operator, Selector};
 
 use super::messages::{LabelSelector, LabelSelectorRequirement};
 

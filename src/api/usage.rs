@@ -18,9 +18,9 @@ use super::usage_messages::{
     resource_list, texts,
 };
 use super::values::Values;
-use crate::core::time::Timestamp;
 use crate::provider::usage::{Amounts, Measured, Usage, UsageQuery};
 use crate::provider::{Error, Which};
+use apimachinery::time::Timestamp;
 
 impl Values<'_> {
     /// Answers M1 to M3 (docs/protocol.md, "Paths").

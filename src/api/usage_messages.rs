@@ -9,10 +9,10 @@ use serde::{Serialize, Serializer};
 
 use super::messages::ListMeta;
 use super::rfc3339::Seconds;
-use crate::core::duration::go_duration;
-use crate::core::quantity;
-use crate::core::time::Timestamp;
 use crate::provider::usage::Amounts;
+use apimachinery::duration::go_duration;
+use apimachinery::quantity;
+use apimachinery::time::Timestamp;
 
 /// `metav1.ObjectMeta`: what is known of it.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]

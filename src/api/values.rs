@@ -3,11 +3,11 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::core::selector::Selector;
-use crate::core::time::Timestamp;
 use crate::provider::{
     AsOf, Described, Effort, Empty, Error, Fetched, Objects, Provider, Query, Which,
 };
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
 
 use super::asked::{Answered, Asked};
 use super::buffer::{Document, Pool};

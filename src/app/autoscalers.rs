@@ -13,12 +13,12 @@ use super::findings::count;
 use super::inspect::Look;
 use crate::cluster::client::Client;
 use crate::cluster::error::CallError;
-use crate::findings::Report;
-use crate::findings::codes::{
+use crate::telemetry::metrics::Metrics;
+use findings::Report;
+use findings::codes::{
     Code, GM101, GM102, GM103, GM104, GM202, GM501, GM502, GM503, GM504, GM505, GM506, GM507,
     GM509, GM510, GM512, GM514, GM515,
 };
-use crate::telemetry::metrics::Metrics;
 
 /// The first look waits for the APIServices to be written.
 const FIRST: Duration = Duration::from_secs(20);

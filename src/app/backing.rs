@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::cluster::names::{self, ObjectNames};
-use crate::core::inventory::{ClusterObject, Inventory};
-use crate::core::selector::Selector;
 use crate::provider::rules::{self, Unlisted};
 use crate::provider::{Ask, Error, NO_METRICS, Pending};
-use crate::rules::answer::Answer;
-use crate::rules::kinds::Kind;
 use crate::source::answers::{Answers, Unanswered};
-use crate::telemetry::line_limit::LineLimit;
+use adapter_rules::answer::Answer;
+use apimachinery::kinds::Kind;
+use apimachinery::selector::Selector;
+use gpu_metrics::inventory::{ClusterObject, Inventory};
+use limits::line_limit::LineLimit;
 
 /// The objects that are watched anyway, and others by watches of their own.
 #[derive(Debug)]

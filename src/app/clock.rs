@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use crate::cluster::jitter;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
 
 /// The time now.
 #[must_use]

@@ -14,14 +14,6 @@ use tokio::time::Instant;
 
 use super::findings::Said;
 use super::{clock, findings, measure};
-use crate::core::batch::Batch;
-use crate::core::inventory::Inventory;
-use crate::core::promql::quote;
-use crate::core::signal::SignalSpec;
-use crate::core::snapshot::Snapshot;
-use crate::core::time::Timestamp;
-use crate::findings::{Report, source};
-use crate::pipeline::{Pipeline, Settings};
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::source::Source;
 use crate::source::health::Journal;
@@ -30,6 +22,14 @@ use crate::source::retries::Retries;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Health, Heartbeat, State, Weight};
 use crate::telemetry::metrics::{Metrics, Polls};
+use ::findings::{Report, source};
+use apimachinery::promql::quote;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::signal::SignalSpec;
+use gpu_metrics::snapshot::Snapshot;
 
 /// The default time between polls, and the longest for a small fleet: a sample
 /// waits no longer than this to be served.

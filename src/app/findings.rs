@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::findings::codes::Code;
-use crate::findings::{Finding, Report, Severity, codes};
 use crate::provider::composite::Own;
 use crate::telemetry::metrics::{Metrics, catalog};
+use findings::codes::Code;
+use findings::{Finding, Report, Severity, codes};
 
 /// Counts findings. Of codes that were not looked at nothing is shown but what
 /// was found all the same.
@@ -101,9 +101,9 @@ fn is_worth_saying(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::codes::{GM408, GM409, GM512};
     use crate::telemetry::health::Health;
     use crate::telemetry::metrics::Exposition;
+    use findings::codes::{GM408, GM409, GM512};
 
     fn found(code: &Code, message: &str) -> Finding {
         Finding::new(code, "dcgm-exporter", message, "restart it")

@@ -20,13 +20,13 @@ use super::engine::Checks;
 use super::{Engine, EngineSettings};
 use crate::cluster::inventory::{WatchSettings, Watches};
 use crate::config::Config;
-use crate::core::inventory::Inventory;
-use crate::core::policy::MetricSpec;
-use crate::dcgm::metrics;
-use crate::pipeline;
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::source::Source;
 use crate::telemetry::Telemetry;
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline;
+use gpu_metrics::policy::MetricSpec;
 
 /// How long the former settings are served while new ones have no values: twice
 /// what an engine takes whose source answers and does not advance.

@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::cluster::client::Client;
 use crate::cluster::error::CallError;
-use crate::findings::hpa::{self, Served};
-use crate::findings::peers::{self, Vpa};
-use crate::findings::rights::{Right, right};
-use crate::findings::{Report, Skipped};
+use findings::hpa::{self, Served};
+use findings::peers::{self, Vpa};
+use findings::rights::{Right, right};
+use findings::{Report, Skipped};
 pub use registration::{Home, Registration};
 
 /// Without it no autoscaler is looked at.

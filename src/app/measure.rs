@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::layout::{Layout, Standing};
-use crate::core::policy::Measure;
-use crate::core::snapshot::Snapshot;
-use crate::core::time::Timestamp;
-use crate::dcgm::intake::Report;
 use crate::telemetry::metrics::{Figure, Intake, catalog};
+use apimachinery::time::Timestamp;
+use gpu_metrics::dcgm::intake::Report;
+use gpu_metrics::layout::{Layout, Standing};
+use gpu_metrics::policy::Measure;
+use gpu_metrics::snapshot::Snapshot;
 
 /// Seconds since the epoch.
 pub(super) fn secs(at: Timestamp) -> f64 {

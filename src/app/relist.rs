@@ -19,13 +19,13 @@ use super::{backing, clock, measure};
 use crate::cluster::client::Client;
 use crate::cluster::served;
 use crate::provider::rules::{InForce, RuleProvider};
-use crate::rules::kinds::Kinds;
-use crate::rules::registry::{Registry, Shape};
-use crate::rules::rule::Rule;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, State, Weight};
-use crate::telemetry::line_limit::LineLimit;
 use crate::telemetry::metrics::{Metrics, catalog};
+use adapter_rules::registry::{Registry, Shape};
+use adapter_rules::rule::Rule;
+use apimachinery::kinds::Kinds;
+use limits::line_limit::LineLimit;
 
 /// Searches side by side: each can be heavy.
 const SIDE_BY_SIDE: usize = 4;

@@ -16,18 +16,18 @@ use tokio::sync::{mpsc, watch};
 use super::gpus::GpuSettings;
 use super::{clock, findings, measure, numbers};
 use crate::config::{Config, Flags};
-use crate::file;
-use crate::findings::codes::GM603;
-use crate::findings::own;
 use crate::provider::composite::Own;
 use crate::provider::rules::RuleProvider;
-use crate::rules::rule::Rule;
 use crate::source::answers::Answers;
 use crate::source::prometheus::promql::Promql;
 use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, State, Weight};
 use crate::telemetry::metrics::{Metrics, catalog};
+use ::findings::codes::GM603;
+use ::findings::own;
+use adapter_rules::rule::Rule;
+use limits::file;
 
 /// How often the file is looked at. A mounted ConfigMap changes by a symbolic
 /// link, a minute or so after it was written; events of the file system are no

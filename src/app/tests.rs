@@ -11,13 +11,13 @@ use tokio_rustls::client::TlsStream;
 
 use super::shutdown::{Phase, Shutdown};
 use crate::api::{self, Api, router};
-use crate::core::time::Timestamp;
 use crate::provider::gpu::GpuProvider;
 use crate::serve::certs::Authority;
 use crate::serve::listener::{Limits, Listener};
 use crate::serve::tls::{self, ClientAuth};
 use crate::telemetry::Telemetry;
 use crate::testing::test_server::{TestServer, validity};
+use apimachinery::time::Timestamp;
 
 /// A server that stops as `shutdown` says.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
@@ -30,7 +30,7 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let config = tls::server_config(chain, issued.key(), &ClientAuth::None).unwrap();
     let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
-    let metrics = crate::dcgm::metrics::built_in();
+    let metrics = gpu_metrics::dcgm::metrics::built_in();
     let provider = Arc::new(GpuProvider::new(&metrics));
     let api = Api::new(provider, || Timestamp::from_secs(0), telemetry.clone());
     let listener = Listener::new(tcp, config, Limits::default(), api::refusal)

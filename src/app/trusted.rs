@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::cluster::authentication::Texts;
-use crate::file;
 use crate::security::trust::{self, Trust, TrustError, TrustStore};
 use crate::telemetry::health::{Check, State};
+use limits::file;
 
 /// How often files are looked at again.
 const FILES_EVERY: Duration = Duration::from_secs(10);

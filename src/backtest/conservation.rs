@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::past::{Moment, Past};
-use crate::core::time::millis;
+use apimachinery::time::millis;
 
 /// How long before and after a change the demand is compared.
 const BESIDE_MS: i64 = 120_000;

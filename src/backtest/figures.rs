@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::past::SATURATED;
 use super::plan::Plan;
 use super::simulate::Tick;
-use crate::core::time::millis;
+use apimachinery::time::millis;
 
 /// What figures depend on beside the ticks.
 #[derive(Clone, Copy, Debug)]

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::plan::MOST_REPLICAS;
 use super::simulate::Tick;
-use crate::core::batch::Batch;
-use crate::core::labels::Labels;
-use crate::core::signal::Unit;
-use crate::core::time::{Timestamp, millis};
-use crate::core::unit::{Scale, Shown};
-use crate::core::validity::reading;
-use crate::dcgm::schemes::{self, ExporterIdentity};
+use apimachinery::labels::Labels;
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::schemes::{self, ExporterIdentity};
+use gpu_metrics::signal::Unit;
+use gpu_metrics::unit::{Scale, Shown};
+use gpu_metrics::validity::reading;
 
 /// A GPU this busy could do no more: what it was asked for is not known.
 pub const SATURATED: f64 = 95.0;

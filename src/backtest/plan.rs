@@ -6,11 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::autoscaler::Hpa;
-use crate::autoscaler::hpa::{InvalidHpa, Source, Target};
-use crate::core::duration::parse_duration;
-use crate::core::policy::{DeviceValue, Formula, Measure, Reducer};
-use crate::dcgm::metrics;
+use apimachinery::duration::parse_duration;
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::policy::{DeviceValue, Formula, Measure, Reducer};
+use hpa::Hpa;
+use hpa::hpa::{InvalidHpa, Source, Target};
 
 /// Whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::past::{Moment, Past};
 use super::plan::{Plan, Reach};
 use super::window::Windowed;
-use crate::autoscaler::metric::Outcome;
-use crate::autoscaler::pods::{Phase, Readiness, Sample};
-use crate::autoscaler::{Answer, Flags, History, Pod, Scale, Selection, Situation};
-use crate::core::policy::Policy;
-use crate::core::quantity::milli_from_f64;
-use crate::core::time::{Timestamp, millis};
+use apimachinery::quantity::milli_from_f64;
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::policy::Policy;
+use hpa::metric::Outcome;
+use hpa::pods::{Phase, Readiness, Sample};
+use hpa::{Answer, Flags, History, Pod, Scale, Selection, Situation};
 
 /// The device that stands for a whole workload or namespace.
 const ALL: u32 = 0;

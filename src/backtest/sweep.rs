@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::figures::Figures;
 use super::plan::Plan;
 use super::simulate::Tick;
-use crate::autoscaler::hpa::Target;
-use crate::core::duration::format_duration;
+use apimachinery::duration::format_duration;
+use hpa::hpa::Target;
 
 /// Percent of each GPU.
 const TARGETS: [u32; 5] = [40, 50, 60, 70, 80];

@@ -9,15 +9,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::plan::{Asked, Reach};
-use crate::core::batch::{Batch, Sample, SeriesKey};
-use crate::core::inventory::Inventory;
-use crate::core::metric::Value;
-use crate::core::policy::{Activity, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
-use crate::core::signal::SignalId;
-use crate::core::time::Timestamp;
-use crate::dcgm::fields;
-use crate::dcgm::schemes::ExporterIdentity;
-use crate::pipeline::{Pipeline, Settings};
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::dcgm::fields;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::metric::Value;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::{Activity, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
+use gpu_metrics::signal::SignalId;
 
 const NAMESPACE: &str = "n";
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::pair::Pair;
 use super::{Publisher, Trouble};
-use crate::file;
+use limits::file;
 
 /// How often the files are read by default.
 pub const EVERY: Duration = Duration::from_secs(10);

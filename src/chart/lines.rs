@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
 
 /// The size of the drawing, in its own units; it scales to its place.
 const WIDTH: f64 = 880.0;

@@ -4,8 +4,8 @@ use super::Failure;
 use super::cluster::Cluster;
 use crate::cluster::error::CallError;
 use crate::cluster::served;
-use crate::findings::names::hint;
-use crate::rules::kinds::{Kind, Kinds};
+use apimachinery::kinds::{Kind, Kinds};
+use findings::names::hint;
 
 /// Group and version, plural, kind and short name of what every cluster has.
 const KNOWN: [(&str, &str, &str, &str); 11] = [

@@ -29,7 +29,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use self::wrap::shown;
-use crate::findings::names::nearest;
+use findings::names::nearest;
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.
 #[derive(Debug, Parser)]

@@ -1,6 +1,6 @@
 //! Columns of text, each as wide as its widest cell.
 
-use crate::core::letters::escaped;
+use apimachinery::letters::escaped;
 
 /// The letters of the widest cell of each column.
 pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {

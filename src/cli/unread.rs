@@ -3,8 +3,8 @@
 use super::check::live::data;
 use super::cluster::Cluster;
 use crate::app::inspect::Look;
-use crate::findings::source::{self, UNSEEN};
-use crate::findings::{Finding, Report};
+use findings::source::{self, UNSEEN};
+use findings::{Finding, Report};
 
 /// What is said where nothing is known of GPUs; the cause follows.
 pub(super) const UNREAD: &str = "GPU data cannot be read";
@@ -29,7 +29,7 @@ fn cause(report: Report) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::codes::{GM105, GM301};
+    use findings::codes::{GM105, GM301};
 
     #[test]
     fn a_finding_about_the_server_itself_is_no_cause() {

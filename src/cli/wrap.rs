@@ -1,6 +1,6 @@
 //! Lines of words, readable at 80 columns.
 
-use crate::core::letters::escaped;
+use apimachinery::letters::escaped;
 
 const WIDTH: usize = 80;
 

@@ -28,7 +28,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::error::{CallError, ClientError, chain, excerpt};
 use super::token::TokenFile;
-use crate::file::yaml;
+use limits::file::yaml;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
 use super::table::{Key, Table};
-use crate::core::time::{Timestamp, millis};
+use apimachinery::time::{Timestamp, millis};
 
 /// Most pods that asked for GPUs, most others, and most owners; then the oldest
 /// go.

@@ -8,7 +8,7 @@ use super::client::Client;
 use super::error::CallError;
 use super::pool::KindName;
 use super::wire::is_name;
-use crate::core::inventory::ObjectKind;
+use gpu_metrics::inventory::ObjectKind;
 
 /// The largest discovery document.
 const DISCOVERY_BYTES: usize = 4 * 1024 * 1024;

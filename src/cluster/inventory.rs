@@ -14,7 +14,7 @@ use super::snapshot;
 use super::state::{Shared, Tables, Writer};
 use super::store::{Form, Store, Target};
 use super::watch::{WAIT_MOST, Watcher};
-use crate::core::inventory::{Authority, Inventory};
+use gpu_metrics::inventory::{Authority, Inventory};
 
 /// Snapshots are made no sooner after one another: a rollout changes hundreds
 /// of pods a second.

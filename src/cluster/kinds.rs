@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::objects::KeptObject;
 use super::pool::{KindKey, KindName};
 use super::table::Table;
-use crate::core::inventory::ObjectKind;
+use gpu_metrics::inventory::ObjectKind;
 
 /// Most kinds followed at once, [built-in](is_built_in) ones apart.
 pub(super) const MOST_KINDS: usize = 64;

@@ -18,9 +18,9 @@ use super::store::{Form, Refused, Store, Target};
 use super::table::{Key, Table};
 use super::watch::{WAIT_MOST, Watcher};
 use super::wire::{self, Object};
-use crate::core::labels::Labels;
-use crate::core::selector::Selector;
-use crate::rules::kinds::Kind;
+use apimachinery::kinds::Kind;
+use apimachinery::labels::Labels;
+use apimachinery::selector::Selector;
 
 /// Most kinds that are watched: rules name a handful.
 const MOST_KINDS: usize = 64;

@@ -11,8 +11,8 @@ use super::pool::{KindName, Pool};
 use super::settings::WatchSettings;
 use super::table::Key;
 use super::wire::{Meta, Object, Pairs};
-use crate::core::labels::Labels;
-use crate::core::time::Timestamp;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
 
 /// What is kept of an object of one collection.
 pub(super) trait Kept: PartialEq + Sized {

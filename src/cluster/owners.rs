@@ -16,7 +16,7 @@ use super::pool::KindName;
 use super::state::{Shared, Writer};
 use super::store::{Form, Target};
 use super::watch::{WAIT_MOST, Watcher, jitter};
-use crate::core::inventory::ObjectKind;
+use gpu_metrics::inventory::ObjectKind;
 
 /// How often a failed lookup is tried again.
 const RETRY_FIRST: Duration = Duration::from_secs(1);

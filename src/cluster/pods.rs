@@ -13,10 +13,10 @@ use super::pool::Pool;
 use super::settings::WatchSettings;
 use super::table::Key;
 use super::wire::{Object, timestamp};
-use crate::core::inventory::PodPhase;
-use crate::core::labels::Labels;
-use crate::core::resources::{self, GpuResources};
-use crate::core::time::Timestamp;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::PodPhase;
+use gpu_metrics::resources::{self, GpuResources};
 
 /// Stands in names of the exporter's pods and in those of its images.
 const EXPORTER: &str = "dcgm-exporter";

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::wire::Pairs;
-use crate::core::labels::Labels;
+use apimachinery::labels::Labels;
 
 /// An API kind as an owner reference names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -24,7 +24,7 @@ use crate::security::identity::Identity;
 use crate::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
 };
-use crate::telemetry::line_limit::LineLimit;
+use limits::line_limit::LineLimit;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";

@@ -10,7 +10,7 @@ use super::client::Client;
 use super::discovery::REMEDY;
 use super::error::CallError;
 use super::wire::is_name;
-use crate::rules::kinds::{Kind, Kinds};
+use apimachinery::kinds::{Kind, Kinds};
 
 /// The largest discovery document.
 const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;

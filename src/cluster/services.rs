@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::objects::KeptService;
 use super::table::{Key, Table};
-use crate::core::labels::Labels;
+use apimachinery::labels::Labels;
 
 /// Most services of one pod, in the order of their names.
 pub(super) const MOST_OF_A_POD: usize = 32;

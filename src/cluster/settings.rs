@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::resources::GpuResources;
+use gpu_metrics::resources::GpuResources;
 
 /// How objects are read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use super::pods::KeptPod;
 use super::services::Services;
 use super::state::{Known, Tables};
 use super::table::{Key, Table};
-use crate::core::inventory::{
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{
     Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
 };
-use crate::core::labels::Labels;
-use crate::core::time::Timestamp;
 
 /// Longest chain of controllers; pod, ReplicaSet, Deployment and what made it
 /// are four. References that form a ring end here too.

@@ -18,7 +18,7 @@ use super::settings::WatchSettings;
 use super::store::{Refused, Store};
 use super::table::{Key, Table};
 use super::wire::{self, Name, Object};
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
 
 /// One table for each watch.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 
 use super::error::ClientError;
-use crate::file;
+use limits::file;
 
 /// How often the file is read again.
 const EVERY: Duration = Duration::from_secs(60);

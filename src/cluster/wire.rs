@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::error::{Garbage, excerpt};
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
 
 /// Label pairs as they arrive.
 pub(super) type Pairs = BTreeMap<String, String>;

@@ -8,12 +8,12 @@ use serde_saphyr::Spanned;
 use super::problem::Problem;
 use super::raw;
 use super::value::{auto_duration, choice, duration, within};
-use crate::core::duration::format_duration;
-use crate::core::policy::{
+use apimachinery::duration::format_duration;
+use gpu_metrics::policy::{
     Activity, Condition, DeviceValue, Formula, Idle, MigWeight, Policy, Shared,
 };
-use crate::core::resources::GpuResources;
-use crate::core::signal::SignalId;
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::signal::SignalId;
 
 /// The words of `gpu.idle`.
 pub(super) const IDLE: [(&str, Idle); 2] = [("zero", Idle::Zero), ("omit", Idle::Omit)];

@@ -14,7 +14,7 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 
 use super::credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
-use crate::file::yaml;
+use limits::file::yaml;
 
 /// Why a kubeconfig cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::problem::Problem;
 use super::raw;
 use super::value::{choice, is_identifier};
-use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
-use crate::core::signal::{SignalId, SignalSpec, Unit};
-use crate::dcgm::metrics::built_in;
+use gpu_metrics::dcgm::metrics::built_in;
+use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
+use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 
 const UNITS: [(&str, Unit); 5] = [
     ("percent", Unit::Percent),

@@ -23,14 +23,14 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use crate::core::policy::{MetricSpec, Policy};
-use crate::core::resources::GpuResources;
-use crate::core::signal::SignalSpec;
-use crate::dcgm::fields;
-use crate::dcgm::schemes::ExporterIdentity;
-use crate::file::{self, yaml};
-use crate::rules::naming::Regexes;
-use crate::rules::rule::{ResourceRules, Rules};
+use adapter_rules::naming::Regexes;
+use adapter_rules::rule::{ResourceRules, Rules};
+use gpu_metrics::dcgm::fields;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::policy::{MetricSpec, Policy};
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::signal::SignalSpec;
+use limits::file::{self, yaml};
 
 pub use address::{Addresses, InvalidUrl, parse_url};
 pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};

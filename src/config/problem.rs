@@ -2,7 +2,7 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use crate::rules::raw::without_alias;
+use adapter_rules::raw::without_alias;
 
 /// Why a configuration file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

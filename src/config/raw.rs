@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use crate::rules::raw::{self as rules, Checked};
+use adapter_rules::raw::{self as rules, Checked};
 
 /// A scalar with its place in the file. Text, whatever it looks like: what it
 /// must be is decided where the message can name its key and the remedy.

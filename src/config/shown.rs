@@ -6,8 +6,8 @@ use super::credentials::Auth;
 use super::gpu::{IDLE, MIG_WEIGHT, SHARED};
 use super::value::word;
 use super::{Config, PrometheusSettings};
-use crate::core::duration::format_duration;
-use crate::core::policy::Activity;
+use apimachinery::duration::format_duration;
+use gpu_metrics::policy::Activity;
 
 /// What is not set.
 const AUTO: &str = "auto: by the data";

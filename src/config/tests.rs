@@ -5,11 +5,11 @@ mod refused;
 mod secrets;
 
 use super::*;
-use crate::core::policy::{
+use gpu_metrics::policy::{
     Activity, Condition, DeviceValue, Formula, Idle, Measure, MigWeight, Over, Reducer, Shared,
 };
-use crate::core::resources::GpuResources;
-use crate::core::signal::{SignalId, Unit};
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::signal::{SignalId, Unit};
 
 fn load(text: &str) -> Config {
     Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_or_else(|e| panic!("{e}"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::problem::Problem;
 use super::raw::Text;
-use crate::core::duration::{format_duration, parse_duration};
+use apimachinery::duration::{format_duration, parse_duration};
 
 /// A duration above zero.
 pub(super) fn positive_duration(key: &str, text: &Text) -> Result<Duration, Problem> {

@@ -13,9 +13,9 @@ use super::{
     AsOf, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack, Objects,
     Pending, Provider, Query,
 };
-use crate::core::time::Timestamp;
-use crate::findings::{Finding, Report};
-use crate::why::Explanation;
+use apimachinery::time::Timestamp;
+use findings::{Finding, Report};
+use gpu_metrics::explain::Explanation;
 
 /// A finding about the server itself, as long as it lasts.
 pub type Own = Arc<ArcSwapOption<Finding>>;

@@ -5,13 +5,13 @@ use super::gpu::external::Sought;
 use super::lookup::Lookup;
 use super::rules::RuleProvider;
 use super::{Described, Error, Objects, Provider, Query, Which};
-use crate::core::aggregate::Group;
-use crate::core::inventory::{Authority, Workload};
-use crate::core::metric::Value;
-use crate::core::policy::Measure;
-use crate::core::snapshot::{Snapshot, group_of};
-use crate::rules::answer::Answer;
-use crate::why::{Explanation, Promql, Question, Selected, Served};
+use adapter_rules::answer::Answer;
+use gpu_metrics::aggregate::Group;
+use gpu_metrics::explain::{Explanation, Promql, Question, Selected, Served};
+use gpu_metrics::inventory::{Authority, Workload};
+use gpu_metrics::metric::Value;
+use gpu_metrics::policy::Measure;
+use gpu_metrics::snapshot::{Snapshot, group_of};
 
 impl GpuProvider {
     pub(super) fn explained(

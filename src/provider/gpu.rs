@@ -17,16 +17,16 @@ use super::{
     AsOf, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Objects, Provider,
     Query, Which,
 };
-use crate::core::inventory::ObjectKind;
-use crate::core::layout::{KindTable, Object};
-use crate::core::metric::Value;
-use crate::core::policy::{Measure, MetricSpec};
-use crate::core::resources::GpuResources;
-use crate::core::selector::Selector;
-use crate::core::snapshot::{Snapshot, group_of};
-use crate::core::time::Timestamp;
-use crate::findings::{Report, source};
-use crate::why::Explanation;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use findings::{Report, source};
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::ObjectKind;
+use gpu_metrics::layout::{KindTable, Object};
+use gpu_metrics::metric::Value;
+use gpu_metrics::policy::{Measure, MetricSpec};
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::snapshot::{Snapshot, group_of};
 
 /// Workload kinds that are listed whether or not the cluster has any. Others
 /// are served as soon as a pod has such an owner.

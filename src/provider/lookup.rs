@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::memo::{Memo, Subject};
 use super::narrow::Narrowed;
 use super::{Effort, Error, Objects, Query, Which};
-use crate::core::aggregate::{Absence, Group, Reasons};
-use crate::core::grid::RowId;
-use crate::core::inventory::Authority;
-use crate::core::labels::Labels;
-use crate::core::layout::{KindTable, Object};
-use crate::core::metric::Value;
-use crate::core::policy::{Measure, MetricSpec};
-use crate::core::snapshot::{Snapshot, group_of};
-use crate::core::time::{Timestamp, millis};
-use crate::why::LabelMatcher;
+use apimachinery::labels::Labels;
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::aggregate::{Absence, Group, Reasons};
+use gpu_metrics::explain::LabelMatcher;
+use gpu_metrics::grid::RowId;
+use gpu_metrics::inventory::Authority;
+use gpu_metrics::layout::{KindTable, Object};
+use gpu_metrics::metric::Value;
+use gpu_metrics::policy::{Measure, MetricSpec};
+use gpu_metrics::snapshot::{Snapshot, group_of};
 
 /// Looks at a row (its reading at an instant, a label of it) that pass for
 /// [`Effort::AtHand`]: some 50 ns each.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::labels::Labels;
-use crate::core::selector::{MAX_NAME, Operator, Requirement};
-use crate::core::series::MODEL_LABELS;
-use crate::why::LabelMatcher;
+use apimachinery::labels::Labels;
+use apimachinery::selector::{MAX_NAME, Operator, Requirement};
+use gpu_metrics::explain::LabelMatcher;
+use gpu_metrics::series::MODEL_LABELS;
 
 /// Keys that stand for labels of several names (docs/numbers.md, "Reserved keys").
 pub(super) const MODEL: &str = "model";
@@ -128,7 +128,7 @@ fn spelt<'r>(requirement: &Requirement, labels: &'r Labels) -> Vec<&'r str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::selector::Selector;
+    use apimachinery::selector::Selector;
 
     /// `label=value …` and the value that the requirement is about.
     type Row<'a> = (&'a str, Option<&'a str>);

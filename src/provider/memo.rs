@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::narrow::Narrowed;
-use crate::core::metric::Value;
+use gpu_metrics::metric::Value;
 
 /// Different questions that are remembered; the one not asked for longest
 /// goes first.

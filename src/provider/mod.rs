@@ -25,14 +25,14 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::core::inventory::{Inventory, ObjectKind};
-use crate::core::metric::Value;
-use crate::core::selector::Selector;
-use crate::core::time::Timestamp;
-use crate::findings::Report;
-use crate::rules::answer::{Answer, Purpose};
-use crate::rules::kinds::Kind;
-use crate::why::Explanation;
+use adapter_rules::answer::{Answer, Purpose};
+use apimachinery::kinds::Kind;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use findings::Report;
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::{Inventory, ObjectKind};
+use gpu_metrics::metric::Value;
 use usage::{Usage, UsageQuery};
 
 /// The client is not told what Prometheus said.

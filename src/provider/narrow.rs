@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::Error;
 use super::matchers::{CONTAINER, MODEL, holds, matcher, spell};
-use crate::core::duration::{format_duration, parse_duration};
-use crate::core::labels::Labels;
-use crate::core::layout::RowFacts;
-use crate::core::policy::{Formula, Measure};
-use crate::core::selector::{MAX_NAME, Operator, Requirement, Selector};
-use crate::core::series::MODEL_LABELS;
-use crate::core::snapshot::takes_formula;
-use crate::why::LabelMatcher;
+use apimachinery::duration::{format_duration, parse_duration};
+use apimachinery::labels::Labels;
+use apimachinery::selector::{MAX_NAME, Operator, Requirement, Selector};
+use gpu_metrics::explain::LabelMatcher;
+use gpu_metrics::layout::RowFacts;
+use gpu_metrics::policy::{Formula, Measure};
+use gpu_metrics::series::MODEL_LABELS;
+use gpu_metrics::snapshot::takes_formula;
 
 /// Keys that are settings, not labels (docs/numbers.md, "Reserved keys").
 const WINDOW: &str = "window";
@@ -229,7 +229,7 @@ fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::policy::{DeviceValue, Over, Reducer};
+    use gpu_metrics::policy::{DeviceValue, Over, Reducer};
 
     fn admits(text: &str, value: Option<&str>) -> bool {
         let selector = Selector::parse(text).unwrap();

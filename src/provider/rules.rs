@@ -15,16 +15,16 @@ use super::{
     Ask, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack,
     NO_METRICS, Objects, Pending, Provider, Query, Which,
 };
-use crate::core::inventory::{Inventory, ObjectKind};
-use crate::core::metric::Value;
-use crate::core::selector::Selector;
-use crate::core::time::Timestamp;
-use crate::rules::answer::{Answer, Purpose, Sample};
-use crate::rules::kinds::{Kind, Kinds};
-use crate::rules::query::Unanswerable;
-use crate::rules::registry::Registry;
-use crate::rules::rule::{ResourceRules, Rule};
-use crate::why::Explanation;
+use adapter_rules::answer::{Answer, Purpose, Sample};
+use adapter_rules::query::Unanswerable;
+use adapter_rules::registry::Registry;
+use adapter_rules::rule::{ResourceRules, Rule};
+use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::{Inventory, ObjectKind};
+use gpu_metrics::metric::Value;
 
 /// The client is not told what kube-apiserver said.
 const NO_OBJECTS: &str = "unable to list matching resources";

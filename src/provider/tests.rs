@@ -7,21 +7,21 @@ use bytes::Bytes;
 
 use super::gpu::GpuProvider;
 use super::{Described, Effort, Error, Objects, Provider, Query, Which};
-use crate::core::batch::Batch;
-use crate::core::metric::Value;
-use crate::core::policy::Policy;
-use crate::core::resources::GpuResources;
-use crate::core::selector::Selector;
-use crate::core::signal::SignalId;
-use crate::core::snapshot::Snapshot;
-use crate::core::time::Timestamp;
-use crate::dcgm::schemes::ExporterIdentity;
-use crate::dcgm::{fields, metrics};
-use crate::pipeline::{Pipeline, Settings};
-use crate::simulator::{Fleet, Scenario};
 use crate::source::KeyHasher;
 use crate::source::decode::decode;
-use crate::why::Explanation;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::dcgm::{fields, metrics};
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::metric::Value;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
+use simulator::{Fleet, Scenario};
 
 struct Site {
     provider: GpuProvider,

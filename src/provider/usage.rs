@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ask, Effort, Error, Fetched, Lack, NO_METRICS, Which};
-use crate::core::field_selector::FieldSelector;
-use crate::core::inventory::{Inventory, PodPhase};
-use crate::core::labels::Labels;
-use crate::core::quantity;
-use crate::core::time::Timestamp;
-use crate::rules::answer::{Answer, Purpose, Sample};
-use crate::rules::resource::{ResourceQueries, ResourceQuery};
-use crate::rules::rule::ResourceRules;
+use adapter_rules::answer::{Answer, Purpose, Sample};
+use adapter_rules::resource::{ResourceQueries, ResourceQuery};
+use adapter_rules::rule::ResourceRules;
+use apimachinery::field_selector::FieldSelector;
+use apimachinery::labels::Labels;
+use apimachinery::quantity;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{Inventory, PodPhase};
 
 #[cfg(test)]
 pub(crate) mod tests;

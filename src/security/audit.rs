@@ -12,7 +12,7 @@ use super::always_allowed::is_health;
 use super::denied::Denied;
 use super::reviewer::Access;
 use super::settings::Settings;
-use crate::telemetry::line_limit::{LineLimit, SECOND};
+use limits::line_limit::{LineLimit, SECOND};
 
 /// Characters of a stranger's text that a line shows at most.
 const MAX_SHOWN: usize = 256;

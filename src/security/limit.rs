@@ -12,7 +12,7 @@ use super::denied::Denied;
 use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
 use super::settings::Settings;
-use crate::permits::Permits;
+use limits::permits::Permits;
 
 /// Refuses requests at once when too many are under way. It stands after
 /// authentication, as in the reference (kubernetes/apiserver

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 use http::StatusCode;
 
-use crate::telemetry::line_limit::{LineLimit, SECOND};
+use limits::line_limit::{LineLimit, SECOND};
 
 /// Lines in a second.
 const MOST_LINES: u64 = 50;

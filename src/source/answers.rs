@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use super::error::Error;
 use super::prometheus::promql::Promql;
-use crate::core::time::Timestamp;
-use crate::permits::{Permit, Permits};
-use crate::rules::answer::{Answer, Purpose};
+use adapter_rules::answer::{Answer, Purpose};
+use apimachinery::time::Timestamp;
+use limits::permits::{Permit, Permits};
 
 /// What is kept in all: samples, at some 500 bytes each.
 const MOST_SAMPLES: u64 = 200_000;

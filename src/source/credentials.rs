@@ -10,7 +10,7 @@ use reqwest::RequestBuilder;
 
 use super::error::{Error, excerpt};
 use crate::config::{Auth, Password, Pem, Tls};
-use crate::file;
+use limits::file;
 
 /// A secret of fewer bytes is none, and its letters stand in any sentence.
 const LEAST_SECRET: usize = 4;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::{CertificateError, InvalidMessage};
 
-use crate::core::duration::format_duration;
+use apimachinery::duration::format_duration;
 pub use told::Told;
 
 /// Why a poll brought nothing. Old data stands and ages by its own timestamps.

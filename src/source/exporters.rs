@@ -14,8 +14,8 @@ use super::decode::KeyHasher;
 use super::exposition;
 use super::query::Query;
 use super::{Answered, Fetched};
-use crate::core::batch::{Batch, Sample};
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::{Batch, Sample};
 
 /// An exporter is a neighbour: one that takes longer has hung.
 const TIME_LIMIT: Duration = Duration::from_secs(2);

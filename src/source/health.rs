@@ -6,9 +6,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::{Error, ErrorKind, Told};
-use crate::core::duration::format_duration;
-use crate::core::signal::SignalId;
-use crate::core::time::Timestamp;
+use apimachinery::duration::format_duration;
+use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalId;
 
 /// Something to log.
 #[derive(Clone, Debug, PartialEq, Eq)]

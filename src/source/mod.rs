@@ -18,8 +18,8 @@ pub mod retries;
 
 use std::time::Duration;
 
-use crate::core::batch::Batch;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
 
 pub use decode::KeyHasher;
 pub use error::{Error, ErrorKind, Limit};

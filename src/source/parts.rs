@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::core::time::{Timestamp, millis};
+use apimachinery::time::{Timestamp, millis};
 
 /// The whole in more parts than these is little smaller: the labels of the series
 /// are in the answer to each.

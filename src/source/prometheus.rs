@@ -25,8 +25,8 @@ use super::error::Error;
 use super::query::{self, Query};
 use super::{Answered, Fetched};
 use crate::config::PrometheusSettings;
-use crate::core::batch::Batch;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
 
 use endpoint::{ERROR_BODY_BYTES, Endpoint, NARROW};
 use names::{Name, Names};

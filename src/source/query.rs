@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::core::duration::format_duration;
-use crate::core::promql::{quote, quote_regex};
-use crate::core::signal::SignalSpec;
-use crate::core::store::MIG_LABEL;
-use crate::core::time::Timestamp;
+use apimachinery::duration::format_duration;
+use apimachinery::promql::{quote, quote_regex};
+use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalSpec;
+use gpu_metrics::store::MIG_LABEL;
 
 /// Which devices of a target are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ pub fn series_form(selector: &str, start: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::signal::{SignalId, Unit};
+    use gpu_metrics::signal::{SignalId, Unit};
 
     fn spec(names: &[&str]) -> SignalSpec {
         SignalSpec {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::pace::Pace;
-use crate::core::signal::SignalId;
+use gpu_metrics::signal::SignalId;
 
 /// Signals that are left alone for a while.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::core::letters::escaped;
+use apimachinery::letters::escaped;
 
 /// Writes events, each given whole (`tracing_subscriber::fmt` does so), as one
 /// line each. Colours, which the formatter adds, stay.

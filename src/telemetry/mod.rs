@@ -6,7 +6,6 @@
 pub mod endpoints;
 pub mod health;
 mod line;
-pub mod line_limit;
 pub mod metrics;
 
 use std::io::IsTerminal;

@@ -1,6 +1,6 @@
 //! From what the devices answered at each instant to one number.
 
-use gpu_metrics_apiserver::core::policy::Formula;
+use gpu_metrics::policy::Formula;
 
 /// What a device answers at an instant, or answered last.
 #[derive(Clone, Copy, Debug)]

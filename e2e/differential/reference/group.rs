@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpu_metrics_apiserver::core::policy::Formula;
+use gpu_metrics::policy::Formula;
 
 use super::fold::{Answer, Instant, fold};
 use super::lines::{Device, Standing};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_metrics_apiserver::core::inventory::{Inventory, Pod};
-use gpu_metrics_apiserver::simulator::ScrapedSeries;
+use gpu_metrics::inventory::{Inventory, Pod};
+use simulator::ScrapedSeries;
 
 /// UUID, MIG instance, MIG profile.
 pub(crate) type Device = (String, Option<String>, Option<String>);

@@ -11,11 +11,11 @@ mod targets;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use gpu_metrics_apiserver::core::inventory::{Inventory, Pod};
-use gpu_metrics_apiserver::core::time::Timestamp;
-use gpu_metrics_apiserver::simulator::ScrapedSeries;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{Inventory, Pod};
 pub(crate) use group::Outcome;
 use lines::{Device, Field, Line, Owner, Place, Standing, TargetKey, named_node, standing};
+use simulator::ScrapedSeries;
 use targets::{Target, targets};
 
 /// The distance of two instants.

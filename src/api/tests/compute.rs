@@ -4,14 +4,14 @@ use std::sync::{Condvar, Mutex};
 
 use tokio::task::JoinSet;
 
-use crate::core::inventory::ObjectKind;
-use crate::core::metric::Value;
-use crate::core::time::Timestamp;
 use crate::provider::{
     CustomItem, CustomMetric, Described, Effort, Error, ExternalItem, Objects, Provider, Query,
 };
 use crate::telemetry::Telemetry;
-use crate::why::Explanation;
+use apimachinery::time::Timestamp;
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::ObjectKind;
+use gpu_metrics::metric::Value;
 
 use super::*;
 

@@ -8,25 +8,25 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::{Config, Flags};
-use crate::core::batch::Batch;
-use crate::core::inventory::Inventory;
-use crate::core::labels::Labels;
-use crate::core::policy::Policy;
-use crate::core::selector::Selector;
-use crate::core::signal::SignalId;
-use crate::core::time::Timestamp;
-use crate::dcgm::schemes::ExporterIdentity;
-use crate::dcgm::{fields, metrics};
-use crate::pipeline::{Pipeline, Settings};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider, Unlisted};
 use crate::provider::{Ask, Error, Pending, Provider};
-use crate::rules::answer::{Answer as Found, Sample};
-use crate::rules::kinds::{Kind, Kinds};
-use crate::rules::registry::{Registry, Shape};
 use crate::source::KeyHasher;
 use crate::source::decode::decode;
+use adapter_rules::answer::{Answer as Found, Sample};
+use adapter_rules::registry::{Registry, Shape};
+use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::labels::Labels;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::dcgm::{fields, metrics};
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
 
 /// `recipes/components/prometheus-adapter/values.yaml` of NVIDIA/aicr, as the
 /// chart writes it into the configuration.
@@ -204,7 +204,7 @@ fn recipe() -> Arc<RuleProvider> {
         .into()
     };
     let (rules, external_rules) = (config.rules.usable, config.external_rules.usable);
-    let found = |rules: &[crate::rules::rule::Rule]| -> Vec<Arc<[Shape]>> {
+    let found = |rules: &[adapter_rules::rule::Rule]| -> Vec<Arc<[Shape]>> {
         let queries = rules.iter().map(|rule| series(&rule.series_query));
         queries.collect()
     };

@@ -4,19 +4,19 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::core::inventory::ObjectKind;
-use crate::core::labels::Labels;
-use crate::core::metric::Value;
-use crate::core::selector::{Operator, Selector};
-use crate::core::time::Timestamp;
-use crate::findings::codes::GM408;
-use crate::findings::source::unseen;
-use crate::findings::{Finding, Report};
 use crate::provider::{
     AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects,
     Pending, Provider, Query, Which,
 };
-use crate::why::{Device, Explanation};
+use apimachinery::labels::Labels;
+use apimachinery::selector::{Operator, Selector};
+use apimachinery::time::Timestamp;
+use findings::codes::GM408;
+use findings::source::unseen;
+use findings::{Finding, Report};
+use gpu_metrics::explain::{Device, Explanation};
+use gpu_metrics::inventory::ObjectKind;
+use gpu_metrics::metric::Value;
 
 /// 2026-01-02T03:04:20Z and a quarter.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_323_060_250);

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::messages::Unknown;
 use super::*;
-use crate::core::inventory::{Inventory, PodPhase};
-use crate::core::selector::Selector;
 use crate::provider::rules::{Answers, ObjectNames, RuleProvider, Unlisted};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
 use crate::provider::{Ask, Error, NO_METRICS, Pending};
-use crate::rules::answer::Answer as Found;
-use crate::rules::kinds::Kind;
+use adapter_rules::answer::Answer as Found;
+use apimachinery::kinds::Kind;
+use apimachinery::selector::Selector;
+use gpu_metrics::inventory::{Inventory, PodPhase};
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

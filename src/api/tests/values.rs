@@ -12,8 +12,8 @@ async fn s035_s036_served_quantities_read_back_as_the_value() {
     let items = items(&server, &format!("{V2}/namespaces/large/pods/*/m")).await;
     assert_eq!(items.len(), 1000);
     for (index, item) in items.iter().enumerate() {
-        let milli = crate::core::quantity::parse_milli(item["value"].as_str().unwrap());
-        let wanted = crate::core::quantity::milli_from_f64(index as f64 / 7.0);
+        let milli = apimachinery::quantity::parse_milli(item["value"].as_str().unwrap());
+        let wanted = apimachinery::quantity::milli_from_f64(index as f64 / 7.0);
         assert_eq!(milli, wanted, "{item}");
     }
 }

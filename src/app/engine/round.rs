@@ -2,13 +2,13 @@
 
 use super::super::{clock, measure};
 use super::{Engine, Round, SMALL_FLEET_SERIES};
-use crate::core::batch::Batch;
-use crate::core::signal::{SignalId, SignalSpec, Unit};
-use crate::core::time::Timestamp;
-use crate::dcgm::intake::Report;
 use crate::source::health::Event;
 use crate::source::parts::Parts;
 use crate::source::{Answered, Devices, Error, ErrorKind, Limit, Query};
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::intake::Report;
+use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 
 /// In a large fleet framebuffer fields, which hardly change, are asked for at
 /// every so-manieth poll.

@@ -11,7 +11,6 @@ use super::*;
 use crate::cluster::client::{Access, Client};
 use crate::cluster::health::WatchRegistry;
 use crate::config::Flags;
-use crate::core::selector::Selector;
 use crate::provider::{Effort, Objects, Provider, Query, Which};
 use crate::source::{KeyHasher, Prometheus};
 use crate::telemetry::health::Probe;
@@ -19,6 +18,7 @@ use crate::telemetry::metrics::Exposition;
 use crate::testing::fake_kube::FakeKube;
 use crate::testing::fake_prometheus::FakePrometheus;
 use crate::testing::log::logging;
+use apimachinery::selector::Selector;
 
 const FIELD: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
 

@@ -9,10 +9,10 @@ use super::super::clock;
 use super::{Answer, Look, encode, resources_of};
 use crate::certificates::managed::APISERVICES;
 use crate::cluster::error::CallError;
-use crate::core::time::Timestamp;
-use crate::findings::registration::{self, Answers, NAME, Registered};
-use crate::findings::rights::{Right, right};
 use crate::x509::{self, Certificate};
+use apimachinery::time::Timestamp;
+use findings::registration::{self, Answers, NAME, Registered};
+use findings::rights::{Right, right};
 
 const READ_APISERVICES: Right<'static> =
     right("get", "apiregistration.k8s.io", "v1", "apiservices");

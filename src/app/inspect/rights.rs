@@ -5,10 +5,10 @@ use futures_util::future::try_join_all;
 use super::{Home, Look};
 use crate::certificates::managed::APISERVICES;
 use crate::cluster::review::KubeReviewer;
-use crate::findings::registration::NAME;
-use crate::findings::rights::{AUTOSCALER, Installed, Right, Role, right};
 use crate::security::identity::Identity;
 use crate::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+use findings::registration::NAME;
+use findings::rights::{AUTOSCALER, Installed, Right, Role, right};
 
 const ASK_RIGHTS: Right<'static> = right(
     "create",

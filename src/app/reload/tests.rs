@@ -2,13 +2,13 @@
 
 use super::super::backing::Asked;
 use super::*;
-use crate::core::inventory::Inventory;
-use crate::core::selector::Selector;
 use crate::provider::rules::{ObjectNames, Unlisted};
 use crate::provider::{Pending, Provider as _};
-use crate::rules::kinds::Kind;
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
+use apimachinery::kinds::Kind;
+use apimachinery::selector::Selector;
+use gpu_metrics::inventory::Inventory;
 
 /// A cluster without objects.
 #[derive(Debug)]

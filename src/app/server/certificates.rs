@@ -15,10 +15,10 @@ use crate::certificates::{self, CertificateStatus, Serving};
 use crate::cluster::apiservice::ApiServices;
 use crate::cluster::client::Client;
 use crate::cluster::secret::SharedSecret;
-use crate::findings::codes::GM105;
-use crate::findings::own;
 use crate::provider::composite::Own;
 use crate::telemetry::health::{State, Weight};
+use ::findings::codes::GM105;
+use ::findings::own;
 
 impl Background {
     /// Keeps the certificate, and those for names; what TLS asks for them.

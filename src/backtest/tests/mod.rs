@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::figures::minutes;
 use super::{Measure, Moment, Past, Plan, Tick, Trial};
-use crate::autoscaler::Flags;
-use crate::core::policy::Policy;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::policy::Policy;
+use hpa::Flags;
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 

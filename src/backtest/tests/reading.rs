@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{START, object, past, plan, pods};
 use crate::backtest::{Conservation, Gather, Moment, Past, Plan, Whose};
-use crate::core::batch::{Batch, Sample, SeriesKey};
-use crate::core::signal::{SignalId, Unit};
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::signal::{SignalId, Unit};
 
 const STEP: Duration = Duration::from_secs(15);
 

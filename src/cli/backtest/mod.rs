@@ -20,16 +20,16 @@ use super::serve::flags::PrometheusFlags;
 use super::serve::prometheus;
 use super::wrap::shown;
 use crate::app::clock;
-use crate::autoscaler::Flags;
 use crate::backtest::figures::minutes;
 use crate::backtest::sweep::{self, Row, Variant};
 use crate::backtest::{
     Conservation, Figures, MOST_CENSORED, Measure, Past, Plan, Sweep, Tick, Trial,
 };
 use crate::config::Config;
-use crate::core::duration::{format_duration, parse_duration};
-use crate::core::time::{Timestamp, millis};
-use crate::findings::{self, Severity};
+use ::hpa::Flags;
+use apimachinery::duration::{format_duration, parse_duration};
+use apimachinery::time::{Timestamp, millis};
+use findings::{self, Severity};
 
 /// Two years of scrapes each 15 s.
 const MOST_MOMENTS: usize = 5_000_000;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{DAY, Report, print};
-use crate::autoscaler::hpa::Target;
 use crate::backtest::Tick;
 use crate::chart::lines::{Line, Lines};
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use hpa::hpa::Target;
 
 const STYLE: &str = include_str!("page.css");
 

@@ -9,16 +9,16 @@ use super::{BacktestArgs, DAY, span};
 use crate::backtest::{Gather, Moment, Past, Plan, Whose};
 use crate::cli::Failure;
 use crate::config::Config;
-use crate::core::batch::Batch;
-use crate::core::duration::format_duration;
-use crate::core::policy::DeviceValue;
-use crate::core::promql::{quote, quote_regex};
-use crate::core::signal::{SignalId, SignalSpec};
-use crate::core::time::{Timestamp, millis};
-use crate::rules::answer::{Answer, Sample};
 use crate::source::Error;
 use crate::source::prometheus::promql::Promql;
 use crate::source::query::any_name_of;
+use adapter_rules::answer::{Answer, Sample};
+use apimachinery::duration::format_duration;
+use apimachinery::promql::{quote, quote_regex};
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::policy::DeviceValue;
+use gpu_metrics::signal::{SignalId, SignalSpec};
 
 /// The most points of a series that Prometheus hands out at a time.
 const MOST_POINTS: usize = 11_000;

@@ -10,12 +10,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
-use crate::autoscaler::manifest;
 use crate::cli::{Failure, serve};
 use crate::config::{Config, Flags};
-use crate::file::yaml;
-use crate::findings::hpa::Served;
-use crate::findings::{Finding, Report, Skipped, config, hpa, peers};
+use ::hpa::manifest;
+use findings::hpa::Served;
+use findings::{Finding, Report, Skipped, config, hpa, peers};
+use limits::file::yaml;
 
 /// Keys by which a file is known as a configuration.
 const SECTIONS: [&str; 5] = [

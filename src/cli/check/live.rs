@@ -13,9 +13,9 @@ use crate::cli::cluster::Cluster;
 use crate::cli::values::List;
 use crate::cli::{Failure, serve};
 use crate::cluster::error::CallError;
-use crate::findings::hpa::Served;
-use crate::findings::rights::{Right, right};
-use crate::findings::{Finding, Report, Severity, Skipped, codes, config, source};
+use findings::hpa::Served;
+use findings::rights::{Right, right};
+use findings::{Finding, Report, Severity, Skipped, codes, config, source};
 
 const READ_DEPLOYMENTS: Right<'static> = right("list", "apps", "v1", "deployments");
 const READ_FINDINGS: Right<'static> = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");

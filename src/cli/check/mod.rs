@@ -15,8 +15,8 @@ use clap::{Args, ValueEnum};
 use super::Failure;
 use super::cluster::ClusterArgs;
 use super::wrap::shown;
-use crate::core::duration::parse_duration;
-use crate::findings::{Report, Severity, codes};
+use apimachinery::duration::parse_duration;
+use findings::{Report, Severity, codes};
 
 /// How often the cluster is asked again with `--wait`.
 const AGAIN: Duration = Duration::from_secs(2);

@@ -11,10 +11,10 @@ use super::targets;
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
-use crate::findings::Finding;
-use crate::findings::codes::GM301;
-use crate::findings::network::{self, Client, Labels};
-use crate::findings::rights::{Right, right};
+use findings::Finding;
+use findings::codes::GM301;
+use findings::network::{self, Client, Labels};
+use findings::rights::{Right, right};
 
 const READ_NAMESPACES: Right<'static> = right("get", "", "v1", "namespaces");
 const READ_POLICIES: Right<'static> = right("list", "networking.k8s.io", "v1", "networkpolicies");

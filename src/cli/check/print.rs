@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::Output;
 use crate::cli::wrap::wrapped;
-use crate::findings::{Finding, Report, Severity};
+use findings::{Finding, Report, Severity};
 
 pub(in crate::cli) const fn mark(severity: Severity) -> &'static str {
     match severity {

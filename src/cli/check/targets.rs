@@ -7,9 +7,9 @@ use kube::core::Selector;
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
-use crate::findings::rights::{Right, right};
-use crate::findings::target::{self, Workload};
-use crate::findings::{Skipped, hpa};
+use findings::rights::{Right, right};
+use findings::target::{self, Workload};
+use findings::{Skipped, hpa};
 
 const READ_WORKLOADS: Right = right(
     "get",

@@ -18,16 +18,16 @@ use tokio::sync::watch;
 use url::form_urlencoded;
 
 use crate::app::clock;
-use crate::autoscaler::Trace;
-use crate::autoscaler::metric::Outcome;
 use crate::cli::cluster::Cluster;
 use crate::cli::explain::hpa::Decision;
 use crate::cluster::client::Client;
-use crate::core::inventory::{Inventory, Pod};
-use crate::core::selector::Selector;
-use crate::core::time::Timestamp;
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
-use crate::simulator::Fleet;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::inventory::{Inventory, Pod};
+use hpa::Trace;
+use hpa::metric::Outcome;
+use simulator::Fleet;
 
 /// How often syncs are computed: a visitor does not wait for the 15 s of a cluster.
 const SYNC: Duration = Duration::from_secs(3);

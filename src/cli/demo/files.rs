@@ -11,9 +11,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::Failure;
-use crate::core::time::Timestamp;
 use crate::serve::certs::{Authority, Issued, Validity};
 use crate::serve::tls::{ClientAuth, server_config};
+use apimachinery::time::Timestamp;
 
 /// Certificates of a demonstration outlive it, but not by much.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);

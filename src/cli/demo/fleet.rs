@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{Failure, Feed};
 use crate::app::clock;
-use crate::simulator::live::{self, Controls, RunningExporter};
-use crate::simulator::{Fleet, Scenario};
 use crate::source::{ExporterTarget, Exporters, KeyHasher, Source};
+use simulator::live::{self, Controls, RunningExporter};
+use simulator::{Fleet, Scenario};
 
 /// A namespace that every simulated fleet has.
 pub(super) const NAMESPACE: &str = "team-a";

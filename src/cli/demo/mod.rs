@@ -28,15 +28,15 @@ use crate::app::{Engine, EngineSettings, clock, relist};
 use crate::cli::address::AddressParser;
 use crate::cluster::client::Client;
 use crate::config::{Addresses, Config, Flags, PrometheusSettings};
-use crate::core::inventory::Inventory;
-use crate::core::policy::MetricSpec;
-use crate::dcgm::metrics;
-use crate::pipeline::Settings;
 use crate::provider::gpu::GpuProvider;
 use crate::serve::listener::{Limits, Listener};
 use crate::source::{KeyHasher, Prometheus, Source};
 use crate::telemetry::{self, Telemetry};
 use autoscalers::Autoscalers;
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline::Settings;
+use gpu_metrics::policy::MetricSpec;
 
 /// A kubectl that hangs on must not hold up Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -169,7 +169,7 @@ async fn bind(port: u16) -> Result<TcpListener, Failure> {
 /// Where samples and inventory come from.
 struct Feed {
     source: Source,
-    inventory: Box<dyn Fn(crate::core::time::Timestamp) -> Arc<Inventory> + Send>,
+    inventory: Box<dyn Fn(apimachinery::time::Timestamp) -> Arc<Inventory> + Send>,
     /// The scrape interval, where we scrape ourselves.
     scrape: Option<Duration>,
 }

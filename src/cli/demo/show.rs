@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::app::clock;
-use crate::core::snapshot::Snapshot;
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
 use crate::provider::gpu::GpuProvider;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::snapshot::Snapshot;
 
 /// How often a line is printed.
 const EVERY: Duration = Duration::from_secs(3);
@@ -180,7 +180,7 @@ fn line(snapshot: &Snapshot, busiest: &Busiest) -> String {
             .position(|metric| metric.name == name)
     };
     let now = clock::now();
-    let value = |found: Option<crate::core::metric::Value>| {
+    let value = |found: Option<gpu_metrics::metric::Value>| {
         found.filter(|value| value.fresh_until > now).map_or_else(
             || "unknown".to_owned(),
             |value| format!("{:.1}", value.value),

@@ -14,15 +14,15 @@ use serde::Serialize;
 use super::{ExplainArgs, Output, past};
 use crate::api::recalled::ComputedAgain;
 use crate::app::clock;
-use crate::autoscaler::hpa::Source;
-use crate::autoscaler::stabilise::Past;
-use crate::autoscaler::trace::Condition;
-use crate::autoscaler::{History, Situation, Trace};
 use crate::cli::Failure;
 use crate::cli::cluster::Cluster;
 use crate::cli::wrap::{shown, wrapped};
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
 pub(in crate::cli) use flags::{FlagArgs, a_second_or_more};
+use hpa::hpa::Source;
+use hpa::stabilise::Past;
+use hpa::trace::Condition;
+use hpa::{History, Situation, Trace};
 use read::Reading;
 
 /// What is printed as JSON.

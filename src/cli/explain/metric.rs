@@ -7,12 +7,12 @@ use crate::cli::Failure;
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::values::{EXTERNALLY, served};
 use crate::cli::wrap::wrapped;
-use crate::core::policy::{Formula, MetricSpec};
-use crate::dcgm::metrics;
-use crate::findings::names::hint;
 use crate::provider::Provider;
 use crate::provider::gpu::{GpuProvider, Reach};
-use crate::why::{fields_of, meaning};
+use findings::names::hint;
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::explain::{fields_of, meaning};
+use gpu_metrics::policy::{Formula, MetricSpec};
 
 const PERCENT: &str = "percent, 0 to 100";
 

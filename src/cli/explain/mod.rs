@@ -20,10 +20,10 @@ use super::values::{self, EXTERNAL, Item, List, of_object};
 use super::wrap::{shown, wrapped};
 use crate::api::recalled::Recalled;
 use crate::cluster::error::CallError;
-use crate::core::time::Timestamp;
-use crate::findings::names::hint;
-use crate::rules::kinds::Kind;
-use crate::why::Explanation;
+use apimachinery::kinds::Kind;
+use apimachinery::time::Timestamp;
+use findings::names::hint;
+use gpu_metrics::explain::Explanation;
 
 /// Why a value is what it is: its window instant by instant, each GPU, what was
 /// left out, and the PromQL that gives the same.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::api::recalled::ComputedAgain;
 use crate::app::clock;
-use crate::core::duration::parse_duration;
-use crate::core::time::Timestamp;
+use apimachinery::duration::parse_duration;
+use apimachinery::time::Timestamp;
 
 /// Reads `2026-01-02T03:04:05Z` or, ago, `5m`.
 pub(in crate::cli) fn parse(text: &str) -> Result<Timestamp, String> {

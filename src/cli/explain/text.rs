@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use crate::cli::table;
 use crate::cli::wrap::wrapped;
-use crate::why::{Device, Explanation, Reading, State};
+use gpu_metrics::explain::{Device, Explanation, Reading, State};
 
 /// Devices whose readings are shown instant by instant; of others the last one.
 const IN_COLUMNS: usize = 3;

@@ -16,7 +16,7 @@ use http::{HeaderName, HeaderValue};
 use crate::cli::address::AddressParser;
 use crate::cli::number;
 use crate::config::Addresses;
-use crate::core::duration::parse_duration;
+use apimachinery::duration::parse_duration;
 
 /// The Secret of certificates that the server makes, where no flag names another.
 pub(in crate::cli) const SECRET: &str = "gpu-metrics-apiserver-certificates";

@@ -16,11 +16,11 @@ use crate::cli::explain::failure;
 use crate::cli::kinds;
 use crate::cli::values::{Item, List, names, of_object};
 use crate::cluster::error::CallError;
-use crate::core::quantity::parse_milli;
-use crate::core::time::Timestamp;
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
-use crate::rules::kinds::Kind;
-use crate::why::{Device, Explanation, State};
+use apimachinery::kinds::Kind;
+use apimachinery::quantity::parse_milli;
+use apimachinery::time::Timestamp;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::explain::{Device, Explanation, State};
 
 /// Kinds that own pods.
 const WORKLOADS: [&str; 5] = [

@@ -9,8 +9,8 @@ use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::values::EXTERNAL;
 use crate::cluster::error::CallError;
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
-use crate::why::{Explanation, HOLDERS_UNNAMED, Reading, State};
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::explain::{Explanation, HOLDERS_UNNAMED, Reading, State};
 
 /// A GPU or MIG instance.
 #[derive(Debug, Serialize)]
@@ -197,7 +197,7 @@ const fn state(reading: &Reading) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::why::Device;
+    use gpu_metrics::explain::Device;
 
     #[test]
     fn a_gpu_has_its_pods_and_a_free_one_has_none() {

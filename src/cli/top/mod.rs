@@ -346,8 +346,8 @@ mod tests {
     use super::*;
     use crate::cli::values::EXTERNAL;
     use crate::cluster::client::{Access, Client};
-    use crate::findings::source::UNSEEN;
     use crate::testing::fake_kube::{FakeKube, Fault};
+    use findings::source::UNSEEN;
 
     #[tokio::test]
     async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {

@@ -20,8 +20,8 @@ use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::hpa::read::written;
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
-use crate::core::quantity::parse_milli;
-use crate::core::resources::GpuResources;
+use apimachinery::quantity::parse_milli;
+use gpu_metrics::resources::GpuResources;
 
 /// What is known of a cluster's objects.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::Column;
 use super::objects::Hpa;
-use crate::core::duration::format_duration;
-use crate::why::Explanation;
+use apimachinery::duration::format_duration;
+use gpu_metrics::explain::Explanation;
 
 /// What a row shows, in the units of the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

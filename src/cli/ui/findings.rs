@@ -9,7 +9,7 @@ use super::{Ask, Content, markdown};
 use crate::cli::Failure;
 use crate::cli::check::live::look_at;
 use crate::cli::check::print::mark;
-use crate::findings::{Finding, Report, Severity, codes};
+use findings::{Finding, Report, Severity, codes};
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let report = look_at(&ask.cluster, ask.namespace.as_deref(), false).await?;

@@ -13,7 +13,7 @@ use crate::cli::top::fetch::{self, Found};
 use crate::cli::top::gpus::{Gpu, HEADING, of_no_node};
 use crate::cli::top::rows::Row;
 use crate::cli::top::{TopArgs, What};
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 
 /// Nodes, with what explains them.
 pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {

@@ -81,7 +81,7 @@ fn spans(text: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::codes;
+    use findings::codes;
 
     #[test]
     fn every_page_of_a_check_is_shown_without_marks_of_its_own() {

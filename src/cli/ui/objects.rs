@@ -14,7 +14,7 @@ use crate::cli::cluster::Cluster;
 use crate::cli::top::fetch::{self, Found};
 use crate::cli::top::rows::{Row, whole};
 use crate::cli::top::{Column, TopArgs, What};
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 
 pub(super) async fn workloads(ask: Arc<Ask>) -> Result<Content, Failure> {
     view(&ask, What::Workloads, "workloads").await

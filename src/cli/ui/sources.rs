@@ -16,7 +16,7 @@ use crate::cli::Failure;
 use crate::cli::check::live::data;
 use crate::cli::explain::text::{clock, number};
 use crate::cli::top::rows::Row;
-use crate::why::{Device, Window};
+use gpu_metrics::explain::{Device, Window};
 
 /// Devices of a node that are read in the same way.
 type Way = [String; 5];

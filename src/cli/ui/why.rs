@@ -11,8 +11,8 @@ use crate::cli::Failure;
 use crate::cli::explain::Asked;
 use crate::cli::explain::text::{about, cell as reading, clock, named, number, short};
 use crate::cli::values::{self, EXTERNALLY};
-use crate::dcgm::metrics::MEMORY_UTILIZATION;
-use crate::why::{Device, Explanation};
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::explain::{Device, Explanation};
 
 /// Devices with a column in the table of instants.
 const IN_COLUMNS: usize = 8;

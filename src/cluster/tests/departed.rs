@@ -11,7 +11,7 @@ use super::super::snapshot;
 use super::super::state::{Shared, Writer};
 use super::super::store::Store;
 use super::fixture::{object, owned, owners, owners_of, pod};
-use crate::core::inventory::{Inventory, ObjectKind};
+use gpu_metrics::inventory::{Inventory, ObjectKind};
 
 const REMEMBER: Duration = Duration::from_secs(600);
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::super::client::{Access, Client};
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
-use crate::core::inventory::{Inventory, Pod};
 use crate::testing::fake_kube::FakeKube;
+use gpu_metrics::inventory::{Inventory, Pod};
 
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const SERVICES: &str = "/api/v1/services";

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::super::health::WatchRegistry;
 use super::super::names::{ObjectNames, Unlisted};
 use super::fixture::{connect, object};
-use crate::core::selector::Selector;
-use crate::rules::kinds::Kind;
 use crate::testing::fake_kube::{FakeKube, Fault};
 use crate::testing::log::logging;
+use apimachinery::kinds::Kind;
+use apimachinery::selector::Selector;
 
 fn deployments() -> Kind {
     Kind {

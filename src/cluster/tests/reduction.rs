@@ -7,8 +7,8 @@ use super::super::pods::KeptPod;
 use super::super::pool::Pool;
 use super::super::settings::WatchSettings;
 use super::super::wire::{self, Object};
-use crate::core::inventory::PodPhase;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::PodPhase;
 
 fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).unwrap()

@@ -10,7 +10,7 @@ use super::super::snapshot;
 use super::super::state::{Shared, Writer};
 use super::super::store::Store;
 use super::fixture::{owners_of, pod};
-use crate::core::inventory::Inventory;
+use gpu_metrics::inventory::Inventory;
 
 #[derive(Default)]
 struct Cluster(Arc<Shared>);

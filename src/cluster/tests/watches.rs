@@ -7,10 +7,10 @@ use super::super::client::{Access, Client};
 use super::super::health::WatchRegistry;
 use super::super::inventory::{WatchSettings, Watches};
 use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
-use crate::core::inventory::{Authority, ClusterObject, Pod, PodPhase};
-use crate::core::resources::GpuResources;
-use crate::core::time::Timestamp;
 use crate::testing::fake_kube::{FakeKube, Fault, kubeconfig};
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{Authority, ClusterObject, Pod, PodPhase};
+use gpu_metrics::resources::GpuResources;
 
 #[tokio::test]
 async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {

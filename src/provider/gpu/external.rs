@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::GpuProvider;
-use crate::core::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 use crate::provider::lookup::{Current, Lookup};
 use crate::provider::{Empty, Error, ExternalItem, Query};
+use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 
 /// Prefix of external metrics that look at the whole cluster.
 const CLUSTER_PREFIX: &str = "cluster_";

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::GpuProvider;
-use crate::core::snapshot::Snapshot;
-use crate::core::time::Timestamp;
 use crate::provider::lookup::Current;
 use crate::provider::memo::Memo;
 use crate::provider::{AsOf, Error};
+use apimachinery::time::Timestamp;
+use gpu_metrics::snapshot::Snapshot;
 
 /// Snapshots that are remembered at most: an hour of those of a small fleet, one a
 /// second; some 50 bytes each.

@@ -5,17 +5,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::core::labels::Labels;
-use crate::core::policy::Policy;
-use crate::dcgm::schemes::ExporterIdentity;
-use crate::pipeline::{Pipeline, Settings};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::{Effort, Fetched};
-use crate::rules::naming::Regexes;
-use crate::rules::raw::{self, Checked};
-use crate::rules::registry::Shape;
-use crate::rules::rule::Rules;
+use adapter_rules::naming::Regexes;
+use adapter_rules::raw::{self, Checked};
+use adapter_rules::registry::Shape;
+use adapter_rules::rule::Rules;
+use apimachinery::labels::Labels;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::Policy;
 
 /// Pods `a`, `b`, `c` of namespace `n`; deployments are followed when asked for.
 #[derive(Debug, Default)]
@@ -360,7 +360,7 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
 #[test]
 fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
     let rules = Arc::new(provider(Prometheus(BTreeMap::new())));
-    let gpus = GpuProvider::new(&crate::dcgm::metrics::built_in());
+    let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
     let gpus = Arc::new(ArcSwap::from_pointee(gpus));
     let both = Composite::new(Arc::clone(&rules), Arc::clone(&gpus));
     let listed = both.custom_metrics();
@@ -415,11 +415,11 @@ fn an_explanation_names_the_rule_its_query_and_what_it_answered() {
 #[test]
 fn values_of_rules_are_not_computed_again_and_no_other_metric_takes_their_place() {
     let now = Timestamp::from_secs(100);
-    let gpus = GpuProvider::new(&crate::dcgm::metrics::built_in());
+    let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
     let mut pipeline = Pipeline::new(Settings {
         policy: Policy::default(),
         signals: Vec::new(),
-        metrics: crate::dcgm::metrics::built_in(),
+        metrics: gpu_metrics::dcgm::metrics::built_in(),
         exporter: ExporterIdentity::default(),
     });
     gpus.publish(Arc::new(pipeline.publish(&Arc::default(), now)));

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::core::inventory::{ClusterObject, Pod};
-use crate::core::selector::Selector;
-use crate::rules::naming::Regexes;
-use crate::rules::raw::{self, Checked};
+use adapter_rules::naming::Regexes;
+use adapter_rules::raw::{self, Checked};
+use apimachinery::selector::Selector;
+use gpu_metrics::inventory::{ClusterObject, Pod};
 
 /// What prometheus-adapter's `config-gen` writes, with a window of a minute.
 const RULES: &str = r#"

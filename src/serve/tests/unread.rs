@@ -8,7 +8,6 @@ use axum::Router;
 use super::frames::{Frames, until};
 use super::*;
 use crate::api::{Api, router};
-use crate::core::time::Timestamp;
 use crate::provider::gpu::GpuProvider;
 use crate::security::Security;
 use crate::security::reviewer::AccessVerdict;
@@ -16,6 +15,7 @@ use crate::security::settings::Settings;
 use crate::security::trust::TrustStore;
 use crate::telemetry::Telemetry;
 use crate::testing::fake_reviewer::FakeReviewer;
+use apimachinery::time::Timestamp;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LARGE: usize = 64 * 1024;

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::sample::Pair;
 use super::{KeyHasher, Nan};
-use crate::core::batch::Batch;
+use gpu_metrics::batch::Batch;
 
 /// Where decoded series go.
 pub(super) struct Sink<'a> {

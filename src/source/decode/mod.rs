@@ -18,8 +18,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use siphasher::sip128::SipHasher13;
 
-use crate::core::batch::{Batch, SeriesKey};
-use crate::core::signal::SignalId;
+use gpu_metrics::batch::{Batch, SeriesKey};
+use gpu_metrics::signal::SignalId;
 
 use envelope::{Envelope, Presence, ResultType, Sink};
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Unexpected, Visitor};
 
-use crate::core::batch::Sample;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Sample;
 
 /// A sample on the wire.
 pub(super) struct Pair(pub(super) Sample);

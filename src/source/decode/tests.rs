@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::sample::number;
 use super::*;
-use crate::core::batch::Sample;
-use crate::core::time::Timestamp;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Sample;
 
 const SIGNAL: SignalId = SignalId::MEM_COPY_UTIL;
 

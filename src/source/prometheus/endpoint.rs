@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::config::{Compression, PrometheusSettings, Verb};
-use crate::core::duration::format_duration;
-use crate::core::time::Timestamp;
 use crate::source::credentials::{Secrets, TlsMaterial, authorize};
 use crate::source::error::{Cause, Error, TlsCause};
 use crate::source::{decode, query};
+use apimachinery::duration::format_duration;
+use apimachinery::time::Timestamp;
 
 use super::budget::{Budget, Room};
 use super::replicas::{Replica, Replicas};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::NameMatching;
-use crate::core::signal::SignalSpec;
-use crate::core::time::Timestamp;
 use crate::source::error::{Cause, Error};
 use crate::source::query::{self, Devices};
+use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalSpec;
 
 /// How often spellings that had no series are asked for again; and for how long
 /// one that had some is asked for at every poll although it has none any more.
@@ -122,7 +122,7 @@ fn recent(time: Option<Timestamp>, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dcgm::fields;
+    use gpu_metrics::dcgm::fields;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_secs(secs)

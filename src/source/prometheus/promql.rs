@@ -14,15 +14,15 @@ use serde_json::value::RawValue;
 use super::endpoint::{Body, ERROR_BODY_BYTES, Endpoint};
 use super::replicas::Replicas;
 use crate::config::PrometheusSettings;
-use crate::core::batch::Batch;
-use crate::core::signal::SignalId;
-use crate::core::time::Timestamp;
-use crate::rules::answer::Answer;
-use crate::rules::registry::Shape;
 use crate::source::credentials::Secrets;
 use crate::source::decode::{self, DecodeError, KeyHasher};
 use crate::source::error::Error;
+use adapter_rules::answer::Answer;
+use adapter_rules::registry::Shape;
+use apimachinery::time::Timestamp;
 use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::signal::SignalId;
 
 /// Asks a Prometheus any query. For all tasks at once.
 pub struct Promql {

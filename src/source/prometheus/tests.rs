@@ -10,10 +10,10 @@ mod replicas;
 use super::endpoint::skew;
 use super::*;
 use crate::config::{Verb, parse_url};
-use crate::core::signal::{SignalId, SignalSpec};
-use crate::dcgm::fields;
 use crate::source::{Devices, ErrorKind, Source};
 use crate::testing::fake_prometheus::FakePrometheus;
+use gpu_metrics::dcgm::fields;
+use gpu_metrics::signal::{SignalId, SignalSpec};
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"UUID":"GPU-1"},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]}]}}"#;
 

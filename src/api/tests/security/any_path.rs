@@ -5,11 +5,11 @@ use axum::body::Body;
 use proptest::prelude::*;
 
 use super::*;
-use crate::findings::Report;
 use crate::provider::usage::{Usage, UsageQuery};
 use crate::provider::{
     CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
 };
+use findings::Report;
 
 /// Has everything, and notes as what it was asked: group, namespace, resource,
 /// subresource and name of the review that it must follow.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::autoscaler::Flags;
-use crate::core::duration::{go_duration, parse_duration};
+use apimachinery::duration::{go_duration, parse_duration};
+use hpa::Flags;
 
 /// As the controller names them: what it runs with can be copied.
 #[derive(Clone, Debug, Default, Args)]

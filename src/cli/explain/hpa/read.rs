@@ -11,17 +11,17 @@ use serde::Deserialize;
 use super::FlagArgs;
 use super::values::{Asking, Unread};
 use crate::api::recalled::ComputedAgain;
-use crate::autoscaler::pods::timestamp;
-use crate::autoscaler::{Answer, Flags, Hpa, Pod, Scale, Selection};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::{failure, past};
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
-use crate::core::labels::Labels;
-use crate::core::selector::Selector as Parsed;
-use crate::core::time::Timestamp;
-use crate::findings::names::hint;
+use apimachinery::labels::Labels;
+use apimachinery::selector::Selector as Parsed;
+use apimachinery::time::Timestamp;
+use findings::names::hint;
+use hpa::pods::timestamp;
+use hpa::{Answer, Flags, Hpa, Pod, Scale, Selection};
 
 /// Scales of other autoscalers' targets that are read side by side.
 const SIDE_BY_SIDE: usize = 8;

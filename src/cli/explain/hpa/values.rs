@@ -10,16 +10,16 @@ use serde::Deserialize;
 
 use super::read::{grouped, plural};
 use crate::api::recalled::{ComputedAgain, Recalled};
-use crate::autoscaler::Answer;
-use crate::autoscaler::pods::Sample;
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::{failure, past};
 use crate::cli::values::{EXTERNAL, Item, List, Named, RESOURCE, of_object};
 use crate::cluster::error::CallError;
-use crate::core::duration::parse_duration;
-use crate::core::quantity::parse_milli;
-use crate::core::time::Timestamp;
+use apimachinery::duration::parse_duration;
+use apimachinery::quantity::parse_milli;
+use apimachinery::time::Timestamp;
+use hpa::Answer;
+use hpa::pods::Sample;
 
 /// The window of a metric that names none, as the controller's client has it
 /// (`pkg/controller/podautoscaler/metrics/client.go`).

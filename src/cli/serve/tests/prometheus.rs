@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::config::{Config, Credentials, Flags};
-use crate::core::time::Timestamp;
 use crate::source::ErrorKind;
 use crate::testing::authority::Authority as Issuer;
+use apimachinery::time::Timestamp;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
 

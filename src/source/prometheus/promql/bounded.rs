@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::core::labels::Labels;
-use crate::core::time::Timestamp;
-use crate::rules::answer::Sample;
-use crate::rules::registry::Shape;
+use adapter_rules::answer::Sample;
+use adapter_rules::registry::Shape;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
 
 /// Most samples of one answer, some 150 MiB: one for each container that
 /// Kubernetes is tested with in a cluster.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::rules::answer::{Answer, Sample};
-use crate::rules::registry::Shape;
 use crate::source::prometheus::promql::Promql;
+use adapter_rules::answer::{Answer, Sample};
+use adapter_rules::registry::Shape;
 
 struct Rules {
     fake: FakePrometheus,

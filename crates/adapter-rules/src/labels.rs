@@ -1,0 +1,159 @@
+//! Which label of a series names which object: `resources`. Upstream:
+//! prometheus-adapter `pkg/naming/resource_converter.go` and `lbl_res.go`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use regex::bytes::Regex;
+
+use super::naming::Regexes;
+use super::template::{Fields, Template, Value};
+use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::promql::quote_regex;
+
+/// `resources.overrides` and `resources.template`, resolved.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceLabels {
+    /// In the file's order.
+    overrides: Vec<Override>,
+    template: Option<LabelTemplate>,
+}
+
+/// An entry of `resources.overrides`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Override {
+    pub(super) label: Arc<str>,
+    pub(super) group: String,
+    pub(super) resource: String,
+}
+
+/// `resources.template`, and the same read backwards.
+#[derive(Clone, Debug)]
+struct LabelTemplate {
+    template: Template,
+    pattern: Arc<Regex>,
+}
+
+impl ResourceLabels {
+    pub(super) fn new(
+        overrides: Vec<Override>,
+        template: Option<&str>,
+        regexes: &mut Regexes,
+    ) -> Result<Self, String> {
+        let template = template.map(|text| LabelTemplate::new(text, regexes));
+        let template = template.transpose()?;
+        Ok(Self {
+            overrides,
+            template,
+        })
+    }
+
+    /// Whether no label can name any object.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.overrides.is_empty() && self.template.is_none()
+    }
+
+    /// The kinds of overrides that the cluster does not have, as they are
+    /// written.
+    pub fn unknown<'a>(&'a self, kinds: &'a Kinds) -> impl Iterator<Item = String> + 'a {
+        self.overrides
+            .iter()
+            .filter(|it| kinds.find(&it.group, &it.resource).is_none())
+            .map(|it| match it.group.as_str() {
+                "" => it.resource.clone(),
+                group => format!("{}.{group}", it.resource),
+            })
+    }
+
+    /// The kind of object that a label names.
+    #[must_use]
+    pub fn kind<'a>(&self, label: &str, kinds: &'a Kinds) -> Option<&'a Kind> {
+        if let Some(it) = self.overrides.iter().find(|it| *it.label == *label) {
+            return kinds.find(&it.group, &it.resource);
+        }
+        let pattern = &self.template.as_ref()?.pattern;
+        let captures = pattern.captures(label.as_bytes())?;
+        let captured = |name| std::str::from_utf8(captures.name(name)?.as_bytes()).ok();
+        let (group, resource) = (captured("group").unwrap_or(""), captured("resource")?);
+        // The template wrote dots and dashes of a group as underscores.
+        kinds.find(group, resource).or_else(|| {
+            let is_it = |kind: &&Kind| sanitized(&kind.group) == group;
+            kinds.iter().filter(is_it).find(|kind| {
+                let resource = resource.to_lowercase();
+                *kind.plural == *resource || *kind.singular == *resource
+            })
+        })
+    }
+
+    /// The label that names objects of a kind. Of several overrides the first
+    /// that is among `on`, the labels of the series, else the first.
+    #[must_use]
+    pub fn label(&self, kind: &Kind, kinds: &Kinds, on: &BTreeSet<Arc<str>>) -> Option<Arc<str>> {
+        let mut named = self
+            .overrides
+            .iter()
+            .filter(|it| kinds.find(&it.group, &it.resource) == Some(kind));
+        let first = named.clone().next();
+        if let Some(it) = named.find(|it| on.contains(&it.label)).or(first) {
+            return Some(Arc::clone(&it.label));
+        }
+        let rendered = self
+            .template
+            .as_ref()?
+            .render(&sanitized(&kind.group), &kind.singular);
+        rendered
+            .ok()
+            .filter(|label| is_label(label))
+            .map(Into::into)
+    }
+}
+
+impl LabelTemplate {
+    fn new(text: &str, regexes: &mut Regexes) -> Result<Self, String> {
+        let template =
+            Template::parse(text).map_err(|error| format!("{text:?} is no template: {error}"))?;
+        // Placeholders first: what stands around them is text, not a pattern.
+        let rendered = render(&template, "\u{1}", "\u{2}")
+            .map_err(|error| format!("{text:?} cannot be filled in: {error}"))?;
+        if !rendered.contains('\u{2}') {
+            return Err(format!(
+                "{text:?} names no kind: write <<.Resource>> where the kind stands in the label"
+            ));
+        }
+        let pattern = quote_regex(&rendered)
+            .replacen('\u{1}', "(?P<group>.*)", 1)
+            .replacen('\u{2}', "(?P<resource>.+?)", 1);
+        if pattern.contains(['\u{1}', '\u{2}']) {
+            return Err(format!("{text:?} has a field twice: write each once"));
+        }
+        let pattern = regexes.read(&format!("^{pattern}$"))?;
+        Ok(Self { template, pattern })
+    }
+
+    fn render(&self, group: &str, resource: &str) -> Result<String, String> {
+        render(&self.template, group, resource)
+    }
+}
+
+fn render(template: &Template, group: &str, resource: &str) -> Result<String, String> {
+    let fields = Fields::from([
+        ("Group", Value::Text(group.to_owned())),
+        ("Resource", Value::Text(resource.to_owned())),
+    ]);
+    template.render(&fields).map_err(|error| error.to_string())
+}
+
+fn sanitized(group: &str) -> String {
+    group.replace(['.', '-'], "_")
+}
+
+/// Whether a text is a label's name: `[a-zA-Z_][a-zA-Z0-9_]*`.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,152 @@
+//! What Prometheus is asked for a metric: matchers, and the template filled in.
+//! Upstream: prometheus-adapter `pkg/naming/metrics_query.go`.
+//!
+//! Names and values are quoted for PromQL, and for its regular expressions
+//! where they stand in one, so that no request changes a query.
+
+use std::collections::BTreeMap;
+
+use super::labels::is_label;
+use super::template::{Fields, Template, Value};
+use apimachinery::promql::{quote, quote_regex};
+use apimachinery::selector::{Operator, Requirement, Selector};
+
+/// Why a question cannot be asked of Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswerable {
+    /// The metric selector is one that series cannot be selected by.
+    #[error("{0}")]
+    Selector(String),
+    /// An object's name that no object can have.
+    #[error("{0:?} is no name of an object")]
+    Name(String),
+    /// The rule's query cannot be filled in.
+    #[error("{0}")]
+    Rule(String),
+}
+
+/// The objects that are asked for, by label.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The series' name.
+    pub series: &'a str,
+    /// The metric selector.
+    pub selector: &'a Selector,
+    /// The label of the namespace and its value.
+    pub namespace: Option<(&'a str, &'a str)>,
+    /// The label of the objects and their names.
+    pub objects: Option<(&'a str, &'a [&'a str])>,
+    /// Labels to group by beside that of the objects.
+    pub group_by: &'a [&'a str],
+}
+
+/// The PromQL of a question.
+///
+/// # Errors
+/// See [`Unanswerable`].
+pub fn build(template: &Template, asked: &Asked<'_>) -> Result<String, Unanswerable> {
+    let mut matchers = Vec::new();
+    let mut values = BTreeMap::new();
+    for requirement in asked.selector.requirements() {
+        let (matcher, value) = matcher(requirement)?;
+        matchers.push(matcher);
+        values.insert(requirement.key.clone(), value);
+    }
+    if let Some((label, namespace)) = asked.namespace {
+        checked(namespace)?;
+        matchers.push(format!("{label}={}", quote(namespace)));
+        values.insert(label.to_owned(), namespace.to_owned());
+    }
+    let mut group_by = Vec::new();
+    if let Some((label, names)) = asked.objects {
+        for name in names {
+            checked(name)?;
+        }
+        matchers.push(match names {
+            [one] => format!("{label}={}", quote(one)),
+            several => format!("{label}=~{}", any_of(several)),
+        });
+        values.insert(label.to_owned(), names.join("|"));
+        group_by.push(label.to_owned());
+    }
+    group_by.extend(asked.group_by.iter().map(|label| (*label).to_owned()));
+    let query = template
+        .render(&fields(asked.series, &matchers, values, group_by))
+        .map_err(|error| Unanswerable::Rule(error.to_string()))?;
+    if query.is_empty() {
+        return Err(Unanswerable::Rule("the query is empty".to_owned()));
+    }
+    Ok(query)
+}
+
+/// What a query's template may use.
+fn fields(
+    series: &str,
+    matchers: &[String],
+    values: BTreeMap<String, String>,
+    group_by: Vec<String>,
+) -> Fields {
+    Fields::from([
+        ("Series", Value::Text(series.to_owned())),
+        ("LabelMatchers", Value::Text(matchers.join(","))),
+        ("LabelValuesByName", Value::Map(values)),
+        ("GroupBy", Value::Text(group_by.join(","))),
+        ("GroupBySlice", Value::List(group_by)),
+    ])
+}
+
+/// Reads the template of a query.
+///
+/// # Errors
+/// When it is no template, or no request can fill it in; with line and column.
+pub fn template(text: &str) -> Result<Template, String> {
+    let checked = Template::parse(text).and_then(|template| {
+        template.check(&fields("", &[], BTreeMap::new(), Vec::new()))?;
+        Ok(template)
+    });
+    checked.map_err(|error| error.within(text))
+}
+
+/// One matcher, and the values as `.LabelValuesByName` has them.
+fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> {
+    let key = &requirement.key;
+    if !is_label(key) {
+        return Err(Unanswerable::Selector(format!(
+            "{key:?} is no label of series: write letters, digits and underscores"
+        )));
+    }
+    let several = |values: &[String]| {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        any_of(&values)
+    };
+    Ok(match &requirement.operator {
+        Operator::Equals(value) => (format!("{key}={}", quote(value)), value.clone()),
+        Operator::NotEquals(value) => (format!("{key}!={}", quote(value)), value.clone()),
+        Operator::In(values) => (format!("{key}=~{}", several(values)), values.join("|")),
+        Operator::NotIn(values) => (format!("{key}!~{}", several(values)), values.join("|")),
+        Operator::Exists => (format!("{key}!=\"\""), String::new()),
+        Operator::DoesNotExist => (format!("{key}=\"\""), String::new()),
+        Operator::GreaterThan(_) | Operator::LessThan(_) => {
+            return Err(Unanswerable::Selector(format!(
+                "series are not selected by > and <, as for {key:?}: write =, !=, in or notin"
+            )));
+        }
+    })
+}
+
+/// A quoted regular expression that one of the texts matches.
+fn any_of(texts: &[&str]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
+    quote(&quoted.join("|"))
+}
+
+/// Names of objects go into templates as they are, where a rule may put them
+/// into a regular expression: only such as no object can have would change it.
+fn checked(name: &str) -> Result<(), Unanswerable> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    if !name.is_empty() && name.bytes().all(is_plain) {
+        Ok(())
+    } else {
+        Err(Unanswerable::Name(name.to_owned()))
+    }
+}

@@ -1,0 +1,191 @@
+//! Which metrics there are: the rules applied to the series of Prometheus and
+//! the kinds of the cluster. Upstream: prometheus-adapter
+//! `pkg/custom-provider/series_registry.go` and
+//! `pkg/external-provider/external_series_registry.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::labels::is_label;
+use super::query::{self, Asked, Unanswerable};
+use super::rule::Rule;
+use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::selector::Selector;
+
+/// What is kept of series: those that differ in nothing but the values of
+/// their labels are one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shape {
+    /// The metric's name in Prometheus.
+    pub name: Arc<str>,
+    /// The names of its labels, without `__name__`.
+    pub labels: BTreeSet<Arc<str>>,
+}
+
+/// A metric of objects.
+#[derive(Clone, Debug)]
+pub struct Custom {
+    /// The kind of the objects.
+    pub kind: Kind,
+    /// Which rule it is from, among the usable ones.
+    pub rule: usize,
+    series: Arc<str>,
+    /// The label that names the object.
+    label: Arc<str>,
+    /// The label that names its namespace.
+    namespace_label: Option<Arc<str>>,
+}
+
+/// A metric without an object.
+#[derive(Clone, Debug)]
+pub struct External {
+    /// Which rule it is from, among the usable ones.
+    pub rule: usize,
+    series: Arc<str>,
+    namespace_label: Option<Arc<str>>,
+}
+
+/// All metrics of rules, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    /// By resource (`pods`, `deployments.apps`) and metric.
+    pub custom: BTreeMap<(Arc<str>, Arc<str>), Custom>,
+    /// By metric.
+    pub external: BTreeMap<Arc<str>, External>,
+}
+
+/// Series without a usable name: nobody could ask for them without quotes.
+fn is_plain(name: &str) -> bool {
+    is_label(&name.replace(':', "_"))
+}
+
+impl Registry {
+    /// Adds the metrics of `rules`; each is given the shapes of its series in
+    /// the order of Prometheus. The last rule wins, then the last series.
+    pub fn add_custom(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
+        let namespaces = kinds.find("", "namespaces");
+        for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {
+            for shape in shapes.iter().filter(|shape| is_plain(&shape.name)) {
+                let Some(metric) = rule.metric(&shape.name) else {
+                    continue;
+                };
+                let metric: Arc<str> = metric.into();
+                let namespace_label =
+                    namespaces.and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
+                for label in &shape.labels {
+                    let Some(kind) = rule.labels.kind(label, kinds) else {
+                        continue;
+                    };
+                    let Some(label) = rule.labels.label(kind, kinds, &shape.labels) else {
+                        continue;
+                    };
+                    let custom = Custom {
+                        kind: kind.clone(),
+                        rule: index,
+                        series: Arc::clone(&shape.name),
+                        label,
+                        namespace_label: namespace_label.clone(),
+                    };
+                    self.custom
+                        .insert((kind.resource(), Arc::clone(&metric)), custom);
+                }
+            }
+        }
+    }
+
+    /// The same for `externalRules`.
+    pub fn add_external(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
+        let namespaces = kinds.find("", "namespaces");
+        for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {
+            for shape in shapes.iter().filter(|shape| is_plain(&shape.name)) {
+                let Some(metric) = rule.metric(&shape.name) else {
+                    continue;
+                };
+                let external = External {
+                    rule: index,
+                    series: Arc::clone(&shape.name),
+                    namespace_label: namespaces
+                        .and_then(|kind| rule.labels.label(kind, kinds, &shape.labels)),
+                };
+                self.external.insert(metric.into(), external);
+            }
+        }
+    }
+}
+
+impl Custom {
+    /// The label that names the objects.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The PromQL for these objects.
+    ///
+    /// # Errors
+    /// See [`Unanswerable`].
+    pub fn query(
+        &self,
+        rules: &[Rule],
+        namespace: Option<&str>,
+        names: &[&str],
+        selector: &Selector,
+    ) -> Result<String, Unanswerable> {
+        let namespace = namespace
+            .map(|namespace| match &self.namespace_label {
+                Some(label) => Ok((&**label, namespace)),
+                None => Err(no_namespace_label()),
+            })
+            .transpose()?;
+        let asked = Asked {
+            series: &self.series,
+            selector,
+            namespace,
+            objects: Some((&self.label, names)),
+            group_by: &[],
+        };
+        fill(rules.get(self.rule), &asked)
+    }
+}
+
+impl External {
+    /// The PromQL for a namespace.
+    ///
+    /// # Errors
+    /// See [`Unanswerable`].
+    pub fn query(
+        &self,
+        rules: &[Rule],
+        namespace: &str,
+        selector: &Selector,
+    ) -> Result<String, Unanswerable> {
+        let rule = rules.get(self.rule);
+        let is_namespaced = rule.is_none_or(|rule| rule.namespaced);
+        let namespace = match &self.namespace_label {
+            _ if !is_namespaced => None,
+            Some(label) => Some((&**label, namespace)),
+            None => return Err(no_namespace_label()),
+        };
+        let asked = Asked {
+            series: &self.series,
+            selector,
+            namespace,
+            objects: None,
+            group_by: &[],
+        };
+        fill(rule, &asked)
+    }
+}
+
+fn no_namespace_label() -> Unanswerable {
+    let message = "no label names the namespace: add one to resources, or set namespaced: false \
+                   for an external metric of all namespaces";
+    Unanswerable::Rule(message.to_owned())
+}
+
+fn fill(rule: Option<&Rule>, asked: &Asked<'_>) -> Result<String, Unanswerable> {
+    let template = rule.and_then(|rule| rule.query.as_ref());
+    let template =
+        template.ok_or_else(|| Unanswerable::Rule("metricsQuery is missing".to_owned()))?;
+    query::build(template, asked)
+}

@@ -1,0 +1,341 @@
+//! Rules, resolved: nothing about them can fail later but what depends on a
+//! request. A rule with a fault is left out; the others stand.
+
+use serde_saphyr::Spanned;
+
+use super::Fault;
+use super::labels::{Override, ResourceLabels, is_label};
+use super::naming::{Filter, Naming, Regexes};
+use super::query;
+use super::raw::{self, Checked, Text, without_alias};
+use super::template::Template;
+
+/// What a fault says at most: a key of the file may be a mebibyte.
+const MOST_LETTERS: usize = 500;
+
+/// An entry of `rules` or `externalRules`.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Which one: `rules[3]`.
+    pub place: String,
+    /// Selects the series; Prometheus reads it.
+    pub series_query: String,
+    /// Which labels name objects.
+    pub labels: ResourceLabels,
+    /// Whether an external metric is of its namespace's series only.
+    pub namespaced: bool,
+    /// The query for the metric's values. `None`: there is none that could be
+    /// filled in; the metric is listed and has no values, as upstream.
+    pub query: Option<Template>,
+    filters: Vec<Filter>,
+    naming: Naming,
+}
+
+impl Rule {
+    /// The metric's name for a series. `None`: the series is not the rule's.
+    #[must_use]
+    pub fn metric(&self, series: &str) -> Option<String> {
+        let is_kept = self.filters.iter().all(|filter| filter.keeps(series));
+        is_kept.then(|| self.naming.metric(series))?
+    }
+}
+
+/// A list of rules, and what is wrong with those that are left out.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// The usable ones, in the file's order: a later one wins.
+    pub usable: Vec<Rule>,
+    /// One for each that is not, and for what costs a rule its values.
+    pub faults: Vec<Fault>,
+}
+
+impl Rules {
+    /// Resolves `rules` or `externalRules`, whichever `list` is. `regexes` are
+    /// those of the file so far.
+    #[must_use]
+    pub fn resolve(list: &str, raw: &[Checked<raw::Rule>], regexes: &mut Regexes) -> Self {
+        let mut rules = Self::default();
+        for (index, raw) in raw.iter().enumerate() {
+            let mut reader = Reader {
+                place: format!("{list}[{index}]"),
+                faults: Vec::new(),
+                regexes,
+            };
+            let rule = reader.rule(raw);
+            rules.usable.extend(rule);
+            rules.faults.extend(reader.faults);
+        }
+        rules
+    }
+}
+
+/// `resourceRules`: the resource metrics API, resolved.
+#[derive(Clone, Debug)]
+pub struct ResourceRules {
+    /// Processor time.
+    pub cpu: ResourceRule,
+    /// Memory.
+    pub memory: ResourceRule,
+    /// What is said of the window the queries look at, milliseconds.
+    pub window: std::time::Duration,
+}
+
+/// `resourceRules.cpu` or `.memory`.
+#[derive(Clone, Debug)]
+pub struct ResourceRule {
+    /// Asks for containers.
+    pub container_query: Template,
+    /// Asks for nodes.
+    pub node_query: Template,
+    /// Which labels name pods, namespaces and nodes.
+    pub labels: ResourceLabels,
+    /// The label that names the container.
+    pub container_label: String,
+}
+
+impl ResourceRules {
+    /// Resolves `resourceRules`, `regexes` as with [`Rules::resolve`].
+    ///
+    /// # Errors
+    /// Everything that is wrong with them: none of them is used then.
+    pub fn resolve(
+        raw: &Checked<raw::ResourceRules>,
+        regexes: &mut Regexes,
+    ) -> Result<Self, Vec<Fault>> {
+        let mut reader = Reader {
+            place: "resourceRules".to_owned(),
+            faults: Vec::new(),
+            regexes,
+        };
+        reader.unknown("", &raw.unknown);
+        let cpu = reader.resource_rule("cpu", raw.known.cpu.as_ref());
+        let memory = reader.resource_rule("memory", raw.known.memory.as_ref());
+        let window = raw
+            .known
+            .window
+            .as_ref()
+            .map_or(Some(std::time::Duration::ZERO), |text| {
+                apimachinery::duration::parse_duration(&text.value)
+                    .map_err(|error| reader.fault("window", Some(text), error.to_string()))
+                    .ok()
+            });
+        match (cpu, memory, window) {
+            (Some(cpu), Some(memory), Some(window)) if reader.faults.is_empty() => Ok(Self {
+                cpu,
+                memory,
+                window,
+            }),
+            _ => Err(reader.faults),
+        }
+    }
+}
+
+/// Collects what is wrong with one rule.
+struct Reader<'r> {
+    place: String,
+    faults: Vec<Fault>,
+    regexes: &'r mut Regexes,
+}
+
+impl Reader<'_> {
+    fn fault<T>(&mut self, field: &str, at: Option<&Spanned<T>>, message: impl Into<String>) {
+        let mut message = message.into();
+        if let Some(value) = at {
+            message = without_alias(value, message);
+        }
+        let at = at.map(|value| value.referenced);
+        let dot = if field.is_empty() { "" } else { "." };
+        self.faults.push(Fault {
+            key: cut(format!("{}{dot}{field}", self.place)),
+            line: at.map_or(0, |at| at.line()),
+            column: at.map_or(0, |at| at.column()),
+            message: cut(message),
+        });
+    }
+
+    fn unknown(&mut self, field: &str, keys: &[Text]) {
+        for key in keys {
+            let message = format!("{:?} is not known here: check its spelling", key.value);
+            self.fault(field, Some(key), message);
+        }
+    }
+
+    fn rule(&mut self, raw: &Checked<raw::Rule>) -> Option<Rule> {
+        self.unknown("", &raw.unknown);
+        let raw = &raw.known;
+        let series_query = text(raw.series_query.as_ref())
+            .unwrap_or_default()
+            .to_owned();
+        if series_query.is_empty() {
+            let message = "is missing: write a series selector such as '{__name__=~\"^http_.+\"}'";
+            self.fault("seriesQuery", raw.series_query.as_ref(), message);
+        }
+        let filters = self.filters(raw.series_filters.as_deref().unwrap_or_default());
+        let naming = self.naming(raw.name.as_ref());
+        let (labels, namespaced) = self.resources("resources", raw.resources.as_ref())?;
+        let is_broken = !self.faults.is_empty();
+        let query = self.query("metricsQuery", raw.metrics_query.as_ref());
+        if is_broken || query.is_none() && text(raw.metrics_query.as_ref()).is_some() {
+            return None;
+        }
+        Some(Rule {
+            place: self.place.clone(),
+            series_query,
+            labels,
+            namespaced,
+            query,
+            filters,
+            naming: naming?,
+        })
+    }
+
+    fn filters(&mut self, raw: &[Checked<raw::Filter>]) -> Vec<Filter> {
+        let mut filters = Vec::new();
+        for (index, filter) in raw.iter().enumerate() {
+            let field = format!("seriesFilters[{index}]");
+            self.unknown(&field, &filter.unknown);
+            let (is, is_not) = (filter.known.is.as_ref(), filter.known.is_not.as_ref());
+            let (value, wanted) = match (text(is), text(is_not)) {
+                (Some(_), None) => (is, true),
+                (None, Some(_)) => (is_not, false),
+                (Some(_), Some(_)) => {
+                    self.fault(&field, is, "has is and isNot: write two filters");
+                    continue;
+                }
+                (None, None) => {
+                    self.fault(&field, is.or(is_not), "has neither is nor isNot: write one");
+                    continue;
+                }
+            };
+            let regex = value.map(|value| self.regexes.read(&value.value));
+            match regex {
+                Some(Ok(regex)) => filters.push(Filter::new(regex, wanted)),
+                Some(Err(message)) => self.fault(&field, value, message),
+                None => {}
+            }
+        }
+        filters
+    }
+
+    fn naming(&mut self, raw: Option<&Checked<raw::Name>>) -> Option<Naming> {
+        let (matches, pattern) = raw.map_or((None, None), |raw| {
+            self.unknown("name", &raw.unknown);
+            (raw.known.matches.as_ref(), raw.known.pattern.as_ref())
+        });
+        let regex = match self.regexes.read(text(matches).unwrap_or(".*")) {
+            Ok(regex) => regex,
+            Err(message) => {
+                self.fault("name.matches", matches, message);
+                return None;
+            }
+        };
+        let naming = Naming::new(regex, text(pattern));
+        if naming.is_none() {
+            let message = "has several captures: write in name.as which of them the name is";
+            self.fault("name.matches", matches, message);
+        }
+        naming
+    }
+
+    fn resources(
+        &mut self,
+        field: &str,
+        raw: Option<&Checked<raw::Resources>>,
+    ) -> Option<(ResourceLabels, bool)> {
+        let Some(raw) = raw else {
+            return Some((ResourceLabels::default(), true));
+        };
+        self.unknown(field, &raw.unknown);
+        let mut overrides = Vec::new();
+        for (label, entry) in raw
+            .known
+            .overrides
+            .iter()
+            .flat_map(|overrides| &overrides.0)
+        {
+            let field = format!("{field}.overrides.{}", label.value);
+            self.unknown(&field, &entry.unknown);
+            let Some(resource) = text(entry.known.resource.as_ref()) else {
+                self.fault(
+                    &field,
+                    Some(label),
+                    "has no resource: write one such as pod",
+                );
+                continue;
+            };
+            if !is_label(&label.value) {
+                self.fault(&field, Some(label), "is no label of a series");
+                continue;
+            }
+            overrides.push(Override {
+                label: label.value.as_str().into(),
+                group: entry.known.group.clone().unwrap_or_default(),
+                resource: resource.to_owned(),
+            });
+        }
+        let template = raw.known.template.as_ref();
+        match ResourceLabels::new(overrides, text(template), self.regexes) {
+            Ok(labels) => Some((labels, raw.known.namespaced.unwrap_or(true))),
+            Err(message) => {
+                self.fault(&format!("{field}.template"), template, message);
+                None
+            }
+        }
+    }
+
+    /// A template; a fault where it is missing or wrong.
+    fn query(&mut self, field: &str, raw: Option<&Text>) -> Option<Template> {
+        let Some(query) = text(raw) else {
+            let message = "is missing: the metric is listed and has no values; write a query such \
+                           as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
+            self.fault(field, raw, message);
+            return None;
+        };
+        query::template(query)
+            .map_err(|error| self.fault(field, raw, format!("is no template: {error}")))
+            .ok()
+    }
+
+    fn resource_rule(
+        &mut self,
+        field: &str,
+        raw: Option<&Checked<raw::ResourceRule>>,
+    ) -> Option<ResourceRule> {
+        let Some(raw) = raw else {
+            self.fault::<String>(field, None, "is missing: write cpu and memory");
+            return None;
+        };
+        self.unknown(field, &raw.unknown);
+        let raw = &raw.known;
+        let container_query = self.query(
+            &format!("{field}.containerQuery"),
+            raw.container_query.as_ref(),
+        );
+        let node_query = self.query(&format!("{field}.nodeQuery"), raw.node_query.as_ref());
+        let labels = self.resources(&format!("{field}.resources"), raw.resources.as_ref());
+        let container_label = text(raw.container_label.as_ref())
+            .unwrap_or_default()
+            .to_owned();
+        Some(ResourceRule {
+            container_query: container_query?,
+            node_query: node_query?,
+            labels: labels?.0,
+            container_label,
+        })
+    }
+}
+
+/// A message in the log's length, whatever the file says.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MOST_LETTERS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// A text that is not empty.
+fn text(raw: Option<&Text>) -> Option<&str> {
+    raw.map(|text| text.value.as_str())
+        .filter(|text| !text.is_empty())
+}

@@ -1,0 +1,278 @@
+//! The PromQL of a question.
+
+use std::collections::BTreeSet;
+
+use crate::query::{Asked, Unanswerable, build};
+use crate::template::Template;
+use apimachinery::selector::Selector;
+
+fn query(
+    template: &str,
+    selector: &str,
+    namespace: Option<&str>,
+    names: Option<&[&str]>,
+    group_by: &[&str],
+) -> Result<String, Unanswerable> {
+    let template = Template::parse(template).expect("a template");
+    let selector = Selector::parse(selector).expect("a selector");
+    build(
+        &template,
+        &Asked {
+            series: "foo",
+            selector: &selector,
+            namespace: namespace.map(|namespace| ("namespaces", namespace)),
+            objects: names.map(|names| ("resource", names)),
+            group_by,
+        },
+    )
+}
+
+/// `TestBuildSelector` and `TestBuildExternalSelector` of upstream.
+#[test]
+fn upstream_s_tables() {
+    type Row<'a> = (
+        &'a str,
+        &'a str,
+        Option<&'a str>,
+        Option<&'a [&'a str]>,
+        &'a [&'a str],
+        &'a str,
+    );
+    let rows: &[Row<'_>] = &[
+        (
+            "series <<.Series>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            "series foo",
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "",
+            None,
+            Some(&["bar", "baz"]),
+            &[],
+            r#"resource=~"bar|baz""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            r#"resource="bar""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "metric1=value1",
+            None,
+            Some(&["bar"]),
+            &[],
+            r#"metric1="value1",resource="bar""#,
+        ),
+        (
+            r#"<<index .LabelValuesByName "resource">>"#,
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            "bar",
+        ),
+        (
+            r#"<<index .LabelValuesByName "resource">>"#,
+            "",
+            None,
+            Some(&["bar", "baz"]),
+            &[],
+            "bar|baz",
+        ),
+        (
+            r#"<<index .LabelValuesByName "namespaces">> <<index .LabelValuesByName "resource">>"#,
+            "",
+            Some("default"),
+            Some(&["bar", "baz"]),
+            &[],
+            "default bar|baz",
+        ),
+        ("<<.GroupBy>>", "", None, Some(&["bar"]), &[], "resource"),
+        (
+            "<<.GroupBy>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &["extra", "groups"],
+            "resource,extra,groups",
+        ),
+        (
+            "<<.GroupBySlice>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &[],
+            "[resource]",
+        ),
+        (
+            "<<.GroupBySlice>>",
+            "",
+            None,
+            Some(&["bar"]),
+            &["extra", "groups"],
+            "[resource extra groups]",
+        ),
+        ("series <<.Series>>", "", None, None, &[], "series foo"),
+        (
+            "<<.GroupBySlice>>",
+            "",
+            None,
+            None,
+            &["foo", "bar"],
+            "[foo bar]",
+        ),
+        (
+            r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#,
+            "",
+            Some("default"),
+            None,
+            &["foo", "bar"],
+            "default [foo bar]",
+        ),
+        (
+            r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#,
+            "",
+            None,
+            None,
+            &["foo", "bar"],
+            " [foo bar]",
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "foo=bar",
+            None,
+            None,
+            &[],
+            r#"foo="bar""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "foo=bar",
+            Some("default"),
+            None,
+            &[],
+            r#"foo="bar",namespaces="default""#,
+        ),
+        (
+            "<<.LabelMatchers>>",
+            "foo=bar,qux in (bar,baz)",
+            None,
+            None,
+            &[],
+            r#"foo="bar",qux=~"bar|baz""#,
+        ),
+        (
+            "<<.LabelValuesByName>>",
+            "foo in (bar,baz)",
+            None,
+            None,
+            &[],
+            "map[foo:bar|baz]",
+        ),
+        (
+            "<<.LabelValuesByName>>",
+            "foo=bar",
+            Some("default"),
+            None,
+            &[],
+            "map[foo:bar namespaces:default]",
+        ),
+    ];
+    for (template, selector, namespace, names, group_by, expected) in rows {
+        assert_eq!(
+            query(template, selector, *namespace, *names, group_by).as_deref(),
+            Ok(*expected),
+            "{template}"
+        );
+    }
+}
+
+#[test]
+fn every_operator_has_the_matcher_of_upstream() {
+    for (selector, expected) in [
+        ("a=v", r#"a="v""#),
+        ("a==v", r#"a="v""#),
+        ("a!=v", r#"a!="v""#),
+        ("a in (v)", r#"a=~"v""#),
+        ("a in (w,v)", r#"a=~"v|w""#),
+        ("a notin (v)", r#"a!~"v""#),
+        ("a notin (v,w)", r#"a!~"v|w""#),
+        ("a", r#"a!="""#),
+        ("!a", r#"a="""#),
+        ("b=2,a=1", r#"a="1",b="2""#),
+        ("a in (v.w)", r#"a=~"v\\.w""#),
+        ("a=v.w", r#"a="v.w""#),
+    ] {
+        assert_eq!(
+            query("<<.LabelMatchers>>", selector, None, None, &[]).as_deref(),
+            Ok(expected),
+            "{selector}"
+        );
+    }
+    for selector in ["a>1", "a<1", "example.com/a=b", "a-b=c"] {
+        let refused = query("<<.LabelMatchers>>", selector, None, None, &[]);
+        assert!(
+            matches!(refused, Err(Unanswerable::Selector(_))),
+            "{selector}: {refused:?}"
+        );
+    }
+}
+
+/// Statement 92 of docs/protocol.md.
+#[test]
+fn s092_no_name_changes_a_query() {
+    for name in [
+        "a\"} or vector(1) #",
+        "a|b",
+        ".*",
+        "a\nb",
+        "a\\",
+        "",
+        "(",
+        "a b",
+        "é",
+        "{a}",
+    ] {
+        let refused = query("<<.LabelMatchers>>", "", None, Some(&[name]), &[]);
+        assert_eq!(refused, Err(Unanswerable::Name(name.to_owned())));
+        let refused = query("<<.LabelMatchers>>", "", Some(name), None, &[]);
+        assert_eq!(refused, Err(Unanswerable::Name(name.to_owned())));
+    }
+    let dotted = query("<<.LabelMatchers>>", "", None, Some(&["a.b", "c:d"]), &[]);
+    assert_eq!(dotted.as_deref(), Ok(r#"resource=~"a\\.b|c:d""#));
+}
+
+#[test]
+fn an_empty_query_is_none() {
+    let empty = query("<<if false>>x<<end>>", "", None, None, &[]);
+    assert_eq!(
+        empty,
+        Err(Unanswerable::Rule("the query is empty".to_owned()))
+    );
+    let unknown = query("<<.Nope>>", "", None, None, &[]);
+    assert!(matches!(unknown, Err(Unanswerable::Rule(_))), "{unknown:?}");
+}
+
+proptest::proptest! {
+    /// Whatever a client asks, the matchers stay the ones that it may set.
+    #[test]
+    fn matchers_stay_matchers(name in "[a-zA-Z0-9.:_-]{1,20}", other in "\\PC{1,20}", value in "[a-z.]{0,9}") {
+        let selector = format!("k in ({value},x)");
+        if Selector::parse(&selector).is_ok() {
+            let query = query("<<.LabelMatchers>>", &selector, Some("n"), Some(&[&name, "y"]), &[])
+                .expect("plain names");
+            let quotes: BTreeSet<usize> = query.match_indices('"').map(|(at, _)| at).collect();
+            proptest::prop_assert_eq!(quotes.len(), 6, "{}", query);
+        }
+        let asked = query("<<.LabelMatchers>>", "", None, Some(&[&other]), &[]);
+        proptest::prop_assert!(asked.is_err() || asked.expect("checked").matches('"').count() == 2);
+    }
+}

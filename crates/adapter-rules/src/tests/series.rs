@@ -1,0 +1,302 @@
+//! From series to metrics, with the rules that upstream ships
+//! (`cmd/config-gen/utils/default.go`, label prefix `kube_`).
+
+use std::sync::Arc;
+
+use super::{kinds, rules};
+use crate::registry::{Registry, Shape};
+use crate::rule::Rules;
+use apimachinery::selector::Selector;
+
+const DEFAULT: &str = r#"
+- seriesQuery: container
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+  name: {matches: "^container_(.*)_seconds_total$"}
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[1m])) by (<<.GroupBy>>)
+- seriesQuery: container
+  seriesFilters: [{isNot: "^container_.*_seconds_total$"}]
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+  name: {matches: "^container_(.*)_total$"}
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[1m])) by (<<.GroupBy>>)
+- seriesQuery: container
+  seriesFilters: [{isNot: "^container_.*_total$"}]
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+  name: {matches: "^container_(.*)$"}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>,container!="POD"}) by (<<.GroupBy>>)
+- seriesQuery: others
+  seriesFilters: [{isNot: ".*_total$"}]
+  resources: {template: "kube_<<.Resource>>"}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+- seriesQuery: others
+  seriesFilters: [{isNot: ".*_seconds_total"}]
+  name: {matches: "^(.*)_total$"}
+  resources: {template: "kube_<<.Resource>>"}
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
+- seriesQuery: others
+  name: {matches: "^(.*)_seconds_total$"}
+  resources: {template: "kube_<<.Resource>>"}
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
+"#;
+
+fn shapes(series: &[(&str, &[&str])]) -> Arc<[Shape]> {
+    series
+        .iter()
+        .map(|(name, labels)| Shape {
+            name: (*name).into(),
+            labels: labels.iter().map(|label| (*label).into()).collect(),
+        })
+        .collect()
+}
+
+fn registry(rules: &Rules) -> Registry {
+    let container = shapes(&[
+        (
+            "container_some_count_total",
+            &["pod", "namespace", "container"],
+        ),
+        (
+            "container_some_time_seconds_total",
+            &["pod", "namespace", "container"],
+        ),
+        ("container_some_usage", &["pod", "namespace", "container"]),
+    ]);
+    let others = shapes(&[
+        (
+            "ingress_hits_total",
+            &["kube_ingress", "kube_service", "kube_pod", "kube_namespace"],
+        ),
+        ("node_fan_seconds_total", &["kube_node"]),
+        ("node_gigawatts", &["kube_node"]),
+        ("service_proxy_packets", &["kube_service", "kube_namespace"]),
+        ("volume_claims_total", &["kube_persistentvolume"]),
+        (
+            "work_queue_wait_seconds_total",
+            &["kube_deployment", "kube_namespace"],
+        ),
+    ]);
+    let series: Vec<Arc<[Shape]>> = rules
+        .usable
+        .iter()
+        .map(|rule| {
+            Arc::clone(if rule.series_query == "container" {
+                &container
+            } else {
+                &others
+            })
+        })
+        .collect();
+    let mut registry = Registry::default();
+    registry.add_custom(&rules.usable, &series, &kinds());
+    registry
+}
+
+#[test]
+fn the_default_rules_give_the_queries_of_upstream() {
+    let rules = rules(DEFAULT);
+    assert_eq!(rules.faults, []);
+    let registry = registry(&rules);
+    type Row<'a> = (
+        &'a str,
+        &'a str,
+        Option<&'a str>,
+        &'a [&'a str],
+        &'a str,
+        &'a str,
+    );
+    let rows: &[Row<'_>] = &[
+        (
+            "pods",
+            "some_usage",
+            Some("somens"),
+            &["somepod1", "somepod2"],
+            "",
+            r#"sum(container_some_usage{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}) by (pod)"#,
+        ),
+        (
+            "pods",
+            "some_count",
+            Some("somens"),
+            &["somepod1", "somepod2"],
+            "",
+            r#"sum(rate(container_some_count_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#,
+        ),
+        (
+            "pods",
+            "some_time",
+            Some("somens"),
+            &["somepod1", "somepod2"],
+            "",
+            r#"sum(rate(container_some_time_seconds_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#,
+        ),
+        (
+            "services",
+            "ingress_hits",
+            Some("somens"),
+            &["somesvc"],
+            "",
+            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#,
+        ),
+        (
+            "services",
+            "ingress_hits",
+            Some("somens"),
+            &["somesvc"],
+            "param1=value1",
+            r#"sum(rate(ingress_hits_total{param1="value1",kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#,
+        ),
+        (
+            "ingresses.networking.k8s.io",
+            "ingress_hits",
+            Some("somens"),
+            &["someingress"],
+            "",
+            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_ingress="someingress"}[1m])) by (kube_ingress)"#,
+        ),
+        (
+            "pods",
+            "ingress_hits",
+            Some("somens"),
+            &["somepod"],
+            "",
+            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_pod="somepod"}[1m])) by (kube_pod)"#,
+        ),
+        (
+            "services",
+            "service_proxy_packets",
+            Some("somens"),
+            &["somesvc"],
+            "",
+            r#"sum(service_proxy_packets{kube_namespace="somens",kube_service="somesvc"}) by (kube_service)"#,
+        ),
+        (
+            "deployments.apps",
+            "work_queue_wait",
+            Some("somens"),
+            &["somedep"],
+            "",
+            r#"sum(rate(work_queue_wait_seconds_total{kube_namespace="somens",kube_deployment="somedep"}[1m])) by (kube_deployment)"#,
+        ),
+        (
+            "nodes",
+            "node_gigawatts",
+            None,
+            &["somenode"],
+            "",
+            r#"sum(node_gigawatts{kube_node="somenode"}) by (kube_node)"#,
+        ),
+        (
+            "persistentvolumes",
+            "volume_claims",
+            None,
+            &["somepv"],
+            "",
+            r#"sum(rate(volume_claims_total{kube_persistentvolume="somepv"}[1m])) by (kube_persistentvolume)"#,
+        ),
+        (
+            "nodes",
+            "node_fan",
+            None,
+            &["somenode"],
+            "",
+            r#"sum(rate(node_fan_seconds_total{kube_node="somenode"}[1m])) by (kube_node)"#,
+        ),
+    ];
+    for (resource, metric, namespace, names, selector, expected) in rows {
+        let key = ((*resource).into(), (*metric).into());
+        let custom = registry
+            .custom
+            .get(&key)
+            .unwrap_or_else(|| panic!("{resource}/{metric}"));
+        let selector = Selector::parse(selector).expect("a selector");
+        let query = custom.query(&rules.usable, *namespace, names, &selector);
+        assert_eq!(query.as_deref(), Ok(*expected), "{resource}/{metric}");
+    }
+}
+
+#[test]
+fn the_default_rules_list_the_metrics_of_upstream() {
+    let registry = registry(&rules(DEFAULT));
+    let listed: Vec<String> = registry
+        .custom
+        .keys()
+        .map(|(resource, metric)| format!("{resource}/{metric}"))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            "deployments.apps/work_queue_wait",
+            "ingresses.networking.k8s.io/ingress_hits",
+            "namespaces/ingress_hits",
+            "namespaces/service_proxy_packets",
+            "namespaces/some_count",
+            "namespaces/some_time",
+            "namespaces/some_usage",
+            "namespaces/work_queue_wait",
+            "nodes/node_fan",
+            "nodes/node_gigawatts",
+            "persistentvolumes/volume_claims",
+            "pods/ingress_hits",
+            "pods/some_count",
+            "pods/some_time",
+            "pods/some_usage",
+            "services/ingress_hits",
+            "services/service_proxy_packets",
+        ]
+    );
+}
+
+#[test]
+fn the_last_rule_wins_then_the_last_series() {
+    let rules = rules(
+        "- {seriesQuery: a, name: {as: m}, resources: {template: <<.Resource>>}, metricsQuery: 'first <<.Series>>'}\n\
+         - {seriesQuery: a, name: {as: m}, resources: {template: <<.Resource>>}, metricsQuery: 'last <<.Series>>'}\n",
+    );
+    let series = shapes(&[("a", &["pod", "namespace"]), ("b", &["pod", "namespace"])]);
+    let mut registry = Registry::default();
+    registry.add_custom(&rules.usable, &[Arc::clone(&series), series], &kinds());
+    let custom = &registry.custom[&("pods".into(), "m".into())];
+    let query = custom.query(&rules.usable, Some("n"), &["p"], &Selector::everything());
+    assert_eq!(query.as_deref(), Ok("last b"));
+}
+
+#[test]
+fn an_external_metric_is_of_its_namespace_unless_the_rule_says_otherwise() {
+    let rules = rules(
+        "- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
+         - {seriesQuery: b, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
+         - {seriesQuery: c, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n",
+    );
+    let series = ["a", "b", "c"].map(|name| shapes(&[(name, &["namespace"])]));
+    let mut registry = Registry::default();
+    registry.add_external(&rules.usable, &series, &kinds());
+    let query = |metric: &str| {
+        let selector = Selector::parse("x=y").expect("a selector");
+        registry.external[metric].query(&rules.usable, "n", &selector)
+    };
+    assert_eq!(query("a").as_deref(), Ok(r#"sum(a{x="y",namespace="n"})"#));
+    assert_eq!(query("b").as_deref(), Ok(r#"sum(b{x="y"})"#));
+    assert!(
+        query("c").is_err(),
+        "as upstream: no label names the namespace"
+    );
+}
+
+/// Prometheus 3 allows any text as a name: one could close the query.
+#[test]
+fn a_series_whose_name_needs_quotes_is_no_metric() {
+    let rules = rules("- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: a}");
+    let series = shapes(&[
+        ("a} or vector(1) #", &["pod", "namespace"]),
+        ("a:b", &["pod", "namespace"]),
+    ]);
+    let mut registry = Registry::default();
+    registry.add_custom(&rules.usable, std::slice::from_ref(&series), &kinds());
+    registry.add_external(&rules.usable, &[series], &kinds());
+    let names: Vec<&str> = registry
+        .custom
+        .keys()
+        .map(|(_, metric)| &**metric)
+        .collect();
+    assert_eq!(names, ["a:b", "a:b"]);
+    assert_eq!(registry.external.len(), 1);
+}

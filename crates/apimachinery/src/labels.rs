@@ -1,0 +1,126 @@
+//! Label sets of series and of Kubernetes objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Why a text is no label set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON object of strings: {reason}")]
+pub struct InvalidLabels {
+    /// What the parser met, and where.
+    pub reason: String,
+}
+
+/// A label set, sorted by name, names unique.
+///
+/// Names are compared exactly by [`Labels::get`] and without regard to case by
+/// [`Labels::get_ignore_case`]: managed stores hand out `uuid` where the
+/// exporter wrote `UUID`.
+///
+/// A copy is a reference: the pods of one workload share one set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
+
+impl Labels {
+    /// A label set from pairs in any order; of two pairs with one name the
+    /// later stands.
+    pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<Arc<str>>,
+        V: Into<Arc<str>>,
+    {
+        let map: BTreeMap<Arc<str>, Arc<str>> = pairs
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Self(map.into_iter().collect())
+    }
+
+    /// A label set from the text of a JSON object of strings, the form in
+    /// which a [`Batch`](https://prometheus.io/docs/prometheus/latest/querying/api/) carries it; of two pairs with one
+    /// name the later stands.
+    ///
+    /// # Errors
+    /// When the text is no JSON object, or one of its values is no string.
+    pub fn from_json(text: &str) -> Result<Self, InvalidLabels> {
+        serde_json::from_str::<BTreeMap<String, String>>(text)
+            .map(Self::from_pairs)
+            .map_err(|error| InvalidLabels {
+                reason: error.to_string(),
+            })
+    }
+
+    /// The value of the label `name`, exact spelling.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name))
+            .ok()
+            .map(|index| self.0[index].1.as_ref())
+    }
+
+    /// The value of the first label whose name equals `name` without regard to
+    /// ASCII case.
+    #[must_use]
+    pub fn get_ignore_case(&self, name: &str) -> Option<&str> {
+        self.get(name).or_else(|| {
+            self.0
+                .iter()
+                .find(|(candidate, _)| candidate.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.as_ref())
+        })
+    }
+
+    /// All pairs, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter().map(|(name, value)| (name, value))
+    }
+
+    /// Whether nobody else holds this set: a pool of sets may let it go.
+    #[must_use]
+    pub fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    /// Whether there is no label.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_object_of_strings_is_a_label_set() {
+        let labels = Labels::from_json(r#"{"UUID":"GPU-1","pod":"a\"b\u00e9\n"}"#).unwrap();
+        assert_eq!(labels.get("UUID"), Some("GPU-1"));
+        assert_eq!(labels.get("pod"), Some("a\"bé\n"));
+        assert_eq!(labels.iter().count(), 2);
+        assert!(Labels::from_json("{}").unwrap().is_empty());
+    }
+
+    #[test]
+    fn of_two_labels_with_one_name_the_last_stands() {
+        let labels = Labels::from_json(r#"{"pod":"a","pod":"b"}"#).unwrap();
+        assert_eq!(labels.get("pod"), Some("b"));
+        assert_eq!(labels.iter().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_object_of_strings_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "null",
+            r#"{"gpu":0}"#,
+            r#"{"a":null}"#,
+            r#"{"a":"b""#,
+            "{} x",
+        ] {
+            assert!(Labels::from_json(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Value types of the APIs of Kubernetes and Prometheus: time, durations,
+//! quantities, label sets, selectors, kinds of objects.
+//!
+//! Every other crate of the workspace uses them. The crate knows no metric and no
+//! GPU. It does no I/O and reads no clock: a time is an argument.
+//!
+//! ```
+//! use apimachinery::duration::parse_duration;
+//! use apimachinery::labels::Labels;
+//! use apimachinery::selector::Selector;
+//!
+//! let selector = Selector::parse("app=train,tier!=test").unwrap();
+//! assert!(selector.matches(&Labels::from_pairs([("app", "train")])));
+//! assert_eq!(parse_duration("1m30s").unwrap().as_secs(), 90);
+//! ```
+
+pub mod duration;
+pub mod field_selector;
+pub mod kinds;
+pub mod labels;
+pub mod letters;
+pub mod promql;
+pub mod quantity;
+pub mod selector;
+pub mod time;

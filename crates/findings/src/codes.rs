@@ -1,0 +1,88 @@
+//! The codes. One that was given is never given to something else: GM403 was a note
+//! about `exported_pod`, where nothing is wrong.
+
+use super::Severity;
+
+/// A kind of finding.
+#[derive(Debug)]
+pub struct Code {
+    /// `GM504`.
+    pub id: &'static str,
+    /// How bad it mostly is.
+    pub severity: Severity,
+    /// What it is about, in one line.
+    pub title: &'static str,
+    /// Its page, as Markdown.
+    pub page: &'static str,
+    /// Where the page lies in the repository.
+    pub url: &'static str,
+}
+
+macro_rules! codes {
+    ($($id:ident $severity:ident $title:literal,)*) => {
+        $(
+            #[doc = $title]
+            pub static $id: Code = Code {
+                id: stringify!($id),
+                severity: Severity::$severity,
+                title: $title,
+                page: include_str!(concat!("../../../docs/checks/", stringify!($id), ".md")),
+                url: concat!("docs/checks/", stringify!($id), ".md"),
+            };
+        )*
+
+        /// All of them, in the order of their numbers.
+        pub static ALL: &[&Code] = &[$(&$id),*];
+    };
+}
+
+codes! {
+    GM101 Error "another server has the API group",
+    GM102 Error "an APIService is not available",
+    GM103 Error "kube-apiserver cannot verify the server",
+    GM104 Warning "the authority in caBundle ends soon or has ended",
+    GM105 Error "a restart finds no certificate",
+    GM201 Error "the server lacks a right",
+    GM202 Error "the HPA controller may not read a metrics API",
+    GM301 Error "Prometheus does not answer",
+    GM302 Warning "samples are late",
+    GM303 Warning "a clock is wrong",
+    GM304 Warning "the store holds series of several clusters",
+    GM401 Error "a field of DCGM is missing",
+    GM402 Error "series name no pod",
+    GM405 Warning "scraped less often than the exporter reads",
+    GM406 Warning "several pods share a GPU",
+    GM407 Warning "two jobs scrape the same GPUs",
+    GM408 Error "an exporter is silent",
+    GM409 Error "the readings of an exporter stand still",
+    GM410 Warning "a GPU that a pod holds is reported no more",
+    GM411 Warning "objects have no sums because GPUs are missing",
+    GM412 Warning "a node with GPU pods has no exporter",
+    GM413 Warning "an exporter sends utilisation in another unit than before",
+    GM501 Error "the metric is not served",
+    GM502 Error "a reserved key of the selector is misspelt",
+    GM503 Error "a mean over active GPUs with a target of type Value",
+    GM504 Error "the target is so high that it never scales up",
+    GM505 Error "the target is a ratio, the metric a percentage",
+    GM506 Warning "the window is longer than the scale-down stabilisation",
+    GM507 Error "two HPAs select the same pods",
+    GM508 Error "the selector takes pods of others",
+    GM509 Error "scaled to zero it never wakes",
+    GM510 Warning "HPA and VPA on the same resource",
+    GM511 Warning "a deployment tool owns spec.replicas",
+    GM512 Info "several metrics: the highest wins",
+    GM513 Warning "maxReplicas needs more GPUs than there are",
+    GM514 Error "the scale target cannot be read",
+    GM515 Error "the controller gets no value",
+    GM601 Warning "a rule does not do what it seems to",
+    GM602 Warning "a flag has no effect",
+    GM603 Error "the changed configuration is refused",
+}
+
+/// The code of that name, in capitals or not.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Code> {
+    ALL.iter()
+        .find(|code| code.id.eq_ignore_ascii_case(id))
+        .copied()
+}

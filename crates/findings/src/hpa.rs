@@ -1,0 +1,392 @@
+//! What an HPA says of itself: names, selectors, targets, limits.
+//!
+//! How the controller decides: `k8s.io/kubernetes`
+//! `pkg/controller/podautoscaler/{horizontal,replica_calculator}.go`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::asked::{Api, Metric, metrics_of};
+use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM512, GM514, GM515};
+use super::names::nearest;
+use super::{Finding, Severity};
+use apimachinery::duration::{format_duration, parse_duration};
+use apimachinery::quantity::{milli_text, parse_milli};
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::policy::{Formula, Policy};
+
+/// The controller's own tolerance, thousandths; a flag of it that no client
+/// sees (`--horizontal-pod-autoscaler-tolerance`).
+const TOLERANCE: i64 = 100;
+
+/// The most that a mean of percentages can be, thousandths.
+const MOST: i64 = 100_000;
+
+/// What is waited before scaling down where an HPA does not say, seconds.
+const STABILIZATION: u64 = 300;
+
+/// Settings among the keys of a selector, and how many letters off a key still
+/// means one: `node`, a label, is two off `model`.
+const RESERVED: [(&str, usize); 4] = [
+    ("window", 2),
+    ("formula", 2),
+    ("model", 1),
+    ("container", 2),
+];
+
+/// Kinds of Kubernetes' own that scale, and the one API version that has them.
+const SCALED: [(&str, &str); 4] = [
+    ("Deployment", "apps/v1"),
+    ("StatefulSet", "apps/v1"),
+    ("ReplicaSet", "apps/v1"),
+    ("ReplicationController", "v1"),
+];
+
+/// Words of the server about values that are missing, with what to do.
+const ANSWERS: [(&str, &str); 3] = [
+    (
+        "the pods request no ",
+        "add the GPUs to the limits of the pods' containers, or name the resource by which they ask for them in gpu.resources",
+    ),
+    (
+        "of the model that the metric selector names",
+        "write one of these models into the metric's selector",
+    ),
+    (
+        "the server may not list pods",
+        "run the command of GM201, which check prints for the server's ServiceAccount",
+    ),
+];
+
+/// Names of metrics that are served now. An API that another server has (GM101)
+/// has none: what is wrong with its metrics follows from that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// In the custom metrics API, of whatever kind of object.
+    pub custom: Option<BTreeSet<String>>,
+    /// In the external metrics API.
+    pub external: Option<BTreeSet<String>>,
+}
+
+impl Served {
+    fn of(&self, api: Api) -> Option<&BTreeSet<String>> {
+        match api {
+            Api::Pods | Api::Object => self.custom.as_ref(),
+            Api::External => self.external.as_ref(),
+        }
+    }
+}
+
+/// `HorizontalPodAutoscaler team/infer`.
+#[must_use]
+pub fn object(hpa: &HorizontalPodAutoscaler) -> String {
+    format!("HorizontalPodAutoscaler {}", place(&hpa.metadata))
+}
+
+/// `namespace/name`.
+pub(super) fn place(metadata: &ObjectMeta) -> String {
+    let namespace = metadata.namespace.as_deref().unwrap_or("default");
+    format!("{namespace}/{}", metadata.name.as_deref().unwrap_or("?"))
+}
+
+fn spec(hpa: &HorizontalPodAutoscaler) -> HorizontalPodAutoscalerSpec {
+    hpa.spec.clone().unwrap_or_default()
+}
+
+/// Whether it asks a metrics server for more than CPU and memory.
+#[must_use]
+pub fn is_ours(hpa: &HorizontalPodAutoscaler) -> bool {
+    !metrics_of(&spec(hpa)).is_empty()
+}
+
+/// Everything that can be told from the HPA alone. Without the names that are
+/// served only those are found that are nearly one of the built-in ones.
+#[must_use]
+pub fn check(hpa: &HorizontalPodAutoscaler, served: Option<&Served>) -> Vec<Finding> {
+    let (object, spec) = (object(hpa), spec(hpa));
+    let asked = metrics_of(&spec);
+    let mut found = Vec::new();
+    for metric in &asked {
+        found.extend(not_served(&object, metric, served));
+        found.extend(misspelt_key(&object, metric));
+        found.extend(value_of_active(&object, metric));
+        found.extend(target(&object, metric, &spec));
+        found.extend(window(&object, metric, &spec));
+    }
+    found.extend(never_wakes(&object, &spec, &asked));
+    found.extend(several(&object, &spec));
+    found.extend(scale_target(&object, &spec.scale_target_ref, hpa));
+    // What is known to be wrong explains that there is no value.
+    let is_of_other = |metric: &Metric<'_>| served.is_some_and(|it| it.of(metric.api).is_none());
+    if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
+        found.extend(without_value(&object, hpa));
+    }
+    found
+}
+
+/// The names that are served without configuration.
+fn built_in() -> Served {
+    let custom: BTreeSet<String> = metrics::built_in().into_iter().map(|it| it.name).collect();
+    let of_cluster = custom.iter().map(|it| format!("cluster_{it}"));
+    Served {
+        external: Some(of_cluster.chain(custom.clone()).collect()),
+        custom: Some(custom),
+    }
+}
+
+fn not_served(object: &str, metric: &Metric<'_>, served: Option<&Served>) -> Option<Finding> {
+    let name = metric.name;
+    let offline;
+    let known = match served {
+        Some(served) => served,
+        None => {
+            offline = built_in();
+            &offline
+        }
+    };
+    let (there, other) = match metric.api {
+        Api::Pods | Api::Object => (Api::External, "external"),
+        Api::External => (Api::Pods, "custom"),
+    };
+    let here = known.of(metric.api).filter(|here| !here.contains(name))?;
+    let is_there = known.of(there).is_some_and(|there| there.contains(name));
+    let near = nearest(name, here.iter().map(String::as_str), name.len() / 4);
+    let (message, remedy) = match (near, is_there) {
+        (_, true) => (
+            format!("{name} is served by the {other} metrics API only"),
+            format!("ask for it as a metric of that API: type {}", if other == "external" { "External" } else { "Pods or Object" }),
+        ),
+        (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
+        // A rule may give it, which no file of an HPA shows.
+        (None, _) if served.is_none() => return None,
+        (None, _) => (
+            format!("no metric {name} is served"),
+            "take a name of: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)".to_owned(),
+        ),
+    };
+    Some(Finding::new(&GM501, object, message, remedy))
+}
+
+fn misspelt_key(object: &str, metric: &Metric<'_>) -> Vec<Finding> {
+    if metric.measure().is_none() {
+        return Vec::new();
+    }
+    let labels = metric.selector.and_then(|it| it.match_labels.as_ref());
+    let expressions = metric.selector.and_then(|it| it.match_expressions.as_ref());
+    let keys = labels.into_iter().flat_map(|it| it.keys());
+    let keys = keys.chain(expressions.into_iter().flatten().map(|it| &it.key));
+    let misspelt = keys.filter_map(|key| {
+        let meant = RESERVED.iter().find(|(known, most)| nearest(key, [*known], *most).is_some());
+        let (meant, _) = meant.filter(|(known, _)| known != key)?;
+        let message = format!("{}: the selector's key {key} is taken as a label of the series, and {meant} is not set", metric.name);
+        Some(Finding::new(&GM502, object, message, format!("write {meant}")))
+    });
+    let mut found: Vec<Finding> = misspelt.collect();
+    let bad = metric
+        .setting("window")
+        .and_then(|text| parse_duration(text).err());
+    if let Some(error) = bad {
+        let message = format!("{}: the key window: {error}", metric.name);
+        found.push(Finding::new(
+            &GM502,
+            object,
+            message,
+            "write a duration: window: 2m",
+        ));
+    }
+    let formula = metric
+        .setting("formula")
+        .filter(|name| Formula::from_name(name).is_none());
+    if let Some(formula) = formula {
+        let message = format!("{}: there is no formula {formula}", metric.name);
+        let names = Formula::ALL.map(Formula::name).join(", ");
+        found.push(Finding::new(
+            &GM502,
+            object,
+            message,
+            format!("write one of {names}"),
+        ));
+    }
+    found
+}
+
+fn value_of_active(object: &str, metric: &Metric<'_>) -> Option<Finding> {
+    let is_value = metric.target.type_ == "Value" && metric.api != Api::Pods;
+    // With these idle GPUs count, and more replicas lower the mean.
+    let is_plain = metric.setting("formula") == Some(Formula::Plain.name());
+    (is_value && metric.is_of_active_only() && !is_plain).then(|| {
+        let message = format!(
+            "{} is a mean over the GPUs in use: more replicas do not lower it, and with type Value each look multiplies the replicas again, up to maxReplicas",
+            metric.name
+        );
+        let remedy = "use a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue";
+        Finding::new(&GM503, object, message, remedy)
+    })
+}
+
+/// The tolerance of an HPA for scaling up, thousandths.
+fn tolerance(spec: &HorizontalPodAutoscalerSpec) -> i64 {
+    let rules = spec.behavior.as_ref().and_then(|it| it.scale_up.as_ref());
+    let own = rules.and_then(|it| it.tolerance.as_ref());
+    own.and_then(|it| parse_milli(&it.0)).unwrap_or(TOLERANCE)
+}
+
+fn target(
+    object: &str,
+    metric: &Metric<'_>,
+    spec: &HorizontalPodAutoscalerSpec,
+) -> Option<Finding> {
+    let target = metric.target().filter(|_| metric.is_percentage())?;
+    let (name, text) = (metric.name, milli_text(target));
+    if target <= 1000 {
+        let message = format!("{name} is a percentage from 0 to 100, and the target is {text}");
+        let percent = milli_text(target.saturating_mul(100));
+        return Some(Finding::new(
+            &GM505,
+            object,
+            message,
+            format!("write {percent:?} if {percent} percent is meant"),
+        ));
+    }
+    let tolerance = tolerance(spec);
+    // The controller keeps the replicas while value ÷ target is at most 1 + tolerance.
+    let threshold = i128::from(target) * i128::from(1000 + tolerance);
+    (threshold >= i128::from(MOST) * 1000).then(|| {
+        let message = format!(
+            "{name} is at most 100: with a target of {text} the ratio is at most {:.2}, within the tolerance of {}: it never scales up",
+            MOST as f64 / target as f64,
+            tolerance as f64 / 1000.0,
+        );
+        Finding::new(&GM504, object, message, "write a target of 80 or less")
+    })
+}
+
+fn window(
+    object: &str,
+    metric: &Metric<'_>,
+    spec: &HorizontalPodAutoscalerSpec,
+) -> Option<Finding> {
+    metric.measure()?;
+    let window = parse_duration(metric.setting("window")?).ok()?;
+    let rules = spec.behavior.as_ref().and_then(|it| it.scale_down.as_ref());
+    let seconds = rules.and_then(|it| it.stabilization_window_seconds);
+    let stabilization = seconds
+        .and_then(|it| u64::try_from(it).ok())
+        .unwrap_or(STABILIZATION);
+    (window.as_secs() > stabilization).then(|| {
+        let text = format_duration(window);
+        let message = format!(
+            "{}: the window of {text} is longer than the scale-down stabilisation of {stabilization}s: the value remembers the old load when replicas have gone, and more go than should",
+            metric.name
+        );
+        let remedy = format!("set behavior.scaleDown.stabilizationWindowSeconds to {} or more", window.as_secs());
+        Finding::new(&GM506, object, message, remedy)
+    })
+}
+
+/// Windows that a server refuses whose configuration is this one, or is not known.
+#[must_use]
+pub fn too_long(hpa: &HorizontalPodAutoscaler, longest: Option<Duration>) -> Vec<Finding> {
+    let (object, spec) = (object(hpa), spec(hpa));
+    let (unless, severity) = match longest {
+        Some(_) => ("", Severity::Error),
+        None => (" unless it is set", Severity::Warning),
+    };
+    let longest = longest.unwrap_or_else(|| Policy::default().max_window);
+    let found = metrics_of(&spec).into_iter().filter_map(|metric| {
+        metric.measure()?;
+        let window = parse_duration(metric.setting("window")?).ok()?;
+        let [text, most] = [window, longest].map(format_duration);
+        let message = format!(
+            "{}: the window of {text} is longer than gpu.maxWindow, {most}{unless}: there is no value",
+            metric.name
+        );
+        let remedy = format!("write window: {most} or less, or set gpu.maxWindow to {text}");
+        let finding = Finding::new(&GM502, &*object, message, remedy);
+        (window > longest).then_some(finding.with_severity(severity))
+    });
+    found.collect()
+}
+
+fn never_wakes(
+    object: &str,
+    spec: &HorizontalPodAutoscalerSpec,
+    asked: &[Metric<'_>],
+) -> Option<Finding> {
+    // Without pods these have no value.
+    let sleeps = |metric: &Metric<'_>| {
+        let of_gpus = metric.measure().is_some() && !metric.name.starts_with("cluster_");
+        metric.api == Api::Pods || of_gpus
+    };
+    let only_these = asked.len() == spec.metrics.iter().flatten().count();
+    let all = !asked.is_empty() && only_these && asked.iter().all(sleeps);
+    (spec.min_replicas == Some(0) && all).then(|| {
+        let message = "minReplicas is 0 and all metrics are of GPUs that pods hold: without a pod there is no value, and nothing wakes it";
+        let remedy = "add a metric that is there without pods, such as the length of a queue (External), or set minReplicas to 1";
+        Finding::new(&GM509, object, message, remedy)
+    })
+}
+
+fn several(object: &str, spec: &HorizontalPodAutoscalerSpec) -> Option<Finding> {
+    let count = spec.metrics.iter().flatten().count();
+    (count > 1).then(|| {
+        let message = format!("{count} metrics: the one that asks for most replicas wins, and one that fails keeps it from scaling down");
+        Finding::new(&GM512, object, message, "nothing, if that is meant")
+    })
+}
+
+fn without_value(object: &str, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {
+    let reasons = [
+        "FailedGetPodsMetric",
+        "FailedGetObjectMetric",
+        "FailedGetExternalMetric",
+    ];
+    let told = reasons.iter().find_map(|reason| condition(hpa, reason))?;
+    let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
+    let remedy = match known {
+        Some((_, remedy)) => (*remedy).to_owned(),
+        None => format!(
+            "see kubectl gpu-metrics explain hpa {}",
+            place(&hpa.metadata)
+        ),
+    };
+    Some(Finding::new(&GM515, object, told, remedy))
+}
+
+fn scale_target(
+    object: &str,
+    target: &CrossVersionObjectReference,
+    hpa: &HorizontalPodAutoscaler,
+) -> Option<Finding> {
+    let name = format!("{} {}", target.kind, target.name);
+    let version = target.api_version.as_deref().unwrap_or_default();
+    let known = SCALED.iter().find(|(kind, _)| *kind == target.kind);
+    if let Some((_, right)) = known.filter(|(_, right)| *right != version) {
+        let message = format!("scaleTargetRef {name}: there is none in apiVersion {version:?}");
+        return Some(Finding::new(
+            &GM514,
+            object,
+            message,
+            format!("write apiVersion: {right}"),
+        ));
+    }
+    let told = condition(hpa, "FailedGetScale")?;
+    let remedy = format!(
+        "check apiVersion, kind and name of scaleTargetRef ({version} {name}), and that the kind has a scale subresource"
+    );
+    Some(Finding::new(&GM514, object, told, remedy))
+}
+
+/// The message of the condition that is there for this reason.
+pub(super) fn condition(hpa: &HorizontalPodAutoscaler, reason: &str) -> Option<String> {
+    let conditions = hpa.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions
+        .iter()
+        .find(|it| it.reason.as_deref() == Some(reason));
+    found.map(|it| it.message.clone().unwrap_or_default())
+}

@@ -1,0 +1,274 @@
+//! How kube-apiserver knows the server: the APIServices.
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
+    APIService, APIServiceCondition, APIServiceSpec, ServiceReference,
+};
+use serde_json::{Value, json};
+
+use super::codes::{GM101, GM102, GM103, GM104};
+use super::{Finding, Severity, availability, kubectl, quoted};
+use apimachinery::time::Timestamp;
+
+/// What the server calls itself in its answers and in the label of its objects.
+pub const NAME: &str = "gpu-metrics-apiserver";
+const LABEL: &str = "app.kubernetes.io/name";
+const RELEASE: [&str; 2] = [
+    "meta.helm.sh/release-namespace",
+    "meta.helm.sh/release-name",
+];
+
+/// Authorities are renewed long before: with so little left nobody renews.
+const SOON: i64 = 3 * 24 * 3600;
+
+/// Which server answers where an APIService leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// This one, by its own word.
+    Ours,
+    /// Another one.
+    Other,
+    /// None that could be asked.
+    #[default]
+    NoServer,
+}
+
+/// An APIService as it was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Registered {
+    /// Its name.
+    pub name: &'static str,
+    /// The object; `None`: there is none.
+    pub object: Option<APIService>,
+    /// Its Service; `None`: there is none, or it could not be read.
+    pub service: Option<Service>,
+    /// Which server answers there.
+    pub answers: Answers,
+    /// When the last authority of its `caBundle` ends.
+    pub authority_ends: Option<Timestamp>,
+}
+
+impl Registered {
+    fn reference(&self) -> Option<&ServiceReference> {
+        self.object.as_ref()?.spec.as_ref()?.service.as_ref()
+    }
+
+    /// `namespace/name` of the Service.
+    #[must_use]
+    pub fn place(&self) -> Option<(&str, &str)> {
+        let service = self.reference()?;
+        Some((service.namespace.as_deref()?, service.name.as_deref()?))
+    }
+
+    /// Why kube-apiserver cannot use it, or that it can.
+    fn available(&self) -> Option<&APIServiceCondition> {
+        let conditions = self.object.as_ref()?.status.as_ref()?.conditions.as_ref()?;
+        conditions.iter().find(|it| it.type_ == "Available")
+    }
+
+    /// Whether kube-apiserver hands requests on.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.available().is_some_and(|it| it.status == "True")
+    }
+
+    /// Whether the Service has the label of the server's objects.
+    fn has_label(&self) -> bool {
+        let metadata = self.service.as_ref().map(|it| &it.metadata);
+        let label = metadata.and_then(|it| it.labels.as_ref()?.get(LABEL));
+        label.is_some_and(|label| label == NAME)
+    }
+
+    /// The release of Helm that made the Service: namespace and name.
+    #[must_use]
+    pub fn release(&self) -> Option<[&str; 2]> {
+        release(&self.service.as_ref()?.metadata)
+    }
+
+    fn finding(&self, code: &super::codes::Code, message: String, remedy: &str) -> Finding {
+        Finding::new(code, format!("APIService {}", self.name), message, remedy)
+    }
+}
+
+fn release(metadata: &ObjectMeta) -> Option<[&str; 2]> {
+    let annotations = metadata.annotations.as_ref()?;
+    let [at, name] = RELEASE.map(|key| annotations.get(key).map(String::as_str));
+    Some([at?, name?])
+}
+
+/// Makes an object one of a release: an upgrade refuses objects that it did not
+/// make itself.
+pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
+    if let Some(release) = release {
+        metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+        let [at, name] = RELEASE;
+        metadata["annotations"] = json!({at: release[0], name: release[1]});
+    }
+}
+
+/// The one that leads to the server: the server answers there, or no server does and
+/// the Service has its label.
+#[must_use]
+pub fn home(all: &[Registered]) -> Option<&Registered> {
+    let by_label = |it: &&Registered| it.answers == Answers::NoServer && it.has_label();
+    let answering = all.iter().find(|it| it.answers == Answers::Ours);
+    answering.or_else(|| all.iter().find(by_label))
+}
+
+/// Whether an APIService leads to another server. `pre`: before this one is installed.
+#[must_use]
+pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool) -> bool {
+    let place = registered.place();
+    place.is_some()
+        && match registered.answers {
+            Answers::Ours => false,
+            Answers::Other => true,
+            Answers::NoServer => match home {
+                Some(home) => home.place() != place,
+                None => pre,
+            },
+        }
+}
+
+/// Everything about them; `now` is the time of the cluster.
+#[must_use]
+pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
+    let home = home(all);
+    let found = all.iter().flat_map(|it| match &it.object {
+        // What else is wrong there is the other server's.
+        _ if is_of_other(it, home, pre) => vec![of_other(it, home)],
+        _ if pre => Vec::new(),
+        Some(_) => own(it, now),
+        None if is_served_as_well(it, all, home) => Vec::new(),
+        None => vec![absent(it, home)],
+    });
+    found.collect()
+}
+
+/// Whether another version of the group leads to the server: one is enough for
+/// autoscalers.
+fn is_served_as_well(
+    registered: &Registered,
+    all: &[Registered],
+    home: Option<&Registered>,
+) -> bool {
+    let group = |it: &Registered| it.name.split_once('.').map(|(_, group)| group);
+    home.is_some_and(|home| {
+        let mut leading = all.iter().filter(|it| it.place() == home.place());
+        leading.any(|it| group(it) == group(registered))
+    })
+}
+
+fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
+    let (namespace, name) = registered.place().unwrap_or_default();
+    let object = registered.object.as_ref();
+    let release = match object.and_then(|it| release(&it.metadata)) {
+        Some([at, name]) => format!(" (Helm release {at}/{name})"),
+        None => String::new(),
+    };
+    let how = match registered.answers {
+        Answers::NoServer => "where gpu-metrics-apiserver does not answer",
+        _ => "which is not gpu-metrics-apiserver",
+    };
+    let message = format!("leads to Service {namespace}/{name}{release}, {how}");
+    let finding = |remedy| registered.finding(&GM101, message, remedy);
+    let Some(reference) = home.and_then(Registered::reference) else {
+        return finding(
+            "go over by docs/migrate/prometheus-adapter.md, from KEDA by docs/migrate/keda.md: the other server stays until then",
+        );
+    };
+    if registered.name.ends_with(".external.metrics.k8s.io") && name.contains("keda") {
+        // The command would stop every ScaledObject.
+        let remedy = "nothing: external metrics come from KEDA, the others from this server; to replace KEDA go over by docs/migrate/keda.md";
+        return finding(remedy).with_severity(Severity::Info);
+    }
+    let remedy = "nothing, where the other server is to keep it (KEDA: docs/migrate/keda.md); else take the group out of what installs the other server, and lead it back";
+    let patch = quoted(&json!({"spec": {"service": reference}}));
+    let command = format!(
+        "kubectl patch apiservice {} --type=merge -p {patch}",
+        registered.name
+    );
+    finding(remedy).with_command(command)
+}
+
+fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
+    let missing = |remedy| registered.finding(&GM102, "is not there".to_owned(), remedy);
+    match home {
+        None => missing("install the server: docs/install.md"),
+        Some(home) => missing("make it again").with_command(again(registered.name, home)),
+    }
+}
+
+/// The command that makes an APIService that leads where another one leads. With
+/// the same `caBundle`: not every server writes its own.
+fn again(name: &str, home: &Registered) -> Option<String> {
+    let (version, group) = name.split_once('.')?;
+    let spec = APIServiceSpec {
+        group: Some(group.to_owned()),
+        version: Some(version.to_owned()),
+        version_priority: if version == "v1beta2" { 200 } else { 100 },
+        insecure_skip_tls_verify: None,
+        ..home.object.as_ref()?.spec.clone()?
+    };
+    let mut metadata = json!({"name": name});
+    of_release(&mut metadata, home.release());
+    let object = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": metadata, "spec": spec,
+    });
+    Some(kubectl("apply", &object))
+}
+
+/// What is wrong with one that leads to the server.
+fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
+    let left = registered
+        .authority_ends
+        .map(|ends| ends.secs() - now.secs());
+    let has_ended = left.is_some_and(|left| left <= 0);
+    let mut found = Vec::new();
+    // That it cannot be verified follows from the end of the authority.
+    found.extend(unavailable(registered).filter(|it| !has_ended || it.code != GM103.id));
+    let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
+    if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {
+        let message =
+            "insecureSkipTLSVerify: kube-apiserver does not verify whom it talks to".to_owned();
+        let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
+        let finding = registered.finding(&GM103, message, remedy);
+        found.push(finding.with_severity(Severity::Warning));
+    }
+    let left = left.filter(|left| *left < SOON);
+    found.extend(left.map(|left| authority(registered, left)));
+    found
+}
+
+fn authority(registered: &Registered, left: i64) -> Finding {
+    let hours = left.abs() / 3600;
+    let (when, severity) = match left {
+        ..=0 => (
+            format!("ended {hours} h ago: kube-apiserver answers every request with 503"),
+            Severity::Error,
+        ),
+        _ => (
+            format!("ends in {hours} h and was not renewed"),
+            Severity::Warning,
+        ),
+    };
+    let message = format!("the last authority in caBundle {when}");
+    let remedy = "see that the server runs and may get and patch its Secret and its APIServices (GM201 says what is missing): it then renews it; or renew what else writes the bundle";
+    registered
+        .finding(&GM104, message, remedy)
+        .with_severity(severity)
+}
+
+fn unavailable(registered: &Registered) -> Option<Finding> {
+    let condition = registered.available().filter(|it| it.status != "True")?;
+    let reason = condition.reason.as_deref().unwrap_or("?");
+    let message = condition.message.as_deref().unwrap_or_default();
+    if message.contains("x509:") || message.contains("tls: failed to verify") {
+        let remedy = "let the server write caBundle (get and patch of its APIServices: GM201 says what is missing), or put the authority of its certificate there";
+        return Some(registered.finding(&GM103, message.to_owned(), remedy));
+    }
+    let remedy = availability::remedy(reason, message);
+    Some(registered.finding(&GM102, format!("{reason}: {message}"), remedy))
+}

@@ -1,0 +1,255 @@
+//! What series say of GPUs: their fields, the pods that hold them, the jobs
+//! that scrape them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::codes::{GM401, GM402, GM406, GM407};
+use super::super::{Finding, Severity};
+use super::{Current, GPUS, Seen, listed};
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{Authority, Pod};
+use gpu_metrics::layout::Standing;
+use gpu_metrics::policy::Shared;
+use gpu_metrics::series::Scheme;
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::targets::JobId;
+
+/// A utilisation: what it is called, its field, the field in its place on MIG
+/// instances, and how bad it is without.
+struct Field {
+    name: &'static str,
+    signals: [SignalId; 2],
+    fields: [&'static str; 2],
+    severity: Severity,
+}
+
+const FIELDS: [Field; 2] = [
+    Field {
+        name: "memory utilisation",
+        signals: [SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE],
+        fields: ["DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_PROF_DRAM_ACTIVE"],
+        severity: Severity::Error,
+    },
+    Field {
+        name: "GPU utilisation",
+        signals: [SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE],
+        fields: ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"],
+        severity: Severity::Warning,
+    },
+];
+
+/// How long a pod may run before its GPU is reported.
+const GRACE_MS: i64 = 120_000;
+
+/// What all rows of a device say together, of those that are reported now.
+#[derive(Default)]
+struct Device<'s> {
+    is_mig: bool,
+    /// A GPU whose MIG instances are reported in its place.
+    has_instances: bool,
+    /// Some row names a pod, which is not the exporter's own.
+    named: bool,
+    holders: BTreeSet<(&'s str, &'s str)>,
+    /// The jobs that scrape it.
+    jobs: BTreeSet<JobId>,
+    /// Whether each of [`FIELDS`] is reported.
+    has: [bool; 2],
+    /// When it was last.
+    had: [Option<Timestamp>; 2],
+}
+
+/// What is counted of all devices.
+#[derive(Default)]
+struct Fleet {
+    devices: usize,
+    unnamed: usize,
+    /// Of each of [`FIELDS`].
+    fields: [Lacking; 2],
+    /// Devices with several holders, and the most of one.
+    shared: usize,
+    most_holders: usize,
+    /// Devices that come by several jobs.
+    twice: BTreeMap<BTreeSet<JobId>, usize>,
+}
+
+/// Devices without a field.
+#[derive(Clone, Copy, Default)]
+struct Lacking {
+    expected: usize,
+    without: usize,
+    mig: usize,
+    had: Option<Timestamp>,
+}
+
+pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
+    let layout = seen.snapshot.layout();
+    let devices = (0..).map(|rank| layout.device_rows(rank));
+    let mut fleet = Fleet::default();
+    for rows in devices.take_while(|rows| !rows.is_empty()) {
+        let mut device = None;
+        for row in rows.iter().filter_map(|row| seen.current(*row)) {
+            device.get_or_insert_with(Device::default).add(seen, row);
+        }
+        if let Some(device) = device {
+            fleet.add(device);
+        }
+    }
+    let mut found: Vec<Finding> = Vec::new();
+    for (field, lacking) in FIELDS.iter().zip(fleet.fields) {
+        found.extend(without_field(seen, field, lacking));
+    }
+    found.extend(unnamed(seen, &fleet));
+    found.extend(shared(seen, &fleet));
+    found.extend(twice(seen, &fleet));
+    found
+}
+
+impl<'s> Device<'s> {
+    fn add(&mut self, seen: Seen<'s>, row: Current<'s>) {
+        let (facts, frame) = (row.facts, seen.snapshot.frame());
+        self.is_mig = facts.is_mig;
+        self.has_instances = facts.has_instances;
+        let bare = facts.row.scheme == Some(Scheme::Bare);
+        let is_nobodys = bare && facts.standing == Standing::Nobody;
+        self.named |= facts.row.owner.is_some() && !is_nobodys;
+        if let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) {
+            self.holders.insert((&owner.namespace, &owner.pod));
+        }
+        let targets = facts.row.targets.iter().filter_map(|id| frame.target(*id));
+        let heard = targets.filter(|target| !target.silent);
+        self.jobs.extend(heard.map(|target| seen.job_of(target)));
+        let newest = row.target.newest;
+        let last = frame.instant_from(newest);
+        let is_fresh = |at: Timestamp| newest.millis() - at.millis() < row.target.fresh_ms;
+        for (place, field) in FIELDS.iter().enumerate() {
+            for signal in field.signals {
+                if self.has[place] {
+                    break;
+                }
+                let reading = frame.last_reading(signal, facts.id, last);
+                let at = reading.map(|reading| reading.at);
+                self.has[place] = at.is_some_and(is_fresh);
+                self.had[place] = self.had[place].max(at);
+            }
+        }
+    }
+}
+
+impl Fleet {
+    fn add(&mut self, device: Device<'_>) {
+        self.devices += 1;
+        self.unnamed += usize::from(!device.named);
+        let holders = device.holders.len();
+        self.shared += usize::from(holders > 1);
+        self.most_holders = holders.max(self.most_holders);
+        if device.jobs.len() > 1 {
+            *self.twice.entry(device.jobs).or_default() += 1;
+        }
+        if device.has_instances {
+            return;
+        }
+        for (place, lacking) in self.fields.iter_mut().enumerate() {
+            lacking.expected += 1;
+            if !device.has[place] {
+                lacking.without += 1;
+                lacking.mig += usize::from(device.is_mig);
+                lacking.had = lacking.had.max(device.had[place]);
+            }
+        }
+    }
+}
+
+/// GPUs that are reported without a utilisation, unless its query fails or was
+/// never answered: then it may be there.
+fn without_field(seen: Seen<'_>, field: &Field, lacking: Lacking) -> Option<Finding> {
+    let frame = seen.snapshot.frame();
+    let is_answered =
+        |signal: &SignalId| frame.is_answered(*signal) && !seen.failing.contains(signal);
+    if lacking.without == 0 || !field.signals.iter().all(is_answered) {
+        return None;
+    }
+    let had = lacking
+        .had
+        .map(|had| format!(" since {}", had.whole_second().date()));
+    let since = had.unwrap_or_default();
+    let [plain, profiling] = field.fields;
+    let message = format!(
+        "GPUs without {}{since}: {} of {}; neither {plain} nor {profiling} is reported of them",
+        field.name, lacking.without, lacking.expected
+    );
+    let remedy = if lacking.mig == lacking.without {
+        format!(
+            "they are MIG instances, which never have {plain}: add {profiling} to the exporter's list of counters"
+        )
+    } else {
+        format!(
+            "add {plain} (on MIG {profiling}) to the exporter's list of counters (-f); see how it is spelt: count by (__name__) ({{__name__=~\"(?i)dcgm.*util.*\"}})"
+        )
+    };
+    let finding = Finding::new(&GM401, GPUS, message, remedy);
+    Some(finding.with_severity(field.severity))
+}
+
+/// GPUs that somebody holds, of which no series says who.
+fn unnamed(seen: Seen<'_>, fleet: &Fleet) -> Option<Finding> {
+    let layout = seen.snapshot.layout();
+    let inventory = layout.inventory();
+    if inventory.authority != Authority::Cluster || fleet.unnamed == 0 {
+        return None;
+    }
+    let now = seen.snapshot.frame().now();
+    let is_late = |since: Timestamp| now.millis() - since.millis() > GRACE_MS;
+    let holds =
+        |pod: &&Pod| pod.gpus > 0 && pod.is_live() && pod.running_since.is_some_and(is_late);
+    let holders = inventory.pods.iter().filter(holds).count();
+    let unnamed = fleet.unnamed;
+    let message = if unnamed == fleet.devices && holders > 0 {
+        format!(
+            "no GPU (of {unnamed}) is reported with the pod that holds it: pods with GPUs that run and have no values: {holders}"
+        )
+    } else {
+        let held = |row| {
+            layout
+                .fact(row)
+                .is_some_and(|facts| facts.standing == Standing::Held)
+        };
+        let nodes = layout.table("nodes").map(|(_, table)| &table.objects);
+        let lacks = nodes.into_iter().flatten().filter(|node| {
+            let reported = !node.members.is_empty() && !node.members.iter().any(|row| held(*row));
+            reported && node.unseen.iter().any(|unseen| is_late(unseen.since))
+        });
+        let mut nodes = lacks.map(|node| &*node.name).peekable();
+        nodes.peek()?;
+        format!(
+            "no GPU of {} is reported with a pod, and pods with GPUs run there: they have no values",
+            listed(nodes)
+        )
+    };
+    let remedy = "set DCGM_EXPORTER_KUBERNETES=true, mount /var/lib/kubelet/pod-resources, and let the scrape keep the exporter's pod labels";
+    Some(Finding::new(&GM402, GPUS, message, remedy))
+}
+
+/// GPUs of which each of several pods is shown the whole.
+fn shared(seen: Seen<'_>, fleet: &Fleet) -> Option<Finding> {
+    let is_whole = seen.snapshot.policy().shared == Shared::DeviceValue;
+    (is_whole && fleet.shared > 0).then(|| {
+        let message = format!(
+            "GPUs held by several pods at once: {}, by {} at most: each of the pods shows the value of the whole GPU",
+            fleet.shared, fleet.most_holders
+        );
+        let remedy = "set gpu.shared: split to divide it among them, or scale on metrics of the workload, where each GPU counts once";
+        Finding::new(&GM406, GPUS, message, remedy)
+    })
+}
+
+/// GPUs that come twice.
+fn twice(seen: Seen<'_>, fleet: &Fleet) -> Vec<Finding> {
+    let found = fleet.twice.iter().map(|(jobs, count)| {
+        let names = listed(jobs.iter().map(|job| seen.job(*job)));
+        let message = format!(
+            "GPUs that each of them scrapes: {count}: Prometheus keeps every sample twice, and avg_GPU_utilization counts it twice"
+        );
+        Finding::new(&GM407, format!("Jobs {names}"), message, "drop one of the scrapes")
+    });
+    found.collect()
+}

@@ -1,0 +1,215 @@
+//! The exporters: who is silent, frozen, without a GPU, slow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::Finding;
+use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
+use super::{EXPORTERS, GPUS, Seen, listed, of_job, span};
+use gpu_metrics::aggregate::Absence;
+use gpu_metrics::inventory::Authority;
+use gpu_metrics::layout::RowFacts;
+use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
+use gpu_metrics::snapshot::group_of;
+use gpu_metrics::targets::{JobId, TargetId};
+
+/// How often dcgm-exporter reads unless it is told (NVIDIA/dcgm-exporter,
+/// `DCGM_EXPORTER_INTERVAL`).
+const EXPORTER_MS: i64 = 30_000;
+
+/// How long a change of a unit is told, milliseconds.
+const UNIT_CHANGE_MS: i64 = 3_600_000;
+
+/// Objects without a sum are counted up to here: each costs a look at its GPUs.
+const MOST_OBJECTS: usize = 100;
+
+pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
+    let mut found = rare(seen);
+    found.extend(silent(seen));
+    found.extend(frozen(seen));
+    found.extend(lost(seen));
+    found.extend(without_labels(seen));
+    found.extend(incomplete(seen));
+    found.extend(without_exporter(seen));
+    found.extend(units(seen));
+    found
+}
+
+/// The slowest targets of each job: readings are lost between two scrapes.
+fn rare(seen: Seen<'_>) -> Vec<Finding> {
+    let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
+    for (_, target) in seen.heard() {
+        let scrape_ms = slowest.entry(seen.job_of(target)).or_default();
+        *scrape_ms = target.scrape_ms.max(*scrape_ms);
+    }
+    let rare = slowest
+        .into_iter()
+        .filter(|(_, scrape_ms)| *scrape_ms > EXPORTER_MS);
+    let found = rare.map(|(job, scrape_ms)| {
+        let message = format!(
+            "is scraped every {}, and an exporter has a reading every {} or more often: those in between are lost",
+            span(scrape_ms),
+            span(EXPORTER_MS)
+        );
+        let remedy = format!("set scrape_interval of the job to {} or less", span(EXPORTER_MS));
+        Finding::new(&GM405, of_job(seen.job(job)), message, remedy)
+    });
+    found.collect()
+}
+
+/// Exporters of GPUs that pods hold: their pods have no values, and sums of
+/// which too much is missing are not served.
+fn silent(seen: Seen<'_>) -> Option<Finding> {
+    let silent = seen.snapshot.silent();
+    let frame = seen.snapshot.frame();
+    let instance = |facts: &RowFacts| {
+        let is_silent = |id: &TargetId| frame.target(*id).is_some_and(|target| target.silent);
+        let targets = facts.row.targets.iter().copied().filter(is_silent);
+        targets.map(|id| seen.instance(id)).collect::<Vec<_>>()
+    };
+    let instances: BTreeSet<&str> = silent.into_iter().flat_map(instance).collect();
+    (!instances.is_empty()).then(|| {
+        let message = format!(
+            "exporters of GPUs that pods hold have fallen silent ({}): these pods have no values",
+            listed(instances)
+        );
+        let remedy = "check dcgm-exporter there, and in Prometheus whether its target is up";
+        Finding::new(&GM408, EXPORTERS, message, remedy)
+    })
+}
+
+fn frozen(seen: Seen<'_>) -> Option<Finding> {
+    let targets = (0..)
+        .map(TargetId)
+        .zip(&seen.snapshot.frame().view().targets);
+    let frozen = targets.filter(|(_, target)| target.frozen_since.is_some());
+    let mut instances: Vec<&str> = frozen.map(|(id, _)| seen.instance(id)).collect();
+    instances.sort_unstable();
+    (!instances.is_empty()).then(|| {
+        let message = format!(
+            "exporters answer, but all their readings have stood still for ten minutes though a GPU is busy ({}): \
+             their devices are taken as unknown",
+            listed(instances)
+        );
+        Finding::new(&GM409, EXPORTERS, message, "restart dcgm-exporter there")
+    })
+}
+
+/// GPUs that pods hold and exporters report no more: sums and counts go on
+/// without them.
+fn lost(seen: Seen<'_>) -> Option<Finding> {
+    let lost = seen.snapshot.lost();
+    let uuids: BTreeSet<&str> = lost.iter().map(|facts| &*facts.row.device.uuid).collect();
+    (!uuids.is_empty()).then(|| {
+        let message = format!(
+            "exporters report other GPUs of the node, but for longer than a window not {}, which pods hold: values go on without them",
+            listed(uuids)
+        );
+        Finding::new(&GM410, GPUS, message, "look for Xid errors there (dmesg), and restart dcgm-exporter")
+    })
+}
+
+/// GPUs that pods hold and exporters go on reporting, without these pods: values
+/// do not go on without them.
+fn without_labels(seen: Seen<'_>) -> Option<Finding> {
+    let facts = seen.snapshot.without_labels();
+    let layout = seen.snapshot.layout();
+    let nodes: BTreeSet<&str> = facts
+        .iter()
+        .map(|facts| layout.node_of(&facts.row).unwrap_or("?"))
+        .collect();
+    let uuids: BTreeSet<&str> = facts.iter().map(|facts| &*facts.row.device.uuid).collect();
+    (!uuids.is_empty()).then(|| {
+        let message = format!(
+            "exporters on {} report GPUs that pods hold, but for longer than a window not these pods ({}): the labels went, and the GPUs are taken for missing",
+            listed(nodes),
+            listed(uuids)
+        );
+        let remedy = "restart dcgm-exporter there: it has lost the kubelet (/var/lib/kubelet/pod-resources), as its log says";
+        Finding::new(&GM410, GPUS, message, remedy)
+    })
+}
+
+/// Objects whose sum is not served because too many of their GPUs do not
+/// answer.
+fn incomplete(seen: Seen<'_>) -> Option<Finding> {
+    let snapshot = seen.snapshot;
+    let sum = Measure::Devices {
+        value: DeviceValue::MemoryUtilization,
+        reducer: Reducer::Sum,
+        over: Over::Active,
+    };
+    let metric = snapshot.metrics().iter().position(|it| it.measure == sum)?;
+    let misses = |absence| matches!(absence, Absence::Silent { .. } | Absence::Unseen { .. });
+    let mut counts = Vec::new();
+    for (kind, table) in snapshot.layout().tables().iter().enumerate() {
+        if table.kind.resource.as_ref() == "pods" {
+            continue;
+        }
+        let values = table.objects.iter().zip(snapshot.values(kind, metric));
+        let mut without = values.filter(|(_, value)| value.is_none());
+        let looked = without.by_ref().take(MOST_OBJECTS);
+        let groups = looked.map(|(object, _)| group_of(object, false));
+        let count = groups
+            .filter(|group| misses(snapshot.absence(group)))
+            .count();
+        let least = if without.next().is_some() {
+            " or more"
+        } else {
+            ""
+        };
+        if count > 0 {
+            counts.push(format!("{count}{least} {}", table.kind.resource));
+        }
+    }
+    let of_cluster = snapshot.cluster_value(metric).is_none();
+    if of_cluster && misses(snapshot.absence(&snapshot.cluster_group())) {
+        counts.push("the cluster".to_owned());
+    }
+    (!counts.is_empty()).then(|| {
+        let message = format!(
+            "no sums and counts of {}: more of their GPUs are silent or were never seen than gpu.minDevices allows",
+            counts.join(", ")
+        );
+        let remedy = "mend the exporters that GM408, GM409 and GM412 name; explain says which GPUs an object misses";
+        Finding::new(&GM411, GPUS, message, remedy)
+    })
+}
+
+/// Exporters whose utilisation came to be sent in another unit within an hour.
+fn units(seen: Seen<'_>) -> Option<Finding> {
+    let now = seen.snapshot.frame().now();
+    let changes = seen.store.targets().scale_changes();
+    let lately = changes.filter(|(.., at)| now.millis() - at.millis() < UNIT_CHANGE_MS);
+    let instances: BTreeSet<&str> = lately.map(|(id, ..)| seen.instance(id)).collect();
+    (!instances.is_empty()).then(|| {
+        let message = format!(
+            "utilisation is sent in another unit than before, 0 to 1 or 0 to 100, by {}: what was read in the other unit is unknown",
+            listed(instances)
+        );
+        let remedy = "check that one unit is meant, and set gpu.percentAsRatio to true or false";
+        Finding::new(&GM413, EXPORTERS, message, remedy)
+    })
+}
+
+/// Nodes that run pods with GPUs and have no exporter: their GPUs are expected
+/// by nobody.
+fn without_exporter(seen: Seen<'_>) -> Option<Finding> {
+    let inventory = seen.snapshot.layout().inventory();
+    if inventory.authority != Authority::Cluster || inventory.exporter_nodes.is_empty() {
+        return None;
+    }
+    let pods = inventory.pods.iter();
+    let running = pods.filter(|pod| pod.gpus > 0 && pod.is_live() && pod.running_since.is_some());
+    let mut nodes: BTreeSet<&str> = running.filter_map(|pod| pod.node.as_deref()).collect();
+    for node in &inventory.exporter_nodes {
+        nodes.remove(node.as_ref());
+    }
+    (!nodes.is_empty()).then(|| {
+        let message = format!(
+            "no dcgm-exporter runs on {}: GPUs there are in no value",
+            listed(nodes)
+        );
+        let remedy = "let its DaemonSet run there: nodeSelector, tolerations";
+        Finding::new(&GM412, EXPORTERS, message, remedy)
+    })
+}

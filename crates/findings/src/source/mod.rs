@@ -1,0 +1,191 @@
+//! What is wrong with the data: Prometheus, the exporters, the labels of their
+//! series.
+//!
+//! Told to whoever may list findings in the whole cluster: nodes, jobs and GPUs
+//! are named, pods and namespaces are not.
+
+mod devices;
+mod exporters;
+mod stores;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::codes::{
+    Code, GM301, GM302, GM303, GM304, GM401, GM402, GM405, GM406, GM407, GM408, GM409, GM410,
+    GM411, GM412, GM413,
+};
+use super::{Finding, Report, Skipped};
+use apimachinery::duration::format_duration;
+use apimachinery::time::Timestamp;
+use gpu_metrics::grid::RowId;
+use gpu_metrics::layout::{RowFacts, Standing};
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
+use gpu_metrics::store::Store;
+use gpu_metrics::targets::{JobId, TargetId, TargetView};
+
+/// The codes of this module.
+pub static CODES: [&Code; 15] = [
+    &GM301, &GM302, &GM303, &GM304, &GM401, &GM402, &GM405, &GM406, &GM407, &GM408, &GM409, &GM410,
+    &GM411, &GM412, &GM413,
+];
+
+/// Names in a sentence; more are counted.
+const MOST_NAMES: usize = 5;
+
+/// Whose finding it is where it is nobody's in particular.
+const PROMETHEUS: &str = "Prometheus";
+const EXPORTERS: &str = "dcgm-exporter";
+const GPUS: &str = "GPUs";
+
+/// What the data are like at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'s> {
+    /// The values in force, and the readings behind them.
+    pub snapshot: &'s Snapshot,
+    /// The same samples, by job and target.
+    pub store: &'s Store,
+    /// Signals whose queries fail: that one is not there says nothing.
+    pub failing: &'s BTreeSet<SignalId>,
+}
+
+/// Everything that is odd about data that are read, and what keeps a part of them
+/// from being read.
+#[must_use]
+pub fn check(seen: Seen<'_>, trouble: Option<Finding>) -> Report {
+    let mut report = Report {
+        looked: true,
+        ..Report::default()
+    };
+    let found = &mut report.findings;
+    found.extend(stores::lag(seen));
+    found.extend(stores::clocks(seen));
+    found.extend(stores::clusters(seen));
+    found.extend(devices::check(seen));
+    found.extend(exporters::check(seen));
+    found.extend(trouble);
+    report.make_plain();
+    report.sort();
+    report
+}
+
+/// Queries fail: for which fields, if not for all, since when, how, and what to do.
+pub fn unanswered<'n>(
+    fields: impl IntoIterator<Item = &'n str>,
+    since: Timestamp,
+    (how, remedy): (&str, &str),
+) -> Finding {
+    let fields = listed(fields);
+    let (of, others) = match fields.is_empty() {
+        true => (String::new(), ""),
+        false => (format!(" for {fields}"), "; others are answered"),
+    };
+    let since = since.whole_second().date();
+    let message = format!("queries{of} have failed since {since} ({how}){others}");
+    Finding::new(&GM301, PROMETHEUS, message, remedy)
+}
+
+/// Prometheus answers, and has no series of GPUs at all; why, with a remedy.
+#[must_use]
+pub fn without_series(why: &str) -> Report {
+    let remedy = "look for them: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})";
+    let finding = Finding::new(&GM401, PROMETHEUS, why, remedy);
+    alone(finding, "there are no series")
+}
+
+/// Nothing else can be judged, for this reason.
+#[must_use]
+pub fn alone(finding: Finding, reason: &str) -> Report {
+    Report {
+        findings: vec![finding],
+        skipped: [unseen(reason, "mend that first")].into(),
+        looked: true,
+    }
+}
+
+/// What is skipped where nothing is known of the data.
+pub const UNSEEN: &str = "what exporters report (GM302 to GM413)";
+
+/// What the data are like is not known.
+#[must_use]
+pub fn unseen(reason: &str, remedy: &str) -> Skipped {
+    Skipped {
+        what: UNSEEN.to_owned(),
+        reason: reason.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// A row that is reported now, with the target that it was last heard from.
+#[derive(Clone, Copy)]
+struct Current<'s> {
+    facts: &'s RowFacts,
+    target: &'s TargetView,
+}
+
+impl<'s> Seen<'s> {
+    /// Targets that are heard.
+    fn heard(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
+        let targets = (0..)
+            .map(TargetId)
+            .zip(&self.snapshot.frame().view().targets);
+        targets.filter(|(_, target)| !target.silent && target.newest > Timestamp::MIN)
+    }
+
+    /// A row, if it is of this cluster and reported now.
+    fn current(self, row: RowId) -> Option<Current<'s>> {
+        let frame = self.snapshot.frame();
+        let facts = self.snapshot.layout().fact(row)?;
+        let targets = facts.row.targets.iter();
+        let heard = targets.filter_map(|id| frame.target(*id).filter(|target| !target.silent));
+        let target = heard.max_by_key(|target| target.newest)?;
+        let newest = frame.heard(row)?.newest;
+        let is_current = target.newest.millis() - newest.millis() < target.fresh_ms;
+        (is_current && facts.standing != Standing::Foreign).then_some(Current { facts, target })
+    }
+
+    fn job_of(self, target: &TargetView) -> JobId {
+        let source = self
+            .snapshot
+            .frame()
+            .view()
+            .sources
+            .get(usize::from(target.source));
+        source.map_or(JobId::MAX, |source| source.job)
+    }
+
+    fn job(self, id: JobId) -> &'s str {
+        let job = self.store.jobs().get(usize::from(id));
+        job.map_or("?", |job| &job.name)
+    }
+
+    fn instance(self, id: TargetId) -> &'s str {
+        self.store.targets().instance(id).unwrap_or("?")
+    }
+}
+
+/// `Job dcgm`.
+fn of_job(name: &str) -> String {
+    format!("Job {name}")
+}
+
+/// Some names of many.
+fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let mut names = names.into_iter();
+    let mut text = names
+        .by_ref()
+        .take(MOST_NAMES)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = names.count();
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+fn span(ms: i64) -> String {
+    let secs = u64::try_from((ms + 500).div_euclid(1000)).unwrap_or(0);
+    format_duration(Duration::from_secs(secs))
+}

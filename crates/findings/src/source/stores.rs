@@ -1,0 +1,115 @@
+//! The store: how late it is, whose clock is wrong, whose series it holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::super::Finding;
+use super::super::codes::{GM302, GM303, GM304};
+use super::{PROMETHEUS, Seen, listed, of_job, span};
+use apimachinery::time::Timestamp;
+use gpu_metrics::targets::{JobId, TargetId, TargetView};
+
+/// A Prometheus that scrapes by itself is a poll late; one that is written to by
+/// others, some seconds more.
+const LATE_MS: i64 = 20_000;
+
+/// Scrapes of one job are spread over its interval; clocks that are kept by NTP
+/// differ by far less than this.
+const CLOCK_MS: i64 = 10_000;
+
+/// Jobs whose samples come late.
+pub(super) fn lag(seen: Seen<'_>) -> Vec<Finding> {
+    let frame = seen.snapshot.frame();
+    let mut late: BTreeMap<JobId, i64> = BTreeMap::new();
+    for (_, target) in seen.heard() {
+        let lag_ms = frame.view().lag_ms(target);
+        if lag_ms >= LATE_MS.max(target.scrape_ms) {
+            let known = late.entry(seen.job_of(target)).or_default();
+            *known = lag_ms.max(*known);
+        }
+    }
+    let found = late.into_iter().map(|(job, lag_ms)| {
+        let message = format!(
+            "samples can be read {} after they were taken: values are that old, and autoscalers act that late",
+            span(lag_ms)
+        );
+        let remedy = "look at what lies between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
+        Finding::new(&GM302, of_job(seen.job(job)), message, remedy)
+    });
+    found.collect()
+}
+
+/// Prometheus' clock against the server's, and targets whose times differ from
+/// those of the others of their job.
+pub(super) fn clocks(seen: Seen<'_>) -> Vec<Finding> {
+    let skew_ms = seen.snapshot.at_source(Timestamp::default()).millis();
+    let mut found = Vec::new();
+    if skew_ms != 0 {
+        let way = if skew_ms > 0 { "ahead of" } else { "behind" };
+        let message = format!(
+            "its clock is {} {way} this server's; values go by its clock",
+            span(skew_ms.abs())
+        );
+        found.push(Finding::new(
+            &GM303,
+            PROMETHEUS,
+            message,
+            "set both clocks by NTP",
+        ));
+    }
+    let mut off: BTreeMap<(JobId, &str), (Vec<TargetId>, i64)> = BTreeMap::new();
+    for (id, target) in seen.heard() {
+        let (way, by_ms) = distance(seen, target);
+        if by_ms > target.scrape_ms + CLOCK_MS {
+            let (ids, most_ms) = off.entry((seen.job_of(target), way)).or_default();
+            ids.push(id);
+            *most_ms = by_ms.max(*most_ms);
+        }
+    }
+    let targets = off.into_iter().map(|((job, way), (ids, most_ms))| {
+        let message = format!(
+            "the times of samples of {} are up to {} {way} those of the other targets: their windows end at another time",
+            listed(ids.into_iter().map(|id| seen.instance(id))),
+            span(most_ms)
+        );
+        let remedy = "set the clocks there by NTP; where exporters or agents write the times, let the scrape do it (honor_timestamps: false)";
+        Finding::new(&GM303, of_job(seen.job(job)), message, remedy)
+    });
+    found.extend(targets);
+    found
+}
+
+/// How far the times of a target are ahead of now, or later than is usual in its
+/// source, milliseconds.
+fn distance(seen: Seen<'_>, target: &TargetView) -> (&'static str, i64) {
+    let now = seen.snapshot.frame().now();
+    let ahead_ms = target.newest.millis() - now.millis();
+    if ahead_ms > target.own_lateness_ms {
+        ("ahead of", ahead_ms)
+    } else {
+        ("behind", target.own_lateness_ms)
+    }
+}
+
+/// Several clusters in one store, by the names of clusters or by those of nodes.
+pub(super) fn clusters(seen: Seen<'_>) -> Option<Finding> {
+    let layout = seen.snapshot.layout();
+    let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());
+    (!names.is_empty() || !nodes.is_empty()).then(|| {
+        let listed = |names: &[Arc<str>]| listed(names.iter().map(AsRef::as_ref));
+        let named = match names {
+            [] => String::new(),
+            names => format!(" ({})", listed(names)),
+        };
+        let strange = match nodes {
+            [] => String::new(),
+            nodes => format!(
+                ": {} are no nodes of this cluster, and the pods that their series name run on others",
+                listed(nodes)
+            ),
+        };
+        let message = format!("the store holds series of several clusters{named}{strange}");
+        let remedy = "set prometheus.matchers to the labels of this server's cluster";
+        Finding::new(&GM304, PROMETHEUS, message, remedy)
+    })
+}

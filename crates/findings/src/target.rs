@@ -1,0 +1,172 @@
+//! What an HPA scales: its pods, who else sets its replicas, the GPUs it takes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{Node, Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde::Deserialize;
+
+use super::Finding;
+use super::codes::{GM508, GM511, GM513};
+use super::hpa::object;
+use apimachinery::quantity::parse_milli;
+use gpu_metrics::resources::{Amount, GpuResources};
+
+/// Names under which deployment tools write (`metadata.managedFields`). Those
+/// of kubectl are people, who may have meant it.
+const TOOLS: [&str; 5] = [
+    "argocd",
+    "kustomize-controller",
+    "helm-controller",
+    "flux",
+    "fleetagent",
+];
+
+/// A Deployment, StatefulSet or ReplicaSet, as far as it matters here.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Workload {
+    /// Its name, and who wrote what of it.
+    pub metadata: ObjectMeta,
+    /// What it runs.
+    pub spec: WorkloadSpec,
+}
+
+/// Its `spec`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct WorkloadSpec {
+    /// Its pods.
+    pub selector: LabelSelector,
+    /// How a pod is made.
+    pub template: PodTemplateSpec,
+}
+
+/// Amounts by resource.
+type Amounts = BTreeMap<String, i64>;
+
+/// Pods that the selector takes and that are of somebody else: their values
+/// enter the mean, and they count as replicas of it.
+#[must_use]
+pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding> {
+    let target = &hpa.spec.as_ref()?.scale_target_ref;
+    let lives = |pod: &&Pod| {
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+        pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Failed" | "Succeeded"))
+    };
+    let own = |pod: &&Pod| {
+        let owners = pod.metadata.owner_references.iter().flatten();
+        let hash = pod
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|it| it.get("pod-template-hash"));
+        owners
+            .filter(|it| it.controller == Some(true))
+            .any(|owner| {
+                let direct = owner.kind == target.kind && owner.name == target.name;
+                let by_set = target.kind == "Deployment"
+                    && owner.kind == "ReplicaSet"
+                    && hash.is_some_and(|hash| owner.name == format!("{}-{hash}", target.name));
+                direct || by_set
+            })
+    };
+    let living = pods.iter().filter(lives).count();
+    let others: Vec<&Pod> = pods.iter().filter(lives).filter(|pod| !own(pod)).collect();
+    let example = others.first()?.metadata.name.as_deref().unwrap_or("?");
+    let message = format!(
+        "the selector of {} {} takes {living} pods, {} of them not its own (such as {example}): their values enter the mean",
+        target.kind,
+        target.name,
+        others.len()
+    );
+    let remedy = "give its pods a label that no others have, and select by it (a selector cannot be changed: make the workload anew)";
+    Some(Finding::new(&GM508, object(hpa), message, remedy))
+}
+
+/// A deployment tool that sets the replicas back with every sync.
+#[must_use]
+pub fn owned_replicas(hpa: &HorizontalPodAutoscaler, metadata: &ObjectMeta) -> Option<Finding> {
+    let fields = metadata.managed_fields.iter().flatten();
+    let mut writers = fields.filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|it| it.0.pointer("/f:spec/f:replicas").is_some())
+    });
+    let tool = writers.find_map(|entry| {
+        let manager = entry.manager.as_deref()?;
+        TOOLS
+            .iter()
+            .any(|tool| manager.starts_with(tool))
+            .then_some(manager)
+    })?;
+    let target = &hpa.spec.as_ref()?.scale_target_ref;
+    let message = format!(
+        "{tool} owns spec.replicas of {} {}: each of its syncs undoes the scaling",
+        target.kind, target.name
+    );
+    let remedy = "leave replicas out of the manifest (Argo CD: ignoreDifferences for /spec/replicas with RespectIgnoreDifferences)";
+    Some(Finding::new(&GM511, object(hpa), message, remedy))
+}
+
+fn devices<'q>(amounts: impl Iterator<Item = (&'q String, &'q String)>) -> Amounts {
+    let resources = GpuResources::default();
+    let of_devices = amounts.filter(|(name, _)| resources.amount(name) == Some(Amount::Devices));
+    of_devices
+        .filter_map(|(name, text)| Some((name.clone(), parse_milli(text)? / 1000)))
+        .collect()
+}
+
+fn add(sum: &mut Amounts, more: Amounts) {
+    for (name, amount) in more {
+        let entry = sum.entry(name).or_default();
+        *entry = entry.saturating_add(amount);
+    }
+}
+
+/// GPUs that the nodes can give, by resource; those of cordoned nodes are none.
+#[must_use]
+pub fn allocatable(nodes: &[Node]) -> Amounts {
+    let mut sum = Amounts::new();
+    for node in nodes {
+        let cordoned = node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true);
+        let amounts = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
+        if let (false, Some(amounts)) = (cordoned, amounts) {
+            add(
+                &mut sum,
+                devices(amounts.iter().map(|(name, it)| (name, &it.0))),
+            );
+        }
+    }
+    sum
+}
+
+/// More replicas than there can be GPUs for.
+#[must_use]
+pub fn capacity(
+    hpa: &HorizontalPodAutoscaler,
+    template: &PodTemplateSpec,
+    allocatable: &Amounts,
+) -> Option<Finding> {
+    let most = i64::from(hpa.spec.as_ref()?.max_replicas);
+    let mut each = Amounts::new();
+    let containers = template.spec.as_ref().map(|it| it.containers.as_slice());
+    for container in containers.unwrap_or_default() {
+        let limits = container
+            .resources
+            .as_ref()
+            .and_then(|it| it.limits.as_ref());
+        add(
+            &mut each,
+            devices(limits.into_iter().flatten().map(|(name, it)| (name, &it.0))),
+        );
+    }
+    let short = each.into_iter().find_map(|(name, each)| {
+        let there = allocatable.get(&name).copied().unwrap_or(0);
+        let needed = each.saturating_mul(most);
+        (needed > there).then(|| {
+            format!("{most} replicas of {each} {name} are {needed}, and the nodes have {there}")
+        })
+    })?;
+    let remedy =
+        "set a maxReplicas that fits; nothing, where nodes are added when pods wait for them";
+    Some(Finding::new(&GM513, object(hpa), short, remedy))
+}

@@ -1,0 +1,138 @@
+//! What is around an HPA: others, its workload, pods and nodes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::{Value, json};
+
+use super::{autoscaler, codes_of, pods, read};
+use crate::peers::{self, Vpa};
+use crate::target::{self, Workload};
+
+#[test]
+fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_up() {
+    let one = autoscaler(&json!([pods("50")]), &json!({}));
+    let mut other = one.clone();
+    other.metadata.name = Some("again".to_owned());
+    assert_eq!(
+        codes_of(peers::ambiguous(&[one.clone(), other.clone()])),
+        ["GM507", "GM507"]
+    );
+    other.metadata.namespace = Some("elsewhere".to_owned());
+    assert_eq!(peers::ambiguous(&[one.clone(), other]), []);
+    let condition = json!({"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector",
+        "message": "pods by selector app=x are controlled by multiple HPAs"});
+    let mut given_up = one;
+    given_up.status =
+        read(json!({"desiredReplicas": 1, "currentMetrics": null, "conditions": [condition]}));
+    let found = peers::ambiguous(&[given_up]);
+    assert!(found[0].message.contains("multiple HPAs"), "{found:?}");
+}
+
+fn workload(managers: &[&str], gpus: &str) -> Workload {
+    let entries: Vec<Value> = managers
+        .iter()
+        .map(|manager| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}))
+        .collect();
+    read(json!({
+        "metadata": {"name": "infer", "namespace": "team", "managedFields": entries},
+        "spec": {
+            "selector": {"matchLabels": {"app": "infer"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]},
+            "template": {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus, "cpu": "4"}}}]}},
+        },
+    }))
+}
+
+fn pod(name: &str, owner: &str) -> Pod {
+    read(json!({
+        "metadata": {
+            "name": name, "labels": {"pod-template-hash": "7d4b"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "1", "controller": true}],
+        },
+        "status": {"phase": "Running"},
+    }))
+}
+
+#[test]
+fn gm508_counts_living_pods_of_others() {
+    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
+    let own = pod("a", "infer-7d4b");
+    let mut ended = pod("c", "batch-7d4b");
+    ended.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
+    assert_eq!(target::strangers(&hpa, &[own.clone(), ended.clone()]), None);
+    let found = target::strangers(&hpa, &[own, pod("b", "infer-batch-7d4b"), ended]).unwrap();
+    assert_eq!(found.code, "GM508");
+    assert!(
+        found
+            .message
+            .contains("takes 2 pods, 1 of them not its own (such as b)"),
+        "{}",
+        found.message
+    );
+}
+
+#[test]
+fn gm510_is_about_a_vpa_that_changes_what_an_hpa_goes_by() {
+    let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
+    let hpas = [autoscaler(&json!([cpu]), &json!({}))];
+    let vpa = |spec: Value| -> Vpa {
+        let mut spec = spec;
+        spec["targetRef"] = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"});
+        json!({"metadata": {"name": "v", "namespace": "team"}, "spec": spec})
+    };
+    let policy = |policy: Value| json!({"resourcePolicy": {"containerPolicies": [policy]}});
+    for (spec, is_found) in [
+        (json!({}), true),
+        (json!({"updatePolicy": {"updateMode": "Auto"}}), true),
+        (json!({"updatePolicy": {"updateMode": "Off"}}), false),
+        (
+            policy(json!({"containerName": "*", "controlledResources": ["memory"]})),
+            false,
+        ),
+        (policy(json!({"containerName": "*", "mode": "Off"})), false),
+        (policy(json!({"containerName": "*"})), true),
+    ] {
+        let found = codes_of(peers::vertical(&hpas, &[vpa(spec.clone())]));
+        assert_eq!(found == ["GM510"], is_found, "{spec}");
+    }
+    let gpu = [autoscaler(&json!([pods("50")]), &json!({}))];
+    assert_eq!(peers::vertical(&gpu, &[vpa(json!({}))]), []);
+}
+
+#[test]
+fn gm511_is_about_tools_and_not_about_people_or_the_controller() {
+    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
+    for (manager, is_found) in [
+        ("argocd-controller", true),
+        ("kustomize-controller", true),
+        ("kube-controller-manager", false),
+        ("kubectl-client-side-apply", false),
+    ] {
+        let found = target::owned_replicas(&hpa, &workload(&[manager], "1").metadata);
+        assert_eq!(found.is_some(), is_found, "{manager}");
+    }
+}
+
+#[test]
+fn gm513_compares_the_gpus_of_all_replicas_with_those_of_the_nodes() {
+    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
+    let node = |gpus: &str, cordoned: bool| -> Node {
+        read(
+            json!({"metadata": {"name": "n"}, "spec": {"unschedulable": cordoned}, "status": {"allocatable": {"nvidia.com/gpu": gpus, "cpu": "64"}}}),
+        )
+    };
+    let there = target::allocatable(&[node("6", false), node("2", false), node("8", true)]);
+    assert_eq!(there, BTreeMap::from([("nvidia.com/gpu".to_owned(), 8)]));
+    assert_eq!(
+        target::capacity(&hpa, &workload(&[], "2").spec.template, &there),
+        None
+    );
+    let found = target::capacity(&hpa, &workload(&[], "3").spec.template, &there).unwrap();
+    assert!(
+        found
+            .message
+            .contains("4 replicas of 3 nvidia.com/gpu are 12, and the nodes have 8"),
+        "{}",
+        found.message
+    );
+}

@@ -1,0 +1,309 @@
+//! What an HPA says of itself.
+
+use serde_json::json;
+
+use super::{autoscaler, average, codes_of, metric, offline, pods, read};
+use crate::Severity;
+use crate::hpa::{self, Served};
+
+#[test]
+fn an_autoscaler_without_a_fault_has_no_finding() {
+    for name in [
+        "gpu_memory_utilization",
+        "gpu_utilization",
+        "avg_GPU_utilization",
+    ] {
+        let labels = json!({"window": "2m", "formula": "plain", "model": "H100", "node": "a"});
+        let metric = metric("Pods", name, &labels, &average("50"));
+        assert_eq!(offline(&json!([metric]), &json!({})), [""; 0], "{name}");
+    }
+    let sum = metric(
+        "Object",
+        "gpu_memory_utilization_sum",
+        &json!({}),
+        &average("500m"),
+    );
+    assert_eq!(offline(&json!([sum]), &json!({})), [""; 0]);
+    let foreign = metric(
+        "Pods",
+        "http_requests_per_second",
+        &json!({"windw": "x"}),
+        &average("500m"),
+    );
+    assert_eq!(offline(&json!([foreign]), &json!({})), [""; 0]);
+}
+
+#[test]
+fn gm501_names_the_metric_that_was_meant() {
+    let served = Served {
+        custom: Some(
+            ["gpu_memory_utilization", "queue_length"]
+                .map(str::to_owned)
+                .into(),
+        ),
+        external: Some(["cluster_gpu_held_count"].map(str::to_owned).into()),
+    };
+    let found = |kind: &str, name: &str, served: Option<&Served>| {
+        let metric = metric(kind, name, &json!({}), &average("50"));
+        let found = hpa::check(&autoscaler(&json!([metric]), &json!({})), served);
+        let found = found.into_iter().filter(|it| it.code == "GM501");
+        found
+            .map(|it| format!("{}: {}", it.message, it.remedy))
+            .collect::<Vec<_>>()
+            .join("")
+    };
+    let all = Some(&served);
+    for (kind, name, served, says) in [
+        (
+            "Pods",
+            "gpu_memory_utilisation",
+            all,
+            "is gpu_memory_utilization meant?",
+        ),
+        (
+            "Pods",
+            "gpu_memory_utilisation",
+            None,
+            "is gpu_memory_utilization meant?",
+        ),
+        ("Pods", "http_requests", all, "take a name of"),
+        ("Pods", "cluster_gpu_held_count", all, "type External"),
+        ("External", "queue_length", all, "type Pods or Object"),
+        (
+            "External",
+            "cluster_gpu_held_conut",
+            None,
+            "cluster_gpu_held_count meant?",
+        ),
+    ] {
+        let said = found(kind, name, served);
+        assert!(said.contains(says), "{kind} {name}: {said}");
+    }
+    for (kind, name, served) in [
+        ("Pods", "gpu_memory_utilization", all),
+        ("Object", "queue_length", all),
+        ("External", "cluster_gpu_held_count", all),
+        ("Pods", "http_requests", None),
+        ("External", "gpu_held_count", None),
+    ] {
+        assert_eq!(found(kind, name, served), "", "{kind} {name}");
+    }
+}
+
+#[test]
+fn gm502_finds_keys_that_are_nearly_reserved_and_values_that_they_cannot_have() {
+    for (key, value, is_found) in [
+        ("windw", "2m", true),
+        ("Window", "2m", true),
+        ("formual", "plain", true),
+        ("modle", "H100", true),
+        ("contianer", "main", true),
+        ("window", "soon", true),
+        ("formula", "median", true),
+        ("window", "2m", false),
+        ("modelName", "H100", false),
+        ("node", "a", false),
+        ("device", "nvidia0", false),
+    ] {
+        let labels = json!({key: value});
+        let metric = metric("Pods", "gpu_memory_utilization", &labels, &average("50"));
+        let found = offline(&json!([metric]), &json!({}));
+        let wanted: &[&str] = if is_found { &["GM502"] } else { &[] };
+        assert_eq!(found, wanted, "{key}={value}");
+    }
+}
+
+#[test]
+fn gm503_is_about_type_value_of_a_mean_over_active_gpus() {
+    let value = |text: &str| json!({"type": "Value", "value": text});
+    let plain = json!({"formula": "plain"});
+    for (kind, name, labels, target, is_found) in [
+        (
+            "External",
+            "gpu_memory_utilization",
+            json!({}),
+            value("50"),
+            true,
+        ),
+        ("Object", "gpu_utilization", json!({}), value("50"), true),
+        (
+            "External",
+            "cluster_gpu_memory_utilization",
+            json!({}),
+            value("50"),
+            true,
+        ),
+        ("Object", "gpu_utilization", plain, value("50"), false),
+        ("Object", "gpu_utilization", json!({}), average("50"), false),
+        ("External", "gpu_held_count", json!({}), value("50"), false),
+        (
+            "External",
+            "gpu_memory_utilization_sum",
+            json!({}),
+            value("50"),
+            false,
+        ),
+        (
+            "Pods",
+            "gpu_memory_utilization",
+            json!({}),
+            average("50"),
+            false,
+        ),
+    ] {
+        let found = offline(&json!([metric(kind, name, &labels, &target)]), &json!({}));
+        assert_eq!(
+            found.contains(&"GM503"),
+            is_found,
+            "{kind} {name}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn gm504_begins_where_a_hundred_is_within_the_tolerance() {
+    let tolerant = |text: &str| json!({"behavior": {"scaleUp": {"tolerance": text}}});
+    for (target, over, is_found) in [
+        ("95", json!({}), true),
+        ("91", json!({}), true),
+        ("90", json!({}), false),
+        ("120", json!({}), true),
+        ("95", tolerant("0.05"), false),
+        ("96", tolerant("0.05"), true),
+        ("80", tolerant("0.25"), true),
+        (
+            "95",
+            json!({"behavior": {"scaleDown": {"tolerance": "0"}}}),
+            true,
+        ),
+    ] {
+        let found = offline(&json!([pods(target)]), &over);
+        assert_eq!(found.contains(&"GM504"), is_found, "{target} {over}");
+    }
+    let watts = metric("Pods", "gpu_power_usage", &json!({}), &average("300"));
+    assert_eq!(offline(&json!([watts]), &json!({})), [""; 0]);
+}
+
+#[test]
+fn gm505_is_about_targets_that_are_ratios() {
+    for (target, is_found) in [
+        ("0.5", true),
+        ("500m", true),
+        ("1", true),
+        ("2", false),
+        ("50", false),
+    ] {
+        assert_eq!(
+            offline(&json!([pods(target)]), &json!({})).contains(&"GM505"),
+            is_found,
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn gm506_compares_the_window_with_the_stabilisation() {
+    let waits =
+        |seconds: u32| json!({"behavior": {"scaleDown": {"stabilizationWindowSeconds": seconds}}});
+    for (window, over, is_found) in [
+        ("5m", waits(60), true),
+        ("5m", waits(300), false),
+        ("5m", json!({}), false),
+        ("6m", json!({}), true),
+        ("1m", waits(60), false),
+    ] {
+        let labels = json!({"window": window});
+        let metric = metric("Pods", "gpu_memory_utilization", &labels, &average("50"));
+        let found = offline(&json!([metric]), &over);
+        assert_eq!(found.contains(&"GM506"), is_found, "{window} {over}");
+    }
+}
+
+#[test]
+fn gm509_needs_a_metric_that_is_there_without_pods() {
+    let queue = metric("External", "queue_length", &json!({}), &average("10"));
+    let zero = json!({"minReplicas": 0});
+    assert_eq!(offline(&json!([pods("50")]), &zero), ["GM509"]);
+    let held = metric(
+        "External",
+        "gpu_memory_utilization_sum",
+        &json!({}),
+        &average("50"),
+    );
+    assert_eq!(offline(&json!([held]), &zero), ["GM509"]);
+    assert_eq!(offline(&json!([pods("50"), queue]), &zero), ["GM512"]);
+    assert_eq!(offline(&json!([pods("50")]), &json!({})), [""; 0]);
+}
+
+#[test]
+fn gm512_is_a_note_about_more_than_one_metric() {
+    let found = hpa::check(
+        &autoscaler(&json!([pods("50"), pods("60")]), &json!({})),
+        None,
+    );
+    assert_eq!(
+        (found[0].code, found[0].severity),
+        ("GM512", Severity::Info)
+    );
+    assert_eq!(offline(&json!([pods("50")]), &json!({})), [""; 0]);
+}
+
+#[test]
+fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
+    let to = |version: &str, kind: &str| json!({"scaleTargetRef": {"apiVersion": version, "kind": kind, "name": "infer"}});
+    for (version, kind, is_found) in [
+        ("extensions/v1beta1", "Deployment", true),
+        ("v1", "StatefulSet", true),
+        ("apps/v1", "Deployment", false),
+        ("v1", "ReplicationController", false),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", false),
+    ] {
+        let found = offline(&json!([pods("50")]), &to(version, kind));
+        assert_eq!(found.contains(&"GM514"), is_found, "{version} {kind}");
+    }
+    let mut hpa = autoscaler(&json!([pods("50")]), &json!({}));
+    let condition = json!({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": "no matches for kind"});
+    hpa.status =
+        read(json!({"desiredReplicas": 0, "currentMetrics": null, "conditions": [condition]}));
+    assert_eq!(codes_of(hpa::check(&hpa, None)), ["GM514"]);
+}
+
+#[test]
+fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
+    let told = |target: &str, reason: &str, message: &str, served: Option<&Served>| {
+        let mut hpa = autoscaler(&json!([pods(target)]), &json!({}));
+        let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": message});
+        hpa.status =
+            read(json!({"desiredReplicas": 2, "currentMetrics": null, "conditions": [condition]}));
+        hpa::check(&hpa, served)
+    };
+    let failing_with = |target: &str, reason: &str, served: Option<&Served>| {
+        let message = "10m is longer than the 5m that are kept";
+        codes_of(told(target, reason, message, served))
+    };
+    let failing = |target: &str, reason: &str| failing_with(target, reason, None);
+    assert_eq!(failing("50", "FailedGetPodsMetric"), ["GM515"]);
+    // Another server has the API: GM101 says all of it.
+    let of_other = Served {
+        custom: None,
+        external: Some(["gpu_memory_utilization".to_owned()].into()),
+    };
+    let found = failing_with("50", "FailedGetPodsMetric", Some(&of_other));
+    assert_eq!(found, [""; 0]);
+    assert_eq!(failing("50", "ScalingDisabled"), [""; 0]);
+    assert_eq!(failing("95", "FailedGetPodsMetric"), ["GM504"]);
+    for (message, remedy) in [
+        (
+            "unable: the pods request no nvidia.com/gpu",
+            "gpu.resources",
+        ),
+        (
+            "no GPU is of the model that the metric selector names: there are Tesla-T4",
+            "one of these models",
+        ),
+        ("something else", "explain hpa team/infer"),
+    ] {
+        let found = told("50", "FailedGetPodsMetric", message, None);
+        assert!(found[0].remedy.contains(remedy), "{found:?}");
+    }
+}

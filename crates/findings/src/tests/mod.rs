@@ -1,0 +1,108 @@
+//! For each code an object with the fault and one without.
+
+mod around;
+mod cluster;
+mod hpa;
+mod network;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde_json::{Value, json};
+
+use super::names::nearest;
+use super::{Finding, codes};
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn codes_of(findings: impl IntoIterator<Item = Finding>) -> Vec<&'static str> {
+    findings.into_iter().map(|it| it.code).collect()
+}
+
+fn metric(kind: &str, name: &str, labels: &Value, target: &Value) -> Value {
+    let identifier = json!({"name": name, "selector": {"matchLabels": labels}});
+    let described = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"});
+    let mut source = json!({"metric": identifier, "target": target});
+    if kind == "Object" {
+        source["describedObject"] = described;
+    }
+    json!({"type": kind, kind.to_lowercase(): source})
+}
+
+fn average(value: &str) -> Value {
+    json!({"type": "AverageValue", "averageValue": value})
+}
+
+fn pods(target: &str) -> Value {
+    metric(
+        "Pods",
+        "gpu_memory_utilization",
+        &json!({}),
+        &average(target),
+    )
+}
+
+/// An HPA of `Deployment infer` with these metrics; `over` replaces fields of
+/// its spec.
+fn autoscaler(metrics: &Value, over: &Value) -> HorizontalPodAutoscaler {
+    let mut spec = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
+        "minReplicas": 1, "maxReplicas": 4, "metrics": metrics,
+    });
+    for (key, value) in over.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    read(json!({"metadata": {"name": "infer", "namespace": "team"}, "spec": spec}))
+}
+
+fn offline(metrics: &Value, over: &Value) -> Vec<&'static str> {
+    codes_of(super::hpa::check(&autoscaler(metrics, over), None))
+}
+
+#[test]
+fn letters_that_are_swapped_count_once() {
+    for (written, meant, letters) in [
+        ("window", "window", 0),
+        ("windw", "window", 1),
+        ("modle", "model", 1),
+        ("Window", "window", 0),
+    ] {
+        assert_eq!(nearest(written, [meant], letters), Some(meant), "{written}");
+    }
+    assert_eq!(nearest("", ["abc"], 2), None);
+    assert_eq!(nearest("abd", ["xyz", "abc"], 1), Some("abc"));
+    assert_eq!(nearest("abd", ["xyz"], 2), None);
+}
+
+#[test]
+fn every_code_has_a_page_of_its_own_and_every_page_a_code() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/checks");
+    let mut pages: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            format!(
+                "docs/checks/{}",
+                entry.unwrap().file_name().to_str().unwrap()
+            )
+        })
+        .collect();
+    pages.sort_unstable();
+    let known: Vec<&str> = codes::ALL.iter().map(|code| code.url).collect();
+    assert_eq!(pages, known);
+    for code in codes::ALL {
+        let heading = format!("# {}: {}\n", code.id, code.title);
+        assert!(code.page.starts_with(&heading), "{}", code.id);
+        for part in [
+            "Why it matters",
+            "How to mend it",
+            "How to see that it is gone",
+        ] {
+            assert!(
+                code.page.contains(&format!("\n## {part}\n")),
+                "{}: {part}",
+                code.id
+            );
+        }
+        assert_eq!(codes::find(&code.id.to_lowercase()).unwrap().id, code.id);
+    }
+}

@@ -1,0 +1,199 @@
+//! Why a group has no value: the first of the reasons that holds.
+
+use std::collections::BTreeSet;
+
+use super::super::grid::RowId;
+use super::super::layout::RowFacts;
+use super::{Evaluator, Group, Span};
+use apimachinery::time::Timestamp;
+
+/// Why there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// No GPU belongs to the group.
+    NoDevice,
+    /// No exporter of the group was heard of lately.
+    StoreBehind {
+        /// The newest sample of the group's exporters.
+        newest: Timestamp,
+    },
+    /// Exporters have fallen silent.
+    Silent {
+        /// Devices that are silent.
+        devices: usize,
+        /// Devices of the group.
+        of: usize,
+        /// The newest sample of the silent ones.
+        since: Timestamp,
+    },
+    /// Exporters answer with readings that stand still.
+    Frozen {
+        /// Devices that are frozen.
+        devices: usize,
+        /// Devices of the group.
+        of: usize,
+        /// When the last of them still moved.
+        since: Timestamp,
+    },
+    /// GPUs that its pods request were never seen.
+    Unseen {
+        /// How many.
+        devices: usize,
+        /// GPUs of the group, those included.
+        of: usize,
+    },
+    /// Exporters answer for other devices without these.
+    Lost {
+        /// Devices that are lost.
+        devices: usize,
+        /// Devices of the group.
+        of: usize,
+        /// The newest sample of the lost ones.
+        since: Timestamp,
+    },
+    /// Its devices are reported for somebody else, or for nobody.
+    HandedOver {
+        /// Its newest sample.
+        since: Timestamp,
+    },
+    /// The window holds too few readings of the metric.
+    TooFewReadings,
+}
+
+impl Evaluator<'_> {
+    /// Why a group has no value.
+    #[must_use]
+    pub fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
+        let unseen: usize = group
+            .unseen
+            .iter()
+            .map(|unseen| unseen.count as usize)
+            .sum();
+        let devices = self.devices(group.rows.iter());
+        if devices == 0 {
+            return match unseen {
+                0 => Absence::NoDevice,
+                devices => Absence::Unseen {
+                    devices,
+                    of: devices,
+                },
+            };
+        }
+        let is_silent = |row: &&RowId| {
+            let facts = self.layout.fact(**row);
+            facts.is_some_and(|facts| self.is_silent(facts))
+        };
+        let silent = || group.rows.iter().filter(is_silent);
+        let count = self.devices(silent());
+        if let Some(newest) = self.whole_source_behind(group) {
+            return Absence::StoreBehind { newest };
+        }
+        if count > 0 {
+            let since = silent().filter_map(|row| self.last_alive(*row)).max();
+            let since = since.unwrap_or(Timestamp::MIN);
+            let (devices, of) = (count, devices + unseen);
+            let is_frozen = |row: &RowId| {
+                let facts = self.layout.fact(*row);
+                facts.is_some_and(|facts| self.is_frozen(facts))
+            };
+            return if silent().all(is_frozen) {
+                Absence::Frozen { devices, of, since }
+            } else {
+                Absence::Silent { devices, of, since }
+            };
+        }
+        if unseen > 0 {
+            return Absence::Unseen {
+                devices: unseen,
+                of: devices + unseen,
+            };
+        }
+        span.and_then(|span| self.left_behind(group, span))
+            .unwrap_or(Absence::TooFewReadings)
+    }
+
+    /// Whether the exporter of a row's device has fallen silent.
+    #[must_use]
+    pub fn is_silent(&self, facts: &RowFacts) -> bool {
+        self.target(facts).is_some_and(|target| target.silent)
+    }
+
+    /// Whether the exporter of a row's device answers with readings that stand
+    /// still.
+    #[must_use]
+    pub fn is_frozen(&self, facts: &RowFacts) -> bool {
+        let target = self.target(facts);
+        target.is_some_and(|target| target.frozen_since.is_some())
+    }
+
+    /// Whether the group's devices are not heard any more although their
+    /// targets are.
+    fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
+        let lost = || {
+            group
+                .rows
+                .iter()
+                .filter(|row| self.is_lost(**row, span.window_ms))
+        };
+        let heard = |row: &RowId| self.frame.heard(*row).map(|heard| heard.newest);
+        let devices = self.devices(lost());
+        if devices > 0 {
+            return Some(Absence::Lost {
+                devices,
+                of: self.devices(group.rows.iter()),
+                since: lost().filter_map(heard).max().unwrap_or(Timestamp::MIN),
+            });
+        }
+        let since = group.rows.iter().filter_map(heard).max()?;
+        let newest = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.newest);
+        let newest = group.rows.iter().filter_map(newest).max()?;
+        let left = newest.millis() - since.millis() > span.window_ms;
+        left.then_some(Absence::HandedOver { since })
+    }
+
+    /// Whether the target of a row's device answers for others, and has not for
+    /// it for longer than a window, whoever holds it.
+    #[must_use]
+    pub fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
+        let Some((facts, target)) = self
+            .layout
+            .fact(row)
+            .and_then(|facts| Some((facts, self.target(facts)?)))
+        else {
+            return false;
+        };
+        let of_device = self.layout.device_rows(facts.device).iter();
+        let heard = of_device.filter_map(|row| self.frame.heard(*row));
+        let newest = heard.map(|heard| heard.newest).max();
+        let replaced = facts.shares_place && self.is_replaced(facts, target.newest);
+        let left_out = |newest| self.is_left_out(facts, target, newest, window_ms);
+        !replaced && newest.is_some_and(left_out)
+    }
+
+    /// The newest sample of a row that means something.
+    fn last_alive(&self, row: RowId) -> Option<Timestamp> {
+        let frozen = self
+            .layout
+            .fact(row)
+            .and_then(|facts| self.target(facts)?.frozen_since);
+        frozen.or_else(|| self.frame.heard(row).map(|heard| heard.newest))
+    }
+
+    fn devices<'g>(&self, rows: impl Iterator<Item = &'g RowId>) -> usize {
+        let devices: BTreeSet<u32> = rows.map(|row| self.layout.rank(*row).device).collect();
+        devices.len()
+    }
+
+    /// The newest sample of the group's exporters, where its sources are not heard
+    /// at all: then it is the store, or all of its exporters, not those of the group.
+    fn whole_source_behind(&self, group: &Group<'_>) -> Option<Timestamp> {
+        let of_row = |row: &RowId| self.target(self.layout.fact(*row)?);
+        let of_group = || group.rows.iter().filter_map(of_row);
+        let sources: BTreeSet<u16> = of_group().map(|target| target.source).collect();
+        let targets = || self.frame.view().targets.iter();
+        let is_heard = targets().any(|target| !target.silent && sources.contains(&target.source));
+        let known = targets().filter(|target| target.newest > Timestamp::MIN);
+        let newest = of_group().map(|target| target.newest).max();
+        newest.filter(|_| known.count() > 1 && !is_heard)
+    }
+}

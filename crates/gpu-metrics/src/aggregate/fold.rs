@@ -1,0 +1,106 @@
+//! What remains of a group's readings over a window.
+
+use super::super::policy::{DeviceValue, Formula, Idle, Measure, Over, Reducer};
+use super::Ask;
+use super::tally::{Answers, Tally};
+use apimachinery::time::Timestamp;
+
+/// A group's instants, added up in the order of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fold {
+    /// The first instant at which a device answered.
+    first: Option<i64>,
+    /// The newest instant at which enough devices answered.
+    pub(super) last: Option<i64>,
+    /// Instants at which enough devices answered.
+    pub(super) defined: u32,
+    /// Those among the defined at which a device counted.
+    counted: u32,
+    /// The instants' values: of all defined ones, of those that counted.
+    values: f64,
+    counted_values: f64,
+    /// All readings that counted, and their weights.
+    sum: f64,
+    weight: f64,
+    /// The newest sample used.
+    pub(super) newest: Timestamp,
+}
+
+impl Default for Fold {
+    fn default() -> Self {
+        Self {
+            first: None,
+            last: None,
+            defined: 0,
+            counted: 0,
+            values: 0.0,
+            counted_values: 0.0,
+            sum: 0.0,
+            weight: 0.0,
+            newest: Timestamp::MIN,
+        }
+    }
+}
+
+impl Fold {
+    /// Adds an instant at which somebody answered; one at which too few did
+    /// counts as an instant without a value.
+    pub(super) fn add(
+        &mut self,
+        instant: i64,
+        answers: &Answers,
+        tally: &Tally,
+        value: Option<f64>,
+    ) {
+        self.first.get_or_insert(instant);
+        let Some(value) = value else {
+            return;
+        };
+        self.defined += 1;
+        self.last = Some(instant);
+        self.newest = self.newest.max(answers.newest);
+        self.values += value;
+        if tally.counted > 0 {
+            self.counted += 1;
+            self.counted_values += value;
+            self.sum += tally.sum;
+            self.weight += tally.weight;
+        }
+    }
+
+    /// Instants from the first at which a device answered to `last`.
+    pub(super) fn instants_until(&self, last: i64) -> Option<i64> {
+        self.first.map(|first| last - first + 1)
+    }
+
+    /// One number out of the instants.
+    pub(super) fn value(&self, ask: &Ask, idle: Idle) -> Option<f64> {
+        let over_active = matches!(
+            ask.measure,
+            Measure::Devices {
+                over: Over::Active,
+                ..
+            }
+        );
+        if over_active && self.counted == 0 {
+            return (idle == Idle::Zero).then_some(0.0);
+        }
+        match ask.formula {
+            Formula::SampleWeighted if is_mean(&ask.measure) => {
+                (self.weight > 0.0).then(|| self.sum / self.weight)
+            }
+            Formula::ActiveInstants => {
+                (self.counted > 0).then(|| self.counted_values / f64::from(self.counted))
+            }
+            Formula::MeanOfInstants | Formula::SampleWeighted | Formula::Plain => {
+                (self.defined > 0).then(|| self.values / f64::from(self.defined))
+            }
+        }
+    }
+}
+
+/// Whether a measure is a mean of readings (and no ratio of sums).
+fn is_mean(measure: &Measure) -> bool {
+    matches!(measure, Measure::Devices { reducer: Reducer::Mean, value, .. }
+        if *value != DeviceValue::MemoryUsedPercent)
+}

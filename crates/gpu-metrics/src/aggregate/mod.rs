@@ -1,0 +1,374 @@
+//! The formulas: readings of a group of devices over a window into one value.
+//!
+//! Definitions and the PromQL that gives the same numbers: `docs/numbers.md`.
+//!
+//! Many groups are evaluated instant by instant, not group by group: the
+//! columns of one instant stay in the processor's cache while all groups read
+//! them.
+
+mod absence;
+mod active;
+mod fold;
+mod missing;
+mod moment;
+mod reasons;
+mod row_target;
+mod span;
+mod tally;
+
+use super::frame::Frame;
+use super::grid::RowId;
+use super::layout::{Layout, Unseen};
+use super::metric::Value;
+use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
+use super::signal::SignalId;
+use apimachinery::time::{Timestamp, millis};
+
+pub use absence::Absence;
+use fold::Fold;
+use moment::Moment;
+pub use reasons::{DeviceReasons, Idle, InstantReasons, Outcome, Reasons};
+pub use row_target::RowTarget;
+pub use span::{Span, window_ms};
+use tally::Tallies;
+
+/// Devices that are evaluated together.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'g> {
+    /// Their rows, in the order of their devices.
+    pub rows: &'g [RowId],
+    /// GPUs of the group of which none was seen.
+    pub unseen: &'g [Unseen],
+    /// Readings before this time are not the group's.
+    pub created: Timestamp,
+    /// Whether a reading counts only while a pod held the device.
+    pub of_pods: bool,
+    /// Whether the group is a single pod.
+    pub one_pod: bool,
+}
+
+impl<'g> Group<'g> {
+    /// All devices of the cluster.
+    #[must_use]
+    pub fn of_cluster(layout: &'g Layout) -> Self {
+        Self {
+            rows: layout.cluster(),
+            unseen: layout.cluster_unseen(),
+            created: Timestamp::MIN,
+            of_pods: false,
+            one_pod: false,
+        }
+    }
+}
+
+/// What is asked of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// What to measure.
+    pub measure: Measure,
+    /// How readings become a number.
+    pub formula: Formula,
+    /// Whether each group is a single pod.
+    pub one_pod: bool,
+}
+
+/// Evaluates measures over a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Evaluator<'a> {
+    /// The readings.
+    pub frame: &'a Frame,
+    /// Whose they are.
+    pub layout: &'a Layout,
+    /// How to judge them.
+    pub policy: &'a Policy,
+    /// The target whose cadence is each row's, by row number.
+    pub targets: &'a [RowTarget],
+}
+
+/// A group with the instants it is evaluated over.
+pub type Spanned<'g> = (Group<'g>, Option<Span>);
+
+impl<'a> Evaluator<'a> {
+    /// The values of each group, one for each of `asks`, where one of the last
+    /// instants of its window is defined. Group by group, in the order of `asks`.
+    ///
+    /// The asks differ in their measure only, and are shown by the same device
+    /// value ([`Lens`]). `sight` is what [`Evaluator::sight`] made for them,
+    /// where many groups share it.
+    pub fn values(
+        &self,
+        groups: &[Spanned<'_>],
+        asks: &[Ask],
+        sight: Option<&Sight>,
+    ) -> Vec<Option<Value>> {
+        let Some(first) = asks.first() else {
+            return Vec::new();
+        };
+        if first.measure == Measure::OriginalAverage {
+            return self.original(groups, asks);
+        }
+        self.values_of(groups, asks, sight)
+    }
+
+    /// The original exporter's number is that of the whole cluster, whatever
+    /// object is asked for.
+    fn original(&self, groups: &[Spanned<'_>], asks: &[Ask]) -> Vec<Option<Value>> {
+        let whole = Group::of_cluster(self.layout);
+        let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
+        let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
+        let mut all = Vec::with_capacity(groups.len() * asks.len());
+        for group in groups {
+            let asked_ms = window_ms(group);
+            if known.as_ref().is_none_or(|(of, _)| *of != asked_ms) {
+                let spanned = (whole, self.span(&whole, asked_ms));
+                known = Some((asked_ms, self.values_of(&[spanned], asks, None)));
+            }
+            all.extend(known.iter().flat_map(|(_, values)| values));
+        }
+        all
+    }
+
+    fn values_of(
+        &self,
+        groups: &[Spanned<'_>],
+        asks: &[Ask],
+        sight: Option<&Sight>,
+    ) -> Vec<Option<Value>> {
+        let Some(first) = asks.first() else {
+            return Vec::new();
+        };
+        // A row's share of a device differs with the group that asks.
+        let whole = !(first.one_pod && self.policy.shared == Shared::Split);
+        let sight = sight.filter(|_| whole);
+        let mut folds = vec![Fold::default(); groups.len() * asks.len()];
+        let mut tallies = Tallies::of(asks);
+        let spans = || groups.iter().filter_map(|(_, span)| *span);
+        let (Some(begin), Some(end)) = (
+            spans().map(|span| span.first).min(),
+            spans().map(|span| span.last).max(),
+        ) else {
+            return vec![None; groups.len() * asks.len()];
+        };
+        for instant in begin..=end {
+            let moments = self.moments(instant);
+            let seen = sight.map_or(&[][..], |sight| sight.at(instant));
+            for (folds, (group, span)) in folds.chunks_mut(asks.len()).zip(groups) {
+                let within = |span: &Span| (span.first..=span.last).contains(&instant);
+                if let Some(span) = span.as_ref().filter(|span| within(span)) {
+                    self.tally((&moments, seen), (group, span), asks, &mut tallies, folds);
+                }
+            }
+        }
+        let finished = folds
+            .chunks(asks.len())
+            .zip(groups)
+            .flat_map(|(folds, group)| {
+                let each = folds.iter().zip(asks);
+                each.map(move |(fold, ask)| self.finish(fold, group, ask))
+            });
+        finished.collect()
+    }
+
+    /// Reads every row once for all groups that will ask, from instant `first`
+    /// to `last`.
+    #[must_use]
+    pub fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
+        let see = |instant| {
+            let moments = self.moments(instant);
+            let rows = self.layout.facts();
+            rows.map(|facts| facts.map_or(Seen::NOTHING, |facts| moment::see(&moments, facts, ask)))
+                .collect()
+        };
+        Sight {
+            first,
+            seen: (first..=last).map(see).collect(),
+        }
+    }
+
+    /// An instant, and those before it that `hold` looks back to.
+    fn moments(&self, instant: i64) -> Vec<Moment<'a>> {
+        let held = millis(self.policy.hold) / self.frame.step_ms();
+        (0..=held)
+            .map(|back| Moment::new(*self, instant - back))
+            .collect()
+    }
+
+    fn finish(&self, fold: &Fold, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Value> {
+        let span = span.as_ref()?;
+        let instants = fold.instants_until(span.last)?;
+        let fresh_until = span.served_until(fold.last?, self.frame.step_ms());
+        if fresh_until <= self.frame.now() {
+            return None;
+        }
+        let covered_ms = (instants * self.frame.step_ms()).min(span.window_ms);
+        let plain_mean = ask.formula == Formula::Plain
+            && matches!(
+                ask.measure,
+                Measure::Devices {
+                    reducer: Reducer::Mean,
+                    ..
+                }
+            );
+        let value = if plain_mean {
+            self.mean_of_device_means(group, span, ask)?
+        } else {
+            fold.value(ask, self.policy.idle)?
+        };
+        Some(Value {
+            value,
+            at: fold.newest,
+            fresh_until,
+            window_secs: u32::try_from((covered_ms + 500) / 1000).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// `plain`: the mean over devices of each device's mean over time.
+    fn mean_of_device_means(&self, group: &Group<'_>, span: &Span, ask: &Ask) -> Option<f64> {
+        let Measure::Devices { value, .. } = ask.measure else {
+            return None;
+        };
+        let moments: Vec<Moment<'_>> = (span.first..=span.last)
+            .map(|instant| Moment::new(*self, instant))
+            .collect();
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for rows in self.by_device(group.rows, &ask.measure) {
+            let (mut device_sum, mut instants) = (0.0, 0_u32);
+            for moment in &moments {
+                if let Some(shown) = moment.best(rows, value, ask)
+                    && shown.reading.at >= group.created
+                    && !(group.one_pod && shown.reading.at < shown.facts.started)
+                    && !(group.of_pods && shown.reading.at >= shown.facts.ended)
+                {
+                    device_sum += shown.reading.value;
+                    instants += 1;
+                }
+            }
+            if instants > 0 {
+                let facts = rows.first().and_then(|row| self.layout.fact(*row));
+                let share = facts.map_or(1.0, |facts| facts.weight);
+                sum += share * (device_sum / f64::from(instants));
+                weight += share;
+            }
+        }
+        (weight > 0.0).then(|| sum / weight)
+    }
+
+    /// A group's rows, device by device; for power board by board, because
+    /// every MIG instance repeats the power of its board
+    /// (NVIDIA/DCGM, `dcgmlib/src/dcgm_fields.cpp`).
+    fn by_device<'g>(
+        &self,
+        members: &'g [RowId],
+        measure: &Measure,
+    ) -> impl Iterator<Item = &'g [RowId]> {
+        let layout = self.layout;
+        let of_board = matches!(
+            measure,
+            Measure::Devices {
+                value: DeviceValue::PowerUsage,
+                ..
+            }
+        );
+        members.chunk_by(move |a, b| match of_board {
+            true => layout.rank(*a).board == layout.rank(*b).board,
+            false => layout.rank(*a).device == layout.rank(*b).device,
+        })
+    }
+}
+
+/// A device's reading at an instant, judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen {
+    /// NaN where there is none.
+    pub value: f64,
+    /// The time of its sample.
+    pub at: Timestamp,
+    /// Its weight in a mean; of a share in percent what it is a share of.
+    pub weight: f64,
+    /// Whether it is active; `None`: a reading that decides it is missing.
+    pub active: Option<bool>,
+    /// Whether a pod held the device then.
+    pub held: bool,
+    /// Whether the sample is from before its pod started: that of a pod which
+    /// had the name before.
+    of_predecessor: bool,
+    /// Whether the sample is from after its pod ended.
+    after_end: bool,
+}
+
+impl Seen {
+    const NOTHING: Self = Self {
+        value: f64::NAN,
+        at: Timestamp::MIN,
+        weight: 0.0,
+        active: Some(false),
+        held: false,
+        of_predecessor: false,
+        after_end: false,
+    };
+
+    /// Whether it is from before the group, or the pod, was there, or from after the
+    /// pod ended.
+    fn is_outside(&self, group: &Group<'_>) -> bool {
+        self.at < group.created
+            || (group.one_pod && self.of_predecessor)
+            || (group.of_pods && self.after_end)
+    }
+}
+
+/// All rows' readings of a measure, instant by instant.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    first: i64,
+    seen: Vec<Vec<Seen>>,
+}
+
+impl Sight {
+    fn at(&self, instant: i64) -> &[Seen] {
+        let position = usize::try_from(instant - self.first).ok();
+        position
+            .and_then(|position| self.seen.get(position))
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What shows a device for a measure: the first of these that has a reading;
+/// and whether it matters who is active. Measures with the same lens read the
+/// same rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lens {
+    shown_by: [Option<DeviceValue>; 3],
+    of_active: bool,
+}
+
+impl Lens {
+    /// The lens of a measure.
+    #[must_use]
+    pub fn of(measure: &Measure) -> Self {
+        let memory = Some(DeviceValue::MemoryUtilization);
+        let (shown_by, of_active) = match measure {
+            Measure::Devices { value, over, .. } => {
+                ([Some(*value), None, None], *over == Over::Active)
+            }
+            Measure::HeldCount => {
+                let others = [DeviceValue::GpuUtilization, DeviceValue::MemoryUsed];
+                ([memory, Some(others[0]), Some(others[1])], false)
+            }
+            Measure::ActiveCount | Measure::IdleCount => ([memory, None, None], true),
+            Measure::OriginalAverage => {
+                let own = DeviceValue::Signal(SignalId::MEM_COPY_UTIL);
+                ([Some(own), None, None], false)
+            }
+        };
+        Self {
+            shown_by,
+            of_active,
+        }
+    }
+
+    /// What shows a device, the best first.
+    #[inline]
+    fn shown_by(self) -> impl Iterator<Item = DeviceValue> {
+        self.shown_by.into_iter().flatten()
+    }
+}

@@ -1,0 +1,377 @@
+//! The devices at one instant: which reading counts, and who is active.
+
+use super::super::grid::{Reading, RowId, instant_time};
+use super::super::inventory::Authority;
+use super::super::layout::{RowFacts, Standing};
+use super::super::policy::{DeviceValue, Shared};
+use super::super::signal::SignalId;
+use super::active::is_active;
+use super::{Ask, Evaluator, Lens, Seen};
+use apimachinery::time::Timestamp;
+
+/// What shows a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    pub(super) reading: Reading,
+    /// Its weight in a mean; of a share in percent what it is a share of.
+    weight: f64,
+    /// The row that gave it.
+    pub(super) facts: &'a RowFacts,
+}
+
+/// One instant of the grid.
+#[derive(Debug)]
+pub(super) struct Moment<'a> {
+    pub(super) of: Evaluator<'a>,
+    instant: i64,
+    time: Timestamp,
+}
+
+impl<'a> Moment<'a> {
+    pub(super) fn new(of: Evaluator<'a>, instant: i64) -> Self {
+        Self {
+            of,
+            instant,
+            time: instant_time(instant, of.frame.step_ms()),
+        }
+    }
+
+    /// Its number on the grid.
+    pub(super) fn instant(&self) -> i64 {
+        self.instant
+    }
+
+    /// Its time.
+    pub(super) fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// What counts for one device of a group: of its rows the newest reading, of
+    /// equally new ones the larger. Shares of processes are added up.
+    pub(super) fn best(&self, rows: &[RowId], value: DeviceValue, ask: &Ask) -> Option<Shown<'a>> {
+        let mut best: Option<Shown<'_>> = None;
+        for row in rows {
+            let facts = self.of.layout.fact(*row);
+            let Some(mut shown) = facts.and_then(|facts| self.shown(facts, value)) else {
+                continue;
+            };
+            if ask.one_pod && self.of.policy.shared == Shared::Split {
+                let holders = self.holders(shown.facts.device, value).max(1);
+                shown.reading.value /= f64::from(holders);
+            }
+            let of_holder = |shown: &Shown<'_>| shown.reading.at < shown.facts.ended;
+            best = Some(match best {
+                Some(held) if of_holder(&held) && !of_holder(&shown) => held,
+                Some(held)
+                    if of_holder(&held) == of_holder(&shown)
+                        && held.reading.better(shown.reading) == held.reading =>
+                {
+                    held
+                }
+                _ => shown,
+            });
+        }
+        let mut best = best?;
+        let is_split = matches!(
+            value,
+            DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
+        );
+        if is_split && rows.len() > 1 && self.is_share(best.facts, value, best.reading) {
+            best.reading.value = self.sum_of_processes(rows, value, best.reading);
+        }
+        (!self.is_shadowed(best.facts, value)).then_some(best)
+    }
+
+    /// Whether a reading is one process' share: the exporter says the device's own
+    /// beside it, where older ones repeat it under the same labels.
+    fn is_share(&self, facts: &RowFacts, value: DeviceValue, reading: Reading) -> bool {
+        let lines = self.of.layout.device_rows(facts.device).iter();
+        let mut lines = lines.filter_map(|row| self.of.layout.fact(*row));
+        facts.row.per_process
+            && lines.any(|line| {
+                let is_whole = line.standing == Standing::Nobody;
+                let own = is_whole.then(|| self.reading(line, value)).flatten();
+                own.is_some_and(|own| own.at == reading.at)
+            })
+    }
+
+    /// The shares of all processes among the rows, as new as `reading`; the
+    /// device's own line, where it is among them, says it itself.
+    fn sum_of_processes(&self, rows: &[RowId], value: DeviceValue, reading: Reading) -> f64 {
+        let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let as_new = facts.filter_map(|facts| {
+            let own = self.reading(facts, value)?;
+            (own.at == reading.at).then_some((facts, own.value))
+        });
+        let (mut sum, mut whole) = (0.0, None);
+        for (facts, value) in as_new {
+            match facts.standing {
+                Standing::Nobody => whole = Some(value),
+                _ => sum += value,
+            }
+        }
+        whole.unwrap_or(sum)
+    }
+
+    /// A GPU's own reading counts for nothing while one of its MIG instances
+    /// has one.
+    fn is_shadowed(&self, facts: &RowFacts, value: DeviceValue) -> bool {
+        if !facts.has_instances || value == DeviceValue::PowerUsage {
+            return false;
+        }
+        self.of
+            .layout
+            .instances_of(facts.device)
+            .iter()
+            .any(|device| {
+                let rows = self.of.layout.device_rows(*device);
+                self.reading_among(rows, value).is_some()
+            })
+    }
+
+    /// The reading of a row's device, whoever holds it or held it.
+    pub(super) fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+        let rows = self.of.layout.device_rows(facts.device);
+        if rows.len() == 1 {
+            return self.row_reading(facts, value);
+        }
+        self.reading_among(rows, value)
+    }
+
+    fn reading_among(&self, rows: &[RowId], value: DeviceValue) -> Option<Reading> {
+        let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        rows.filter_map(|facts| self.row_reading(facts, value))
+            .reduce(Reading::better)
+    }
+
+    /// Whether a pod holds the device: one of its lines of that time names it.
+    /// Exporters in sharing mode print a line without a pod beside those of the
+    /// processes, which must not pass for a free device.
+    fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp) -> bool {
+        // A single row has spoken for itself.
+        if rows.len() == 1 {
+            return false;
+        }
+        let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        rows.filter(|facts| facts.was_held_at(at)).any(|facts| {
+            self.reading(facts, value)
+                .is_some_and(|reading| reading.at == at)
+        })
+    }
+
+    /// Whether a pod that lives held the device at a time, though it was reported
+    /// without one then.
+    fn has_lost_labels(&self, rows: &[RowId], at: Timestamp) -> bool {
+        if rows.len() == 1 || self.of.layout.inventory().authority == Authority::Series {
+            return false;
+        }
+        let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let mut held = facts.filter(|facts| facts.standing == Standing::Held);
+        held.any(|facts| {
+            let heard = self.of.frame.heard(facts.id);
+            let since = heard.map(|heard| heard.first.max(facts.started));
+            !facts.row.per_process && since.is_some_and(|since| since <= at && at < facts.ended)
+        })
+    }
+
+    /// How many different pods a device's readings name.
+    fn holders(&self, device: u32, value: DeviceValue) -> u32 {
+        let rows = self.of.layout.device_rows(device).iter();
+        let mut holders: Vec<_> = rows
+            .filter_map(|row| self.of.layout.fact(*row))
+            .filter(|facts| self.reading(facts, value).is_some())
+            .filter_map(|facts| facts.row.owner.as_ref())
+            .map(|owner| (&owner.namespace, &owner.pod))
+            .collect();
+        holders.sort_unstable();
+        holders.dedup();
+        u32::try_from(holders.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A row's reading of one signal: the newest, younger than F.
+    fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
+        let target = self.of.targets.get(facts.id.0 as usize)?;
+        let held = (target.fresh_ms, target.read_until);
+        self.of.frame.reading(signal, facts.id, self.instant, held)
+    }
+
+    /// Whether a row had a reading of a signal up to now, however old.
+    fn had(&self, signal: SignalId, facts: &RowFacts) -> bool {
+        let frame = self.of.frame;
+        frame.last_reading(signal, facts.id, self.instant).is_some()
+    }
+
+    /// A row's reading of a device value that counts for its group.
+    pub(super) fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
+        self.shown(facts, value).map(|shown| shown.reading)
+    }
+
+    /// What a row shows of a device value for its group. Once the pod has gone, a
+    /// newer sample of the same target that names another holder, or none, ends
+    /// it at once; while the pod lives that is a label that was lost.
+    fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Shown<'a>> {
+        let (reading, weight) = self.weighed(facts, value)?;
+        if facts.shares_place && self.of.is_replaced(facts, self.time) {
+            return None;
+        }
+        let gone = facts.standing == Standing::Gone || reading.at < facts.started;
+        let handed_over = gone && self.is_handed_over(facts, value, reading.at);
+        (!handed_over).then_some(Shown {
+            reading,
+            weight,
+            facts,
+        })
+    }
+
+    fn is_handed_over(&self, facts: &RowFacts, value: DeviceValue, at: Timestamp) -> bool {
+        let others = self.of.layout.device_rows(facts.device).iter();
+        let mut others = others.filter_map(|row| self.of.layout.fact(*row));
+        others.any(|other| {
+            let mut targets = other.row.targets.iter();
+            other.id != facts.id
+                && targets.any(|id| facts.row.targets.contains(id))
+                && self
+                    .row_reading(other, value)
+                    .is_some_and(|reading| reading.at > at)
+        })
+    }
+
+    /// A row's newest reading up to the instant `until`, however old, and its
+    /// weight.
+    pub(super) fn last(
+        &self,
+        facts: &RowFacts,
+        value: DeviceValue,
+        until: i64,
+    ) -> Option<(Reading, f64)> {
+        let last = |signal| self.of.frame.last_reading(signal, facts.id, until);
+        if value != DeviceValue::MemoryUsedPercent {
+            let signals = signals_of(facts, value).into_iter().flatten();
+            let newest = signals.filter_map(last).reduce(Reading::better);
+            return newest.map(|reading| (reading, facts.weight));
+        }
+        let (used, free) = (last(SignalId::FB_USED)?, last(SignalId::FB_FREE)?);
+        let reserved = last(SignalId::FB_RESERVED).map_or(0.0, |known| known.value);
+        let whole = used.value + free.value + reserved;
+        let percent = Reading {
+            value: 100.0 * used.value / whole,
+            at: used.at,
+        };
+        (whole > 0.0).then_some((percent, whole))
+    }
+
+    /// A row's reading of a device value, whoever holds the device now.
+    pub(super) fn row_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
+        self.weighed(facts, value).map(|(reading, _)| reading)
+    }
+
+    /// That reading and its weight in a mean: equal, by slices, or the whole that
+    /// it is a share of.
+    fn weighed(&self, facts: &RowFacts, value: DeviceValue) -> Option<(Reading, f64)> {
+        if value == DeviceValue::MemoryUsedPercent {
+            let (used, whole) = self.framebuffer(facts)?;
+            let percent = Reading {
+                value: 100.0 * used.value / whole,
+                at: used.at,
+            };
+            return Some((percent, whole));
+        }
+        let mut signals = signals_of(facts, value).into_iter().flatten();
+        let reading = signals.find_map(|signal| self.signal(signal, facts))?;
+        Some((reading, facts.weight))
+    }
+
+    /// The signal that shows a device value of a row at the instant; where none
+    /// does, the one that is looked for first.
+    pub(super) fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
+        let signals = signals_of(facts, value);
+        let mut shown = signals.into_iter().flatten();
+        let shown = shown.find(|signal| self.signal(*signal, facts).is_some());
+        shown.or(signals[0])
+    }
+
+    /// MiB in use and in all: used + free + reserved, where an exporter that
+    /// never reported the reserved part is taken to have none. The whole is the
+    /// device's, also where what is used is one process' share.
+    fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
+        let used = self.signal(SignalId::FB_USED, facts)?;
+        let lines = || {
+            let rows = self.of.layout.device_rows(facts.device).iter();
+            rows.filter_map(|row| self.of.layout.fact(*row))
+        };
+        let of_device = |signal| {
+            let readings = lines().filter_map(|line| self.signal(signal, line));
+            readings.reduce(Reading::better)
+        };
+        let own = |signal| match facts.row.per_process {
+            true => of_device(signal),
+            false => self.signal(signal, facts),
+        };
+        let free = own(SignalId::FB_FREE)?;
+        let in_use = own(SignalId::FB_USED)?.value.max(used.value);
+        let reserved = match own(SignalId::FB_RESERVED).or_else(|| of_device(SignalId::FB_RESERVED))
+        {
+            Some(reserved) => reserved.value,
+            None if lines().any(|line| self.had(SignalId::FB_RESERVED, line)) => return None,
+            None => 0.0,
+        };
+        let whole = in_use + free.value + reserved;
+        (whole > 0.0).then_some((used, whole))
+    }
+}
+
+/// The signals that show a device value of a row, the best first: profiling fields
+/// on MIG instances, and where a device has no percents. None for what is made of
+/// several.
+pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<SignalId>; 2] {
+    let (percent, profiled) = match value {
+        DeviceValue::MemoryUtilization => (SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE),
+        DeviceValue::GpuUtilization => (SignalId::GPU_UTIL, SignalId::GR_ENGINE_ACTIVE),
+        DeviceValue::MemoryUsed => return [Some(SignalId::FB_USED), None],
+        DeviceValue::PowerUsage => return [Some(SignalId::POWER_USAGE), None],
+        DeviceValue::Signal(id) => return [Some(id), None],
+        DeviceValue::MemoryUsedPercent => return [None, None],
+    };
+    match facts.is_mig {
+        true => [Some(profiled), None],
+        false => [Some(percent), Some(profiled)],
+    }
+}
+
+/// What one row shows for a measure at the first of the moments.
+pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask) -> Seen {
+    see_device(moments, &[facts.id], ask)
+}
+
+/// What the rows of one device show for a measure at the first of the moments.
+pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> Seen {
+    let Some(now) = moments.first() else {
+        return Seen::NOTHING;
+    };
+    let lens = Lens::of(&ask.measure);
+    let mut found = lens
+        .shown_by()
+        .filter_map(|value| Some((value, now.best(rows, value, ask)?)));
+    let Some((value, shown)) = found.next() else {
+        return Seen::NOTHING;
+    };
+    let Shown {
+        reading,
+        weight,
+        facts,
+    } = shown;
+    Seen {
+        value: reading.value,
+        at: reading.at,
+        weight,
+        active: match lens.of_active {
+            true => is_active(moments, rows, value, reading, facts),
+            false => Some(false),
+        },
+        held: facts.was_held_at(reading.at)
+            || now.is_held(rows, value, reading.at)
+            || now.has_lost_labels(rows, reading.at),
+        of_predecessor: reading.at < facts.started,
+        after_end: reading.at >= facts.ended,
+    }
+}

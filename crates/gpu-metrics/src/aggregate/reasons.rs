@@ -1,0 +1,238 @@
+//! How a group's value came to be: each device at each instant of the window.
+//!
+//! The instants' values are those of the tally that makes the served number;
+//! only what became of each device is found beside it, by the same functions.
+
+use super::super::grid::{RowId, instant_time};
+use super::super::layout::RowFacts;
+use super::super::metric::Value;
+use super::super::policy::Measure;
+use super::super::signal::SignalId;
+use super::fold::Fold;
+use super::missing::Silent;
+use super::moment::{self, Moment};
+use super::tally::{Counts, Tallies};
+use super::{Ask, Evaluator, Group, Lens, Seen, Span, Spanned};
+use apimachinery::time::{Timestamp, millis};
+
+/// What became of a device at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// Its reading entered the group's number.
+    Counted(Seen),
+    /// It answered; the metric is about others: active, idle or held ones.
+    NotAsked(Seen),
+    /// It answered, but not for what decides whether it is active.
+    ActivityUnknown(Seen),
+    /// Its reading is from before the group, or the pod, was there.
+    OfPredecessor,
+    /// Its reading is from after its pod had ended.
+    AfterEnd,
+    /// It was expected to answer and did not.
+    Missed,
+    /// Its exporter answers for others without it, for longer than a window.
+    Lost,
+    /// It has no reading, and nobody waits for one.
+    NotExpected,
+}
+
+/// An instant of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InstantReasons {
+    /// Its time.
+    pub at: Timestamp,
+    /// The group's number at it; `None`: too few devices answered.
+    pub value: Option<f64>,
+    /// Devices that answered.
+    pub answering: u32,
+    /// Those of them that the metric is about.
+    pub counted: u32,
+    /// Devices that were expected to answer and did not, those that may be
+    /// shared included.
+    pub missing: u32,
+}
+
+/// A device of a group, instant by instant.
+#[derive(Clone, Debug)]
+pub struct DeviceReasons<'a> {
+    /// Its rows: one for each holder in the group.
+    pub rows: Vec<&'a RowFacts>,
+    /// The signal its readings are of; `None`: it is made of several, or of
+    /// none.
+    pub signal: Option<SignalId>,
+    /// Whether its exporter has fallen silent.
+    pub silent: bool,
+    /// Since when all readings of its exporter stand still.
+    pub frozen_since: Option<Timestamp>,
+    /// Its first and newest samples that are known, of any signal.
+    pub heard: Option<(Timestamp, Timestamp)>,
+    /// S of its exporter, milliseconds.
+    pub scrape_ms: i64,
+    /// F, milliseconds; the exporter's own lateness included.
+    pub fresh_ms: i64,
+    /// What became of it at each instant of the window.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Since when a device that is held has not been in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// The first of its samples that say so.
+    pub since: Timestamp,
+    /// Whether it may have been idle before: no readings of then are held.
+    pub longer: bool,
+}
+
+/// How a group's value came to be.
+#[derive(Clone, Debug)]
+pub struct Reasons<'a> {
+    /// The window.
+    pub span: Span,
+    /// Its instants, in the order of time.
+    pub instants: Vec<InstantReasons>,
+    /// The group's devices.
+    pub devices: Vec<DeviceReasons<'a>>,
+    /// The value that may be served, by the same sum as without reasons.
+    pub value: Option<Value>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// How the value of a group came to be; `None` when nothing was read of its
+    /// targets. Not for the original's number, which no device has a part in.
+    #[must_use]
+    pub fn reasons(&self, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Reasons<'a>> {
+        let span = (*span)?;
+        if ask.measure == Measure::OriginalAverage {
+            return None;
+        }
+        let devices = self.by_device(group.rows, &ask.measure);
+        let mut devices: Vec<(&[RowId], DeviceReasons<'a>)> = devices
+            .map(|rows| (rows, self.device(rows, ask, span.last)))
+            .collect();
+        let mut tallies = Tallies::of(std::slice::from_ref(ask));
+        let mut fold = Fold::default();
+        let mut instants = Vec::new();
+        for instant in span.first..=span.last {
+            let moments = self.moments(instant);
+            for (rows, device) in &mut devices {
+                let outcome = self.outcome(&moments, rows, (group, &span), ask);
+                device.outcomes.push(outcome);
+            }
+            let defined = fold.defined;
+            let folds = std::slice::from_mut(&mut fold);
+            let asks = std::slice::from_ref(ask);
+            self.tally((&moments, &[]), (group, &span), asks, &mut tallies, folds);
+            let at = instant_time(instant, self.frame.step_ms());
+            instants.push(reasons_of(at, &mut tallies, ask, fold.defined > defined));
+        }
+        Some(Reasons {
+            span,
+            instants,
+            devices: devices.into_iter().map(|(_, device)| device).collect(),
+            value: self.finish(&fold, &(*group, Some(span)), ask),
+        })
+    }
+
+    /// Since when a device that is held has not been in use, as far back as the
+    /// longest window. `None`: it is in use, free or unknown, or the measure is
+    /// not about use.
+    #[must_use]
+    pub fn idle(
+        &self,
+        device: &DeviceReasons<'_>,
+        (group, span): (&Group<'_>, &Span),
+        ask: &Ask,
+    ) -> Option<Idle> {
+        if !Lens::of(&ask.measure).of_active {
+            return None;
+        }
+        let rows: Vec<RowId> = device.rows.iter().map(|facts| facts.id).collect();
+        let longest = millis(self.policy.max_window) / self.frame.step_ms();
+        let mut idle = None;
+        for instant in (span.first.min(span.last - longest)..=span.last).rev() {
+            let seen = moment::see_device(&self.moments(instant), &rows, ask);
+            if seen.value.is_nan() || seen.active.is_none() {
+                break;
+            }
+            if seen.active == Some(true) || !seen.held || seen.is_outside(group) {
+                return idle.map(|it| Idle {
+                    longer: false,
+                    ..it
+                });
+            }
+            idle = Some(Idle {
+                since: seen.at,
+                longer: true,
+            });
+        }
+        idle
+    }
+
+    fn device(&self, rows: &[RowId], ask: &Ask, last: i64) -> DeviceReasons<'a> {
+        let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
+        let facts: Vec<&RowFacts> = facts.collect();
+        let target = facts.first().and_then(|facts| self.target(facts));
+        let facts_of = rows
+            .first()
+            .and_then(|row| self.targets.get(row.0 as usize));
+        let now = Moment::new(*self, last);
+        let value = Lens::of(&ask.measure).shown_by().next();
+        let of_first = facts.first().zip(value);
+        let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+        let heard = heard
+            .map(|heard| (heard.first, heard.newest))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        DeviceReasons {
+            signal: of_first.and_then(|(facts, value)| now.signal_of(facts, value)),
+            rows: facts,
+            silent: target.is_some_and(|target| target.silent),
+            frozen_since: target.and_then(|target| target.frozen_since),
+            heard: heard.filter(|(first, newest)| first <= newest),
+            scrape_ms: target.map_or(0, |target| target.scrape_ms),
+            fresh_ms: facts_of.map_or(0, |target| target.fresh_ms),
+            outcomes: Vec::new(),
+        }
+    }
+
+    fn outcome(
+        &self,
+        moments: &[Moment<'_>],
+        rows: &[RowId],
+        (group, span): (&Group<'_>, &Span),
+        ask: &Ask,
+    ) -> Outcome {
+        let Some(now) = moments.first() else {
+            return Outcome::NotExpected;
+        };
+        let seen = moment::see_device(moments, rows, ask);
+        if seen.value.is_nan() || seen.is_outside(group) {
+            return match self.silent(now, rows, span, ask) {
+                Silent::Missed(_) => Outcome::Missed,
+                Silent::Lost => Outcome::Lost,
+                Silent::NotExpected if seen.value.is_nan() => Outcome::NotExpected,
+                Silent::NotExpected if seen.after_end => Outcome::AfterEnd,
+                Silent::NotExpected => Outcome::OfPredecessor,
+            };
+        }
+        match seen.active {
+            None => Outcome::ActivityUnknown(seen),
+            Some(_) if Counts::of(&ask.measure).includes(&seen) => Outcome::Counted(seen),
+            Some(_) => Outcome::NotAsked(seen),
+        }
+    }
+}
+
+fn reasons_of(at: Timestamp, tallies: &mut Tallies, ask: &Ask, defined: bool) -> InstantReasons {
+    let answers = tallies.answers;
+    let mut of_ask = tallies.of_asks.first_mut();
+    InstantReasons {
+        at,
+        value: match &mut of_ask {
+            Some(tally) if defined => Some(tally.value(&answers, &ask.measure)),
+            _ => None,
+        },
+        answering: answers.valid,
+        counted: of_ask.map_or(0, |tally| tally.counted),
+        missing: answers.missing + answers.missing_at_most,
+    }
+}

@@ -1,0 +1,60 @@
+//! The target that a row goes by.
+
+use super::super::frame::Frame;
+use super::super::layout::Layout;
+use super::super::targets::TargetId;
+use apimachinery::time::Timestamp;
+
+/// The target that a row goes by, found once for all questions to a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowTarget {
+    /// Of the targets that feed the row the quickest that is heard, else the one
+    /// heard last.
+    pub id: TargetId,
+    /// How long an instant holds a reading of the row, milliseconds: F, the
+    /// longest of its targets that are heard.
+    pub fresh_ms: i64,
+    /// Samples after this time were not read yet.
+    pub read_until: Timestamp,
+}
+
+impl RowTarget {
+    const NONE: Self = Self {
+        id: TargetId(u32::MAX),
+        fresh_ms: 0,
+        read_until: Timestamp::MAX,
+    };
+
+    /// The target of each row, by row number.
+    #[must_use]
+    pub fn of_rows(frame: &Frame, layout: &Layout) -> Vec<Self> {
+        let rows = layout.facts();
+        rows.map(|facts| facts.map_or(Self::NONE, |facts| Self::of(frame, &facts.row.targets)))
+            .collect()
+    }
+
+    fn of(frame: &Frame, targets: &[TargetId]) -> Self {
+        let known = || {
+            let views = targets.iter();
+            views.filter_map(|id| Some((*id, frame.target(*id)?)))
+        };
+        let best = known().min_by_key(|(_, target)| {
+            let newest = std::cmp::Reverse(target.newest);
+            match target.silent {
+                false => (false, target.scrape_ms, newest),
+                true => (true, 0, newest),
+            }
+        });
+        let Some((id, target)) = best else {
+            return Self::NONE;
+        };
+        let heard = known().filter(|(_, other)| other.silent == target.silent);
+        let fresh = heard.map(|(_, target)| target.fresh_ms);
+        let read_until = known().map(|(_, target)| target.read_until);
+        Self {
+            id,
+            fresh_ms: fresh.fold(target.fresh_ms, i64::max),
+            read_until: read_until.fold(target.read_until, Timestamp::max),
+        }
+    }
+}

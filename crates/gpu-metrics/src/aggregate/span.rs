@@ -1,0 +1,115 @@
+//! Over which instants a group is evaluated (docs/numbers.md, "Rules").
+
+use super::super::grid::{RowId, instant_time};
+use super::super::policy::Policy;
+use super::super::targets::TargetView;
+use super::{Evaluator, Group};
+use apimachinery::time::{Timestamp, millis};
+
+/// The default window, milliseconds.
+const DEFAULT_WINDOW_MS: i64 = 60_000;
+
+/// A window holds at least so many scrapes of its slowest target: a mean of two
+/// readings is noise.
+const READINGS: i64 = 4;
+
+/// The window ends so long after what the source has reached: a reading has
+/// weight as soon as it is read, milliseconds.
+const AHEAD_MS: i64 = 15_000;
+
+/// A value is served while an instant of the last so many milliseconds of its
+/// window is defined.
+const SERVED_MS: i64 = 30_000;
+
+/// It is served while one of the last so many instants is defined, too.
+const SERVED_INSTANTS: i64 = 2;
+
+/// The instants of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first instant, a number on the grid.
+    pub first: i64,
+    /// The last instant: E, the end of the window.
+    pub last: i64,
+    /// The length of the window, milliseconds.
+    pub window_ms: i64,
+    /// L of the latest of the group's sources, milliseconds.
+    pub lag_ms: i64,
+}
+
+impl Evaluator<'_> {
+    /// The instants of a group; `None` when nothing was read of its targets.
+    #[must_use]
+    pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
+        let (lag_ms, scrape_ms) = self
+            .slowest(group, |row, target| {
+                target.heard_lately && self.is_in_reach(row, asked_ms, target)
+            })
+            .or_else(|| self.slowest(group, |_, target| target.newest > Timestamp::MIN))?;
+        let step_ms = self.frame.step_ms();
+        let window_ms = window_ms(self.policy, asked_ms, scrape_ms);
+        let reached_ms = self.frame.now().millis() - lag_ms + AHEAD_MS;
+        let last = reached_ms.div_euclid(step_ms);
+        let instants = (window_ms + step_ms - 1) / step_ms;
+        Some(Span {
+            first: last - instants.max(1) + 1,
+            last,
+            window_ms,
+            lag_ms,
+        })
+    }
+
+    /// The largest L and S of a group's targets of a kind, milliseconds.
+    fn slowest(
+        &self,
+        group: &Group<'_>,
+        is_meant: impl Fn(RowId, &TargetView) -> bool,
+    ) -> Option<(i64, i64)> {
+        let mut slowest = None;
+        let mut before = None;
+        for row in group.rows {
+            let id = self.targets.get(row.0 as usize).map(|target| target.id);
+            // Most rows beside each other are of one target.
+            if id == before {
+                continue;
+            }
+            let target = id.and_then(|id| self.frame.target(id));
+            if let Some(target) = target.filter(|target| is_meant(*row, target)) {
+                before = id;
+                let of_target = (self.frame.view().lag_ms(target), target.scrape_ms);
+                let (lag_ms, scrape_ms) = slowest.unwrap_or(of_target);
+                slowest = Some((lag_ms.max(of_target.0), scrape_ms.max(of_target.1)));
+            }
+        }
+        slowest
+    }
+
+    /// Whether a window that goes by the row's target alone may show a sample of it.
+    fn is_in_reach(&self, row: RowId, asked_ms: Option<i64>, target: &TargetView) -> bool {
+        let window_ms = window_ms(self.policy, asked_ms, target.scrape_ms);
+        let lag_ms = self.frame.view().lag_ms(target);
+        let since_ms = self.frame.now().millis() - lag_ms - window_ms - target.fresh_ms;
+        let heard = self.frame.heard(row);
+        heard.is_some_and(|heard| heard.newest.millis() >= since_ms)
+    }
+}
+
+impl Span {
+    /// Until when a value is served whose newest defined instant is this: then
+    /// the window of that time has it no longer among its last instants.
+    #[must_use]
+    pub fn served_until(&self, defined: i64, step_ms: i64) -> Timestamp {
+        let served_ms = SERVED_MS.max(SERVED_INSTANTS * step_ms);
+        let ended_ms = instant_time(defined, step_ms).millis() + served_ms;
+        Timestamp::from_millis(ended_ms + self.lag_ms - AHEAD_MS)
+    }
+}
+
+/// The window in force for targets that are scraped this often: as asked or set,
+/// else a minute; at least four scrapes, and the longest window at most.
+#[must_use]
+pub fn window_ms(policy: &Policy, asked_ms: Option<i64>, scrape_ms: i64) -> i64 {
+    let set = asked_ms.or(policy.window.map(millis));
+    let wanted = set.unwrap_or(DEFAULT_WINDOW_MS).max(READINGS * scrape_ms);
+    wanted.min(millis(policy.max_window))
+}

@@ -1,0 +1,375 @@
+//! A group's readings at one instant, boiled down.
+
+use super::super::policy::{DeviceValue, Measure, Over, Reducer};
+use super::super::signal::SignalId;
+use super::fold::Fold;
+use super::missing::miss_activity;
+use super::moment::{self, Moment};
+use super::{Ask, Evaluator, Group, Seen, Span};
+use apimachinery::time::Timestamp;
+
+/// Of a mean, a maximum or a quantile half of the devices may be missing.
+const SHARE_OF_MEANS: f64 = 0.5;
+
+/// By this share a mean, a maximum or a quantile may change with the missing
+/// devices at their last readings.
+const CHANGE_OF_MEANS: f64 = 0.1;
+
+/// Or by so many points, if it is a percent.
+const POINTS: f64 = 2.0;
+
+/// Rounding must not decide between nine of ten and less.
+const ROUNDING: f64 = 1e-9;
+
+/// Who answered at an instant, whatever is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answers {
+    /// Devices with a valid reading.
+    pub(super) valid: u32,
+    /// Devices that were expected and did not answer.
+    pub(super) missing: u32,
+    /// More that did not, at most: several pods may share them.
+    pub(super) missing_at_most: u32,
+    /// The newest sample.
+    pub(super) newest: Timestamp,
+}
+
+impl Answers {
+    const NONE: Self = Self {
+        valid: 0,
+        missing: 0,
+        missing_at_most: 0,
+        newest: Timestamp::MIN,
+    };
+
+    /// A device has a reading.
+    fn saw(&mut self, seen: &Seen) {
+        self.valid += 1;
+        self.newest = self.newest.max(seen.at);
+    }
+}
+
+/// Which of the devices that answer count for a measure, and as what. One whose
+/// utilisation is unknown is neither active nor idle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    /// `None`: held or not.
+    held: Option<bool>,
+    /// `None`: active or not.
+    active: Option<bool>,
+    /// Whether a value of 0 counts.
+    zeros: bool,
+    /// Each as 1, not as its reading.
+    as_one: bool,
+    /// Whether all readings are needed at once.
+    at_once: bool,
+}
+
+impl Counts {
+    pub(super) fn of(measure: &Measure) -> Self {
+        let (held, active) = match measure {
+            Measure::Devices { over, .. } => match over {
+                Over::Active => (None, Some(true)),
+                Over::Held => (Some(true), None),
+                Over::All => (None, None),
+            },
+            Measure::OriginalAverage => (None, None),
+            Measure::HeldCount => (Some(true), None),
+            Measure::ActiveCount => (Some(true), Some(true)),
+            Measure::IdleCount => (Some(true), Some(false)),
+        };
+        let reducer = match measure {
+            Measure::Devices { reducer, .. } => Some(reducer),
+            _ => None,
+        };
+        Self {
+            held,
+            active,
+            zeros: *measure != Measure::OriginalAverage,
+            as_one: reducer.is_none() && *measure != Measure::OriginalAverage,
+            at_once: !matches!(reducer, None | Some(Reducer::Sum | Reducer::Mean)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn includes(self, seen: &Seen) -> bool {
+        (self.zeros || seen.value != 0.0)
+            && self.held.is_none_or(|held| held == seen.held)
+            && self.active.is_none_or(|active| Some(active) == seen.active)
+    }
+}
+
+/// What was asked of them, added up.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    counts: Counts,
+    /// Devices that count for the metric.
+    pub(super) counted: u32,
+    /// Their weights.
+    pub(super) weight: f64,
+    /// Their values by weight.
+    pub(super) sum: f64,
+    /// What the missing devices would add to a sum by their last readings; one
+    /// that was never read, the largest reading of the group.
+    missing_sum: f64,
+    /// The last readings of the missing devices that would count, with their
+    /// weights.
+    missing: Vec<(f64, f64)>,
+    /// All values, for the reducers that need them at once.
+    values: Vec<f64>,
+    /// The largest that was added.
+    largest: f64,
+}
+
+/// An instant of a group: who answered, and a tally for each ask.
+#[derive(Debug)]
+pub(super) struct Tallies {
+    pub(super) answers: Answers,
+    pub(super) of_asks: Vec<Tally>,
+}
+
+impl Tallies {
+    pub(super) fn of(asks: &[Ask]) -> Self {
+        Self {
+            answers: Answers::NONE,
+            of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.answers = Answers::NONE;
+        self.of_asks.iter_mut().for_each(Tally::clear);
+    }
+}
+
+impl Tally {
+    fn of(measure: &Measure) -> Self {
+        Self {
+            counts: Counts::of(measure),
+            counted: 0,
+            weight: 0.0,
+            sum: 0.0,
+            missing_sum: 0.0,
+            missing: Vec::new(),
+            values: Vec::new(),
+            largest: 0.0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.counted = 0;
+        (self.weight, self.sum, self.missing_sum) = (0.0, 0.0, 0.0);
+        self.largest = 0.0;
+        self.missing.clear();
+        self.values.clear();
+    }
+
+    /// Adds what a device shows that counts.
+    #[inline]
+    fn add(&mut self, seen: &Seen) {
+        self.counted += 1;
+        if self.counts.as_one {
+            self.sum += 1.0;
+            return;
+        }
+        self.sum += seen.weight * seen.value;
+        self.weight += seen.weight;
+        self.largest = self.largest.max(seen.value);
+        if self.counts.at_once {
+            self.values.push(seen.value);
+        }
+    }
+
+    /// Notes a device that is missing, with its last reading and that one's
+    /// weight, if it is remembered.
+    pub(super) fn miss(&mut self, measure: &Measure, last: Option<(f64, f64)>) {
+        match (measure, last) {
+            (Measure::Devices { .. }, Some((value, weight))) => {
+                self.missing_sum += value;
+                if self.counts.active != Some(true) || value > 0.0 {
+                    self.missing.push((value, weight));
+                }
+            }
+            (Measure::Devices { .. }, None) => self.missing_sum += self.largest,
+            (Measure::ActiveCount, Some((value, _))) => {
+                self.missing_sum += f64::from(value > 0.0);
+            }
+            (Measure::IdleCount, Some((value, _))) => {
+                self.missing_sum += f64::from(value <= 0.0);
+            }
+            _ => self.missing_sum += 1.0,
+        }
+    }
+
+    /// Whether so many devices answered that the instant may count: half an
+    /// answer is no answer.
+    fn is_defined(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
+        let few = |missing: u32, share: f64| {
+            let missing = f64::from(missing);
+            missing <= share * (f64::from(answers.valid) + missing) + ROUNDING
+        };
+        let missing = answers.missing + answers.missing_at_most;
+        let is_sum = match measure {
+            // What is held is known without an answer, but for what may be shared.
+            Measure::HeldCount => return few(answers.missing_at_most, 1.0 - min_devices),
+            Measure::OriginalAverage => return true,
+            Measure::ActiveCount | Measure::IdleCount => true,
+            Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
+        };
+        if !is_sum {
+            return few(missing, SHARE_OF_MEANS) && self.is_near(answers, measure);
+        }
+        let share = 1.0 - min_devices;
+        let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
+        few(missing, share) && little
+    }
+
+    /// Whether a number that is no sum changes little with the missing devices at
+    /// their last readings.
+    fn is_near(&mut self, answers: &Answers, measure: &Measure) -> bool {
+        if self.missing.is_empty() {
+            return true;
+        }
+        let number = self.value(answers, measure);
+        let mut whole = self.clone();
+        for (value, weight) in &self.missing {
+            whole.counted += 1;
+            whole.sum += value * weight;
+            whole.weight += weight;
+            whole.values.push(*value);
+        }
+        let points = if is_percent(measure) { POINTS } else { 0.0 };
+        let most = (CHANGE_OF_MEANS * number.abs()).max(points);
+        (whole.value(answers, measure) - number).abs() <= most + ROUNDING
+    }
+
+    /// The group's number at the instant.
+    pub(super) fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
+        let reducer = match measure {
+            Measure::Devices { reducer, .. } => reducer,
+            Measure::OriginalAverage => &Reducer::Mean,
+            Measure::HeldCount => return self.sum + f64::from(answers.missing),
+            Measure::ActiveCount | Measure::IdleCount => return self.sum,
+        };
+        match reducer {
+            _ if self.counted == 0 => 0.0,
+            Reducer::Mean if self.weight > 0.0 => self.sum / self.weight,
+            Reducer::Mean => 0.0,
+            Reducer::Sum => self.sum,
+            Reducer::Max => self
+                .values
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, f64::max),
+            Reducer::Min => self.values.iter().copied().fold(f64::INFINITY, f64::min),
+            Reducer::Quantile(q) => quantile(*q, &mut self.values),
+        }
+    }
+}
+
+/// Whether a measure is of values from 0 to 100.
+fn is_percent(measure: &Measure) -> bool {
+    let Measure::Devices { value, .. } = measure else {
+        return false;
+    };
+    match value {
+        DeviceValue::MemoryUtilization
+        | DeviceValue::GpuUtilization
+        | DeviceValue::MemoryUsedPercent => true,
+        DeviceValue::Signal(signal) => [
+            SignalId::MEM_COPY_UTIL,
+            SignalId::GPU_UTIL,
+            SignalId::DRAM_ACTIVE,
+            SignalId::GR_ENGINE_ACTIVE,
+        ]
+        .contains(signal),
+        DeviceValue::MemoryUsed | DeviceValue::PowerUsage => false,
+    }
+}
+
+impl Evaluator<'_> {
+    /// Adds the group's readings at one instant to its folds, one for each
+    /// ask. `seen` holds the rows' readings, if they were read beforehand.
+    pub(super) fn tally(
+        &self,
+        (moments, seen): (&[Moment<'_>], &[Seen]),
+        (group, span): (&Group<'_>, &Span),
+        asks: &[Ask],
+        tallies: &mut Tallies,
+        folds: &mut [Fold],
+    ) {
+        let (Some(now), Some(first)) = (moments.first(), asks.first()) else {
+            return;
+        };
+        tallies.clear();
+        let (mut missed, mut open) = (Vec::new(), Vec::new());
+        for rows in self.by_device(group.rows, &first.measure) {
+            let known = match rows {
+                [row] => seen.get(row.0 as usize),
+                _ => None,
+            };
+            let found;
+            let seen = if let Some(known) = known {
+                known
+            } else {
+                found = moment::see_device(moments, rows, first);
+                &found
+            };
+            if seen.value.is_nan() || seen.is_outside(group) {
+                missed.push(rows);
+                continue;
+            }
+            if seen.active.is_none() {
+                open.push(*seen);
+                continue;
+            }
+            tallies.answers.saw(seen);
+            for tally in &mut tallies.of_asks {
+                if tally.counts.includes(seen) {
+                    tally.add(seen);
+                }
+            }
+        }
+        // An instant at which no device answers is none, whatever is missed.
+        if tallies.answers.valid == 0 {
+            return;
+        }
+        for seen in &open {
+            miss_activity(seen, asks, tallies);
+        }
+        for rows in missed {
+            self.miss(now, rows, span, asks, tallies);
+        }
+        self.miss_unseen(now, group, asks, tallies);
+        self.fold(now, asks, tallies, folds);
+    }
+
+    fn fold(&self, now: &Moment<'_>, asks: &[Ask], tallies: &mut Tallies, folds: &mut [Fold]) {
+        let answers = &tallies.answers;
+        for ((fold, tally), ask) in folds.iter_mut().zip(&mut tallies.of_asks).zip(asks) {
+            // No device is held: there is no number.
+            if let Measure::Devices { over, .. } = ask.measure
+                && over == Over::Held
+                && tally.counted == 0
+            {
+                continue;
+            }
+            let defined = tally.is_defined(answers, &ask.measure, self.policy.min_devices);
+            let value = defined.then(|| tally.value(answers, &ask.measure));
+            fold.add(now.instant(), answers, tally, value);
+        }
+    }
+}
+
+/// PromQL's `quantile`: linear between the two nearest ranks
+/// (`prometheus/promql/quantile.go`).
+fn quantile(q: f64, values: &mut [f64]) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = q.clamp(0.0, 1.0) * (values.len() - 1) as f64;
+    let (low, high) = (rank.floor() as usize, rank.ceil() as usize);
+    let weight = rank - rank.floor();
+    values[low] * (1.0 - weight) + values[high] * weight
+}

@@ -1,0 +1,140 @@
+//! What a source hands over: the raw samples of one poll of one signal.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::signal::SignalId;
+use apimachinery::time::Timestamp;
+
+/// One raw sample as the source gave it: not yet judged, not yet scaled.
+/// A value that is no number arrives as NaN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The sample's own time, never ours.
+    pub at: Timestamp,
+    /// The raw value, in the exporter's unit.
+    pub value: f64,
+}
+
+/// Identifies a series within one process: a keyed 128-bit hash over the text
+/// of its label set. Keyed, because label values are chosen by strangers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SeriesKey(pub u128);
+
+/// The samples of one signal, grouped by series.
+///
+/// `text` holds the label sets as JSON objects, exactly as the engine printed
+/// them (`{"__name__":"DCGM_FI_DEV_MEM_COPY_UTIL","UUID":"GPU-…"}`); they are
+/// parsed only for a series that was not seen before, so a warm poll touches
+/// no label at all.
+#[derive(Debug)]
+pub struct Batch {
+    /// Which signal the query asked for.
+    pub signal: SignalId,
+    text: Bytes,
+    series: Vec<Entry>,
+    samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: SeriesKey,
+    labels: (usize, usize),
+    samples_end: usize,
+}
+
+/// One series of a [`Batch`].
+#[derive(Clone, Copy, Debug)]
+pub struct BatchSeries<'a> {
+    /// The identity of the series.
+    pub key: SeriesKey,
+    /// The label set as the text of a JSON object of strings.
+    pub labels: &'a str,
+    /// The samples, oldest first as the engine gave them (not guaranteed).
+    pub samples: &'a [Sample],
+}
+
+impl Batch {
+    /// An empty batch over `text`, which the label ranges of
+    /// [`Batch::begin_series`] point into.
+    #[must_use]
+    pub fn new(signal: SignalId, text: Bytes) -> Self {
+        Self {
+            signal,
+            text,
+            series: Vec::new(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// Empties the batch for another poll, keeping its memory.
+    pub fn reset(&mut self, signal: SignalId, text: Bytes) {
+        self.signal = signal;
+        self.text = text;
+        self.series.clear();
+        self.samples.clear();
+    }
+
+    /// Empties the batch and hands its text back, so that the next answer can
+    /// be received into the same memory.
+    #[must_use]
+    pub fn take_text(&mut self) -> Bytes {
+        self.series.clear();
+        self.samples.clear();
+        std::mem::take(&mut self.text)
+    }
+
+    /// Starts a series; the samples pushed from here on are its own.
+    /// `labels` is a byte range of `text` that holds valid UTF-8.
+    pub fn begin_series(&mut self, key: SeriesKey, labels: Range<usize>) {
+        self.series.push(Entry {
+            key,
+            labels: (labels.start, labels.end),
+            samples_end: self.samples.len(),
+        });
+    }
+
+    /// Adds a sample to the series begun last; without one it is dropped.
+    pub fn push(&mut self, sample: Sample) {
+        if let Some(entry) = self.series.last_mut() {
+            self.samples.push(sample);
+            entry.samples_end = self.samples.len();
+        }
+    }
+
+    /// The series in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = BatchSeries<'_>> {
+        let mut start = 0;
+        self.series.iter().map(move |entry| {
+            let samples = &self.samples[start..entry.samples_end];
+            start = entry.samples_end;
+            let bytes = self.text.get(entry.labels.0..entry.labels.1);
+            BatchSeries {
+                key: entry.key,
+                labels: bytes
+                    .and_then(|bytes| std::str::from_utf8(bytes).ok())
+                    .unwrap_or("{}"),
+                samples,
+            }
+        })
+    }
+
+    /// How many series the batch holds.
+    #[must_use]
+    pub fn series_len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// How many bytes its series and samples take.
+    #[must_use]
+    pub fn bytes_beside_text(&self) -> usize {
+        size_of_val(&*self.series) + size_of_val(&*self.samples)
+    }
+
+    /// How many samples the batch holds.
+    #[must_use]
+    pub fn samples_len(&self) -> usize {
+        self.samples.len()
+    }
+}

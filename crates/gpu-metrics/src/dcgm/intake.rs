@@ -1,0 +1,282 @@
+//! From batches to the store: labels are read once a series, then only samples
+//! pass.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use super::origin;
+use super::schemes::{self, ExporterIdentity};
+use crate::batch::{Batch, BatchSeries, SeriesKey};
+use crate::series::{Scheme, SeriesInfo};
+use crate::signal::{SignalId, SignalSpec};
+use crate::store::{Applied, SeriesId, Store};
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+/// No fleet has more: five hundred thousand GPUs with eight signals. A source
+/// that invents series must not take the memory of the node.
+const MOST_SERIES: usize = 4_000_000;
+
+/// Nor says anybody more of one device and owner: a hundred lines are those of two
+/// jobs and two replicas. Each is compared with the others.
+const MOST_SIBLINGS: usize = 512;
+
+/// Utilisation of memory and of whole GPUs, in percent.
+const PERCENTS: [SignalId; 2] = [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL];
+
+/// The profiling fields that show the same where there are no percents.
+pub const PROFILING: [SignalId; 2] = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
+
+/// What is known of a series key.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// Its samples go to the store.
+    Stored(SeriesId),
+    /// Nobody needs it, or nothing identifies its device. Remembered, so that
+    /// its labels are not read at every poll.
+    Ignored {
+        /// The poll that saw it last.
+        seen: u64,
+    },
+}
+
+/// What a batch brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What became of the samples.
+    pub applied: Applied,
+    /// Series seen for the first time.
+    pub new_series: u64,
+    /// Series whose labels could not be read or name no device.
+    pub unidentified: u64,
+    /// Series turned away because there are too many.
+    pub refused: u64,
+}
+
+/// A series key is a keyed hash already: hashing it again would only cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyIsHash(u64);
+
+impl Hasher for KeyIsHash {
+    fn write(&mut self, bytes: &[u8]) {
+        // Not reached: a key is one 128-bit number.
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.0 = (key >> 64) as u64 ^ key as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The key of a series as the answer for a signal. Label texts without a name
+/// (a recording, a proxy that drops it) may be the same for two signals.
+fn of_signal(key: SeriesKey, signal: SignalId) -> SeriesKey {
+    /// 2^128 divided by the golden ratio: spreads small numbers over all bits.
+    const SPREAD: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+    SeriesKey(key.0 ^ (signal.index() as u128 + 1).wrapping_mul(SPREAD))
+}
+
+/// Turns batches into readings.
+#[derive(Debug)]
+pub struct Intake {
+    signals: Vec<SignalSpec>,
+    exporter: ExporterIdentity,
+    /// Signals of whole GPUs that are kept although they serve MIG only.
+    needed_whole: HashSet<SignalId>,
+    known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
+    texts: HashSet<Arc<str>>,
+    poll: u64,
+    /// How many whole GPUs were reported without a utilisation in percent when last
+    /// looked at, of memory and of GPUs.
+    lacking: [usize; 2],
+}
+
+impl Intake {
+    /// An intake for the given signals. `needed_whole` names the profiling
+    /// signals that are wanted of whole GPUs too (a predicate or a configured
+    /// metric uses them).
+    #[must_use]
+    pub fn new(
+        signals: Vec<SignalSpec>,
+        exporter: ExporterIdentity,
+        needed_whole: HashSet<SignalId>,
+    ) -> Self {
+        Self {
+            signals,
+            exporter,
+            needed_whole,
+            known: HashMap::default(),
+            texts: HashSet::new(),
+            poll: 0,
+            lacking: [0; 2],
+        }
+    }
+
+    /// Whether a profiling signal is wanted of whole GPUs whatever else they
+    /// report.
+    #[must_use]
+    pub fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
+        self.needed_whole.contains(&signal)
+    }
+
+    /// Whether whole GPUs that are heard need a profiling signal, because they are
+    /// not reported in percent.
+    #[must_use]
+    pub fn is_lacking(&self, signal: SignalId) -> bool {
+        let places = PROFILING.iter().zip(self.lacking);
+        places
+            .into_iter()
+            .any(|(it, lacking)| *it == signal && lacking > 0)
+    }
+
+    /// Applies a batch.
+    pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
+        let mut report = Report::default();
+        self.poll += 1;
+        let learn =
+            |series: BatchSeries<'_>| self.series_of(&series, batch.signal, store, &mut report);
+        let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
+        let stored = || {
+            let stored = ids.iter().zip(batch.iter());
+            stored.filter_map(|(id, series)| Some(((*id)?, series.samples)))
+        };
+        store.judge_units(batch.signal, stored);
+        for (id, samples) in stored() {
+            report.applied += store.apply(id, samples, now);
+        }
+        report
+    }
+
+    /// The series in the store; one that is new is made, if anybody needs it.
+    fn series_of(
+        &mut self,
+        series: &BatchSeries<'_>,
+        signal: SignalId,
+        store: &mut Store,
+        report: &mut Report,
+    ) -> Option<SeriesId> {
+        let key = of_signal(series.key, signal);
+        match self.known.get_mut(&key) {
+            Some(Known::Stored(id)) => Some(*id),
+            Some(Known::Ignored { seen }) => {
+                *seen = self.poll;
+                None
+            }
+            None => self.learn(key, series.labels, signal, store, report),
+        }
+    }
+
+    /// Reads the labels of a series seen for the first time.
+    fn learn(
+        &mut self,
+        key: SeriesKey,
+        text: &str,
+        signal: SignalId,
+        store: &mut Store,
+        report: &mut Report,
+    ) -> Option<SeriesId> {
+        report.new_series += 1;
+        let info = Labels::from_json(text)
+            .ok()
+            .and_then(|labels| self.identify(&labels, signal));
+        let Some(info) = info else {
+            report.unidentified += 1;
+            self.known.insert(key, Known::Ignored { seen: self.poll });
+            return None;
+        };
+        let full =
+            store.series_len() >= MOST_SERIES || store.siblings(&info).len() >= MOST_SIBLINGS;
+        report.refused += u64::from(full);
+        if full || self.is_superfluous(&info, store) {
+            self.known.insert(key, Known::Ignored { seen: self.poll });
+            return None;
+        }
+        let id = store.register(&info);
+        self.known.insert(key, Known::Stored(id));
+        Some(id)
+    }
+
+    /// Whether no value needs a series: a profiling field of a whole GPU that is
+    /// reported in percent.
+    fn is_superfluous(&self, info: &SeriesInfo, store: &Store) -> bool {
+        let Some(place) = PROFILING.iter().position(|it| *it == info.signal) else {
+            return false;
+        };
+        let percent = PERCENTS[place];
+        !info.device.is_mig()
+            && !self.needed_whole.contains(&info.signal)
+            && store.reports(info, percent)
+    }
+
+    /// What a label set says.
+    fn identify(&mut self, labels: &Labels, signal: SignalId) -> Option<SeriesInfo> {
+        let spec = self.signals.iter().find(|spec| spec.id == signal)?;
+        let unit = spec.unit;
+        let device = schemes::device(labels)?;
+        let claim = schemes::claim(labels, &self.exporter);
+        let kept = labels
+            .iter()
+            .filter(|(name, _)| name.as_ref() != "__name__");
+        let pairs: Vec<_> = kept
+            .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
+            .collect();
+        let labels_kept = Labels::from_pairs(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (self.intern(name), self.intern(value))),
+        );
+        let (owner, scheme): (_, Option<Scheme>) = claim.owner.unzip();
+        Some(SeriesInfo {
+            signal,
+            unit,
+            device,
+            owner,
+            scheme,
+            proven: claim.proven,
+            suspect: claim.suspect,
+            nodes: schemes::nodes(labels),
+            job: self.intern(labels.get_ignore_case("job").unwrap_or_default().into()),
+            source: self.intern(origin::source(labels).into()),
+            instance: self.intern(
+                labels
+                    .get_ignore_case("instance")
+                    .unwrap_or_default()
+                    .into(),
+            ),
+            cluster: origin::cluster(labels).map(|cluster| self.intern(cluster.into())),
+            per_process: origin::is_per_process(labels, signal),
+            labels: labels_kept,
+        })
+    }
+
+    /// One copy of each text: most label values repeat over a fleet.
+    fn intern(&mut self, text: Arc<str>) -> Arc<str> {
+        if let Some(known) = self.texts.get(&text) {
+            return Arc::clone(known);
+        }
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+
+    /// Forgets what the store forgot, and ignored series that ended.
+    pub fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
+        // Devices that lost their percents need what was superfluous.
+        let lacking = PERCENTS.map(|signal| store.lacking(signal));
+        let more = lacking != self.lacking;
+        self.lacking = lacking;
+        // Polls of all signals count, so this is a good hundred rounds.
+        let limit = self.poll.saturating_sub(1000);
+        self.known.retain(|_, known| match known {
+            Known::Stored(id) => !gone.contains(id),
+            Known::Ignored { seen } => *seen >= limit && !more,
+        });
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+    }
+}

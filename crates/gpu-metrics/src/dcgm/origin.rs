@@ -1,0 +1,126 @@
+//! Where a series comes from: the source that wrote it, and the cluster that
+//! its labels name.
+
+use crate::signal::SignalId;
+use apimachinery::labels::Labels;
+
+use super::schemes::value;
+
+/// Labels that name the cluster a series was read in. `prometheus` is none:
+/// one cluster may run several Prometheus.
+const CLUSTER: [&str; 9] = [
+    "cluster",
+    "k8s_cluster",
+    "k8s_cluster_name",
+    "cluster_name",
+    "kubernetes_cluster",
+    "cluster_id",
+    "project_id",
+    "tenant",
+    "tenant_id",
+];
+
+/// Labels that the writer of a series adds to all it writes, beside those that
+/// name the cluster: with the job they tell apart who scraped it. Common names of
+/// pod labels (`env`, `app`) are not among them: an exporter may write those.
+const WRITER: [&str; 11] = [
+    "prometheus",
+    "prometheus_replica",
+    "prometheus_shard",
+    "replica",
+    "__replica__",
+    "receive",
+    "receive_replica",
+    "monitor",
+    "location",
+    "region",
+    "datacenter",
+];
+
+/// The source of a series: its job and the external labels it carries, as one
+/// text that is the same for all it wrote.
+#[must_use]
+pub fn source(labels: &Labels) -> String {
+    let job = value(labels, "job").unwrap_or_default();
+    let external = pairs(labels, &[&CLUSTER[..], &WRITER[..]].concat());
+    if external.is_empty() {
+        return job.to_owned();
+    }
+    format!("{job}{{{external}}}")
+}
+
+/// The cluster that the labels name, as `cluster=prod`, with all labels of the
+/// kind that the series has: two projects may each have a cluster `prod`.
+#[must_use]
+pub fn cluster(labels: &Labels) -> Option<String> {
+    Some(pairs(labels, &CLUSTER)).filter(|cluster| !cluster.is_empty())
+}
+
+/// The labels of these names that are there, in the table's order.
+fn pairs(labels: &Labels, names: &[&str]) -> String {
+    let known = names
+        .iter()
+        .filter_map(|name| Some(format!("{name}={}", value(labels, name)?.replace(',', ";"))));
+    known.collect::<Vec<_>>().join(",")
+}
+
+/// Whether the labels are those of one process' share of a device: exporters in
+/// sharing mode write it beside the device's own line, for these two fields
+/// only. Older exporters repeat the device's value under the same labels, but
+/// then there is no line without a pod beside it.
+#[must_use]
+pub fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
+    matches!(signal, SignalId::GPU_UTIL | SignalId::FB_USED)
+        && ["vgpu", "pod_uid"]
+            .iter()
+            .all(|name| value(labels, name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        Labels::from_pairs(pairs.iter().copied())
+    }
+
+    #[test]
+    fn a_source_is_the_job_and_the_external_labels() {
+        let plain = labels(&[("job", "dcgm"), ("instance", "a:9400"), ("pod", "p")]);
+        assert_eq!(source(&plain), "dcgm");
+        let replica = labels(&[
+            ("job", "dcgm"),
+            ("prometheus_replica", "k8s-0"),
+            ("prometheus", "monitoring/k8s"),
+            ("Cluster", "prod"),
+        ]);
+        assert_eq!(
+            source(&replica),
+            "dcgm{cluster=prod,prometheus=monitoring/k8s,prometheus_replica=k8s-0}"
+        );
+        assert_eq!(source(&labels(&[])), "");
+    }
+
+    #[test]
+    fn a_prometheus_is_no_cluster() {
+        let prometheus = labels(&[("prometheus", "monitoring/k8s"), ("cluster", "")]);
+        assert_eq!(cluster(&prometheus), None);
+        let managed = labels(&[("project_id", "p1"), ("cluster", "gpu")]);
+        assert_eq!(
+            cluster(&managed).as_deref(),
+            Some("cluster=gpu,project_id=p1")
+        );
+        let own = labels(&[("k8s_cluster", "east")]);
+        assert_eq!(cluster(&own).as_deref(), Some("k8s_cluster=east"));
+    }
+
+    #[test]
+    fn a_process_has_a_line_for_load_and_memory_only() {
+        let share = labels(&[("vgpu", "0"), ("pod_uid", "u"), ("pod", "p")]);
+        assert!(is_per_process(&share, SignalId::GPU_UTIL));
+        assert!(is_per_process(&share, SignalId::FB_USED));
+        assert!(!is_per_process(&share, SignalId::MEM_COPY_UTIL));
+        let replica = labels(&[("vgpu", "0"), ("pod", "p")]);
+        assert!(!is_per_process(&replica, SignalId::GPU_UTIL));
+    }
+}

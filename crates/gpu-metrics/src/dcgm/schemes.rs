@@ -1,0 +1,281 @@
+//! Label names: every spelling of what a DCGM series says about its device
+//! and its owner, and how the owner is read from them.
+//!
+//! Decided per series, never per cluster: one Prometheus can hold all schemes
+//! at once (docs/attribution.md, "Pods").
+
+use std::sync::Arc;
+
+use crate::series::{Device, NodeName, Owner, Scheme};
+use apimachinery::labels::Labels;
+
+/// Spellings of the GPU's UUID (docs/exporter.md, "Labels"), compared without
+/// case.
+const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
+
+/// Spellings of the MIG GPU-instance id and profile.
+const INSTANCE: &str = "GPU_I_ID";
+const PROFILE: &str = "GPU_I_PROFILE";
+
+/// Labels that may name the node, best first (docs/attribution.md, "Nodes"). The
+/// host part of `instance` comes last: managed collection
+/// puts the node's name there.
+const NODE: [&str; 8] = [
+    "Hostname",
+    "exported_hostname",
+    "node",
+    "exported_node",
+    "kubernetes_node",
+    "nodename",
+    "node_name",
+    "exported_node_name",
+];
+
+/// Labels that prove by themselves that a pod holds the device: a sharing
+/// replica, or a resource claim (docs/exporter.md, "Labels").
+const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
+
+/// The UID of the pod, which the exporter writes beside the pod's name. It proves
+/// a bare name, unless that is the exporter's: scrape configurations may add
+/// the target's UID under the same name.
+const POD_UID: &str = "pod_uid";
+
+/// What makes a container or pod look like the exporter itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExporterIdentity {
+    /// Container names of exporters.
+    pub containers: Vec<String>,
+    /// Namespaces that exporters run in; with a pod name that contains
+    /// `dcgm-exporter`.
+    pub namespaces: Vec<String>,
+}
+
+impl Default for ExporterIdentity {
+    fn default() -> Self {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Self {
+            containers: owned(&["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"]),
+            namespaces: owned(&["gpu-operator", "nvidia-gpu-operator", "gke-managed-system"]),
+        }
+    }
+}
+
+impl ExporterIdentity {
+    fn matches(&self, owner: &Owner) -> bool {
+        let container = owner.container.as_deref();
+        let by_container =
+            container.is_some_and(|name| self.containers.iter().any(|known| known == name));
+        let by_namespace = self
+            .namespaces
+            .iter()
+            .any(|known| *known == *owner.namespace)
+            && owner.pod.contains("dcgm-exporter");
+        by_container || by_namespace
+    }
+}
+
+/// What the labels say about the owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// The pod named, and how.
+    pub owner: Option<(Owner, Scheme)>,
+    /// Whether it looks like the exporter itself.
+    pub suspect: bool,
+    /// Whether the labels prove that a pod holds the device.
+    pub proven: bool,
+}
+
+/// A label's value, case of the name ignored, empty values absent.
+pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+    labels
+        .get_ignore_case(name)
+        .filter(|value| !value.is_empty())
+}
+
+/// Reads the owner (docs/attribution.md, "Pods").
+#[must_use]
+pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
+    let get = |name| value(labels, name);
+    let owner = |namespace: Option<&str>, pod: &str, container: Option<&str>| {
+        namespace.map(|namespace| Owner {
+            namespace: namespace.into(),
+            pod: pod.into(),
+            container: container.map(Into::into),
+        })
+    };
+    let proven = PROOF.iter().any(|name| get(name).is_some());
+    if let Some(pod) = get("exported_pod") {
+        let container = get("exported_container").or_else(|| get("container"));
+        let namespace = get("exported_namespace").or_else(|| get("namespace"));
+        return Claim {
+            owner: owner(namespace, pod, container).map(|owner| (owner, Scheme::Exported)),
+            suspect: false,
+            proven,
+        };
+    }
+    if let (Some(namespace), Some(pod)) = (get("pod_namespace"), get("pod_name")) {
+        let owner = owner(Some(namespace), pod, get("container_name"));
+        return Claim {
+            owner: owner.map(|owner| (owner, Scheme::Legacy)),
+            proven,
+            ..Claim::default()
+        };
+    }
+    let Some(pod) = get("pod") else {
+        return Claim::default();
+    };
+    let (namespace, scheme) = match get("exported_namespace") {
+        Some(namespace) => (Some(namespace), Scheme::Mixed),
+        None => (get("namespace"), Scheme::Bare),
+    };
+    let owner = owner(namespace, pod, get("container"));
+    let bare = scheme == Scheme::Bare;
+    let suspect = bare && owner.as_ref().is_some_and(|owner| exporter.matches(owner));
+    Claim {
+        suspect,
+        owner: owner.map(|owner| (owner, scheme)),
+        proven: proven || (bare && !suspect && get(POD_UID).is_some()),
+    }
+}
+
+/// Reads the device; `None` when nothing identifies it.
+///
+/// Without a UUID (a label dropped on the way) the target and the index stand
+/// in: stable as long as the exporter runs.
+#[must_use]
+pub fn device(labels: &Labels) -> Option<Device> {
+    let uuid = UUID.iter().find_map(|name| value(labels, name));
+    let uuid: Arc<str> = match uuid {
+        Some(uuid) => uuid.into(),
+        None => format!("{}/{}", value(labels, "instance")?, value(labels, "gpu")?).into(),
+    };
+    Some(Device {
+        uuid,
+        instance: value(labels, INSTANCE).map(Into::into),
+        profile: value(labels, PROFILE).map(Into::into),
+    })
+}
+
+/// Candidates for the node's name, best first; each name once, by its best
+/// label.
+#[must_use]
+pub fn nodes(labels: &Labels) -> Vec<NodeName> {
+    let host = value(labels, "instance").map(|instance| {
+        let port = instance.rfind(':').unwrap_or(instance.len());
+        &instance[..port]
+    });
+    let named = NODE.iter().map(|name| value(labels, name)).chain([host]);
+    let mut nodes: Vec<NodeName> = Vec::new();
+    for (rank, name) in (0..).zip(named) {
+        let Some(name) = name else { continue };
+        if !nodes.iter().any(|known| known.name.as_ref() == name) {
+            let name = name.into();
+            nodes.push(NodeName { rank, name });
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        Labels::from_pairs(pairs.iter().copied())
+    }
+
+    fn owner_of(pairs: &[(&str, &str)]) -> Option<(String, Scheme)> {
+        let claim = claim(&labels(pairs), &ExporterIdentity::default());
+        claim
+            .owner
+            .map(|(owner, scheme)| (format!("{}/{}", owner.namespace, owner.pod), scheme))
+    }
+
+    const EXPORTER: [(&str, &str); 3] = [
+        ("namespace", "gpu-operator"),
+        ("pod", "nvidia-dcgm-exporter-9xk2f"),
+        ("container", "nvidia-dcgm-exporter"),
+    ];
+
+    #[test]
+    fn the_four_schemes_are_told_apart_per_series() {
+        let mut exported = EXPORTER.to_vec();
+        exported.extend([("exported_namespace", "team-a"), ("exported_pod", "w1")]);
+        assert_eq!(
+            owner_of(&exported),
+            Some(("team-a/w1".into(), Scheme::Exported))
+        );
+        let mixed = [
+            ("exported_namespace", "t"),
+            ("namespace", "monitoring"),
+            ("pod", "w3"),
+        ];
+        assert_eq!(owner_of(&mixed), Some(("t/w3".into(), Scheme::Mixed)));
+        let bare = [("namespace", "t"), ("pod", "w2"), ("container", "vllm")];
+        assert_eq!(owner_of(&bare), Some(("t/w2".into(), Scheme::Bare)));
+        let legacy = [("pod_name", "pod1"), ("pod_namespace", "default")];
+        assert_eq!(
+            owner_of(&legacy),
+            Some(("default/pod1".into(), Scheme::Legacy))
+        );
+    }
+
+    #[test]
+    fn empty_labels_are_absent() {
+        assert_eq!(
+            owner_of(&[("container", ""), ("namespace", ""), ("pod", "")]),
+            None
+        );
+    }
+
+    #[test]
+    fn the_exporters_own_labels_are_suspect() {
+        let identity = ExporterIdentity::default();
+        assert!(claim(&labels(&EXPORTER), &identity).suspect);
+        let workload = [("namespace", "t"), ("pod", "w2"), ("container", "vllm")];
+        assert!(!claim(&labels(&workload), &identity).suspect);
+        let by_name = [
+            ("namespace", "gke-managed-system"),
+            ("pod", "dcgm-exporter-abcde"),
+        ];
+        assert!(claim(&labels(&by_name), &identity).suspect);
+    }
+
+    #[test]
+    fn a_uid_proves_a_bare_pod_that_is_not_the_exporters() {
+        let identity = ExporterIdentity::default();
+        let bare = [("namespace", "t"), ("pod", "w2"), ("pod_uid", "0b7c")];
+        assert!(claim(&labels(&bare), &identity).proven);
+        assert!(!claim(&labels(&bare[..2]), &identity).proven);
+        let mut exporter = EXPORTER.to_vec();
+        exporter.push(("pod_uid", "55d1"));
+        assert!(!claim(&labels(&exporter), &identity).proven);
+    }
+
+    #[test]
+    fn devices_are_known_by_uuid_in_every_spelling() {
+        for name in ["UUID", "uuid", "gpu_uuid", "Uuid"] {
+            let device = device(&labels(&[(name, "GPU-1")])).unwrap();
+            assert_eq!(&*device.uuid, "GPU-1", "{name}");
+        }
+        let lower = labels(&[
+            ("uuid", "GPU-1"),
+            ("gpu_i_id", "7"),
+            ("gpu_i_profile", "1g.10gb"),
+        ]);
+        let instance = device(&lower).unwrap();
+        assert_eq!(instance.instance.as_deref(), Some("7"));
+        assert_eq!(instance.profile.as_deref(), Some("1g.10gb"));
+        let nameless = labels(&[("instance", "10.0.0.1:9400"), ("gpu", "3")]);
+        assert_eq!(&*device(&nameless).unwrap().uuid, "10.0.0.1:9400/3");
+        assert_eq!(device(&labels(&[("gpu", "3")])), None);
+    }
+
+    #[test]
+    fn the_node_is_the_hostname_before_the_target() {
+        let all = labels(&[("hostname", "gpu-node-1"), ("instance", "10.0.0.1:9400")]);
+        let found = nodes(&all);
+        let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();
+        assert_eq!(found, [(0, "gpu-node-1"), (8, "10.0.0.1")]);
+    }
+}

@@ -1,0 +1,150 @@
+//! A device of a group, for people.
+
+use std::collections::BTreeSet;
+
+use crate::aggregate::{DeviceReasons, Group, Outcome, Seen, Span};
+use crate::grid::instant_time;
+use crate::layout::{Layout, RowFacts, Standing};
+use crate::policy::{Measure, Over};
+use crate::series::{MODEL_LABELS, Owner};
+use crate::snapshot::Snapshot;
+use apimachinery::time::Timestamp;
+
+use super::of_group::{Question, field};
+use super::promql::Selected;
+use super::{Device, Idle, Reading, State, seconds};
+
+/// The device as far as the asker may know of it.
+pub(super) fn describe(
+    question: &Question<'_>,
+    snapshot: &Snapshot,
+    of: (&Group<'_>, &Span),
+    device: &DeviceReasons<'_>,
+) -> Device {
+    let (measure, selected) = (question.measure, question.selected);
+    let layout = snapshot.layout();
+    let (scrape_ms, fresh_ms) = (device.scrape_ms, device.fresh_ms);
+    let until = |facts: &&RowFacts| {
+        let heard = snapshot.frame().heard(facts.id);
+        heard.map_or(0, |heard| heard.newest.millis() + fresh_ms)
+    };
+    let newest = device.rows.iter().copied().max_by_key(until);
+    let row = newest.map(|facts| &facts.row);
+    // Whoever held it before the window does not enter; of a silent one it is
+    // known who held it last.
+    let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
+    let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
+    let rows = device.rows.iter().filter(|facts| until(facts) > begin);
+    let pods = named(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
+    // What was heard later than a reading is believed has taken its place.
+    let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
+    let holders = holders(device, layout, |facts| until(&facts) > latest);
+    Device {
+        uuid: row
+            .map(|row| row.device.uuid.to_string())
+            .unwrap_or_default(),
+        instance: row.and_then(|row| {
+            let id = row.device.instance.as_ref()?;
+            Some(match &row.device.profile {
+                Some(profile) => format!("{profile}, id {id}"),
+                None => format!("id {id}"),
+            })
+        }),
+        model: row.and_then(|row| {
+            let model = MODEL_LABELS.iter().find_map(|name| row.labels.get(name));
+            model.map(str::to_owned)
+        }),
+        node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
+        shared_with: holders.difference(&pods).count(),
+        holders,
+        pods: pods.into_iter().collect(),
+        // Whatever is reported of a device says that it is held.
+        field: device
+            .signal
+            .filter(|_| *measure != Measure::HeldCount)
+            .and_then(field),
+        owner_labels: row.and_then(|row| Some(row.scheme?.describe().to_owned())),
+        scrape_seconds: seconds(scrape_ms),
+        fresh_seconds: seconds(fresh_ms),
+        heard_since: device.heard.map(|(first, _)| first.date()),
+        newest: device.heard.map(|(_, newest)| newest.date()),
+        silent_since: device
+            .heard
+            .filter(|_| device.silent && device.frozen_since.is_none())
+            .map(|heard| heard.1.date()),
+        frozen_since: device.frozen_since.map(Timestamp::date),
+        idle: snapshot.idle(device, of, measure).map(|idle| Idle {
+            since: idle.since.date(),
+            or_longer: idle.longer,
+        }),
+        readings: device
+            .outcomes
+            .iter()
+            .map(|outcome| reading(outcome, measure))
+            .collect(),
+    }
+}
+
+/// The pods among these that a reader of the value may know by name.
+fn named<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> BTreeSet<String> {
+    let asked = selected.namespace();
+    let named = owners.filter(|owner| asked == Some(&owner.namespace));
+    named.map(pod).collect()
+}
+
+/// The pods that hold the device now, of whatever group. Those that held it
+/// before are not among them.
+fn holders(
+    device: &DeviceReasons<'_>,
+    layout: &Layout,
+    is_current: impl Fn(&RowFacts) -> bool,
+) -> BTreeSet<String> {
+    let rank = device.rows.first().map(|facts| facts.device);
+    let rows = rank.map_or(&[][..], |rank| layout.device_rows(rank));
+    let held = rows.iter().filter_map(|row| {
+        let facts = layout.fact(*row);
+        facts.filter(|facts| facts.standing == Standing::Held && is_current(facts))
+    });
+    held.filter_map(|facts| facts.row.owner.as_ref().map(pod))
+        .collect()
+}
+
+/// `ml/train-0`.
+fn pod(owner: &Owner) -> String {
+    format!("{}/{}", owner.namespace, owner.pod)
+}
+
+fn reading(outcome: &Outcome, measure: &Measure) -> Reading {
+    let (state, seen) = match outcome {
+        Outcome::Counted(seen) => (State::Counted, Some(seen)),
+        Outcome::NotAsked(seen) => (not_asked(seen, measure), Some(seen)),
+        Outcome::ActivityUnknown(seen) => (State::ActivityUnknown, Some(seen)),
+        Outcome::OfPredecessor => (State::BeforeItsTime, None),
+        Outcome::AfterEnd => (State::AfterItsTime, None),
+        Outcome::Missed => (State::Missing, None),
+        Outcome::Lost => (State::Lost, None),
+        Outcome::NotExpected => (State::NoReading, None),
+    };
+    let shown = seen.filter(|_| *measure != Measure::HeldCount);
+    Reading {
+        number: shown.map(|seen| seen.value),
+        sampled: seen.map(|seen| seen.at.date()),
+        held: seen.map(|seen| seen.held),
+        state,
+    }
+}
+
+fn not_asked(seen: &Seen, measure: &Measure) -> State {
+    let over_held = match measure {
+        Measure::Devices { over, .. } => *over == Over::Held,
+        Measure::HeldCount
+        | Measure::ActiveCount
+        | Measure::IdleCount
+        | Measure::OriginalAverage => true,
+    };
+    match seen.active {
+        _ if over_held && !seen.held => State::NotHeld,
+        Some(true) => State::Active,
+        _ => State::Idle,
+    }
+}

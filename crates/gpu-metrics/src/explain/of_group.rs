@@ -1,0 +1,289 @@
+//! From the evaluator's reasons to an explanation.
+
+use crate::aggregate::{Group, Outcome, Reasons};
+use crate::dcgm::fields;
+use crate::grid::instant_time;
+use crate::layout::Standing;
+use crate::metric::Value;
+use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
+use crate::signal::SignalId;
+use crate::snapshot::Snapshot;
+use apimachinery::time::Timestamp;
+
+use super::device::describe;
+use super::promql::{self, LabelMatcher, Selected};
+use super::seconds;
+use super::{Explanation, Instant, Served, Window};
+
+/// Devices that are listed at most; the others are counted.
+const MOST_DEVICES: usize = 256;
+
+/// What is to be explained.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The metric's name.
+    pub metric: &'a str,
+    /// What it measures.
+    pub measure: &'a Measure,
+    /// The formula in force.
+    pub formula: Formula,
+    /// `pods ml/train-0`.
+    pub of: &'a str,
+    /// Which series are the group's; who may ask for them may know their pods.
+    pub selected: Selected<'a>,
+    /// What the metric selector asks of labels; `None`: no query can say it.
+    pub labels: Option<&'a [LabelMatcher]>,
+    /// The time of the request, by the source's clock.
+    pub now: Timestamp,
+}
+
+impl Explanation {
+    /// Explains the value of a group. `value` is what is served, `no_value` what
+    /// is said where nothing is.
+    #[must_use]
+    pub fn of_group(
+        question: &Question<'_>,
+        snapshot: &Snapshot,
+        (group, reasons): (&Group<'_>, Option<&Reasons<'_>>),
+        (value, no_value): (Option<Value>, Option<String>),
+    ) -> Self {
+        let mut explanation = Self {
+            metric: question.metric.to_owned(),
+            of: question.of.to_owned(),
+            meaning: meaning(question.measure, question.formula),
+            value: value.map(|value| Served::of(&value, question.now)),
+            no_value,
+            ..Self::default()
+        };
+        let Some(reasons) = reasons else {
+            return explanation;
+        };
+        explanation.window = Some(window(reasons, snapshot));
+        explanation.instants = reasons.instants.iter().map(instant).collect();
+        let named = question.selected != Selected::All;
+        let shown = reasons
+            .devices
+            .iter()
+            .take(if named { MOST_DEVICES } else { 0 });
+        explanation.device_count = reasons.devices.len();
+        explanation.devices = shown
+            .map(|device| describe(question, snapshot, (group, &reasons.span), device))
+            .collect();
+        explanation.notes = notes(reasons, snapshot, group, named);
+        match promql::same(question, reasons, snapshot) {
+            Ok(query) => explanation.promql = Some(query),
+            Err(why) => explanation
+                .notes
+                .push(format!("no PromQL is shown for this number: {why}")),
+        }
+        explanation
+    }
+}
+
+/// The first of the names that a field has on the wire.
+pub(super) fn field(signal: SignalId) -> Option<String> {
+    let known = fields::built_in()
+        .into_iter()
+        .find(|spec| spec.id == signal)?;
+    known.wire_names.into_iter().next()
+}
+
+impl Served {
+    /// A value as it is served at `now`.
+    #[must_use]
+    pub fn of(value: &Value, now: Timestamp) -> Self {
+        let until = Some(value.fresh_until).filter(|until| *until < Timestamp::MAX);
+        Self {
+            number: value.value,
+            timestamp: value.at.date(),
+            age_seconds: seconds(now.millis() - value.at.millis()),
+            served_until: until.map(Timestamp::date),
+            window_seconds: value.window_secs,
+        }
+    }
+}
+
+fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
+    let defined = reasons
+        .instants
+        .iter()
+        .filter(|instant| instant.value.is_some());
+    let step_ms = snapshot.frame().step_ms();
+    Window {
+        seconds: seconds(reasons.span.window_ms),
+        step_seconds: seconds(step_ms),
+        end: instant_time(reasons.span.last, step_ms).date(),
+        lag_seconds: seconds(reasons.span.lag_ms),
+        defined: u32::try_from(defined.count()).unwrap_or(u32::MAX),
+    }
+}
+
+fn instant(reasons: &crate::aggregate::InstantReasons) -> Instant {
+    Instant {
+        time: reasons.at.date(),
+        number: reasons.value,
+        answering: reasons.answering,
+        counted: reasons.counted,
+        missing: reasons.missing,
+    }
+}
+
+/// What was left out, and why.
+fn notes(
+    reasons: &Reasons<'_>,
+    snapshot: &Snapshot,
+    group: &Group<'_>,
+    named: bool,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let devices = reasons.devices.len();
+    let at_end = |wanted: fn(&Outcome) -> bool| {
+        let last = reasons
+            .devices
+            .iter()
+            .filter_map(|device| device.outcomes.last());
+        last.filter(|outcome| wanted(outcome)).count()
+    };
+    let mut note = |count: usize, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} of {devices} devices {what}"));
+        }
+    };
+    note(
+        at_end(|outcome| *outcome == Outcome::Missed),
+        "should answer and do not: sums and counts need nine tenths of the devices, means half of them",
+    );
+    note(
+        at_end(|outcome| *outcome == Outcome::Lost),
+        "have no reading of this field for longer than a window, though their exporters answer: they are left out; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
+    );
+    note(
+        at_end(|outcome| matches!(outcome, Outcome::ActivityUnknown(_))),
+        "answer, but not for the field that decides whether they are active",
+    );
+    note(
+        at_end(|outcome| *outcome == Outcome::OfPredecessor),
+        "have readings only of a pod that had the name before",
+    );
+    note(
+        reasons
+            .devices
+            .iter()
+            .filter(|device| device.frozen_since.is_some())
+            .count(),
+        "belong to an exporter whose readings stand still: they are unknown",
+    );
+    if !named && devices > 0 {
+        notes.push(format!(
+            "devices counted and not listed: {devices}, of more namespaces than the one asked in"
+        ));
+    } else if devices > MOST_DEVICES {
+        notes.push(format!(
+            "more devices counted and not listed: {}",
+            devices - MOST_DEVICES
+        ));
+    }
+    let unseen: u32 = group.unseen.iter().map(|unseen| unseen.count).sum();
+    if unseen > 0 {
+        notes.push(format!("of {unseen} GPUs that pods request no series on the pods' nodes tells: check dcgm-exporter there"));
+    }
+    let conflicts = reasons.devices.iter().flat_map(|device| &device.rows);
+    if conflicts
+        .clone()
+        .any(|facts| facts.standing == Standing::Gone)
+    {
+        notes.push(
+            "readings of pods that have gone count for the time they held the device".to_owned(),
+        );
+    }
+    let clusters = snapshot.layout().several_clusters();
+    if !clusters.is_empty() {
+        notes.push(format!(
+            "the store holds series of {} clusters: set a matcher in prometheus.matchers",
+            clusters.len()
+        ));
+    }
+    notes
+}
+
+/// The fields that a metric is read from; on MIG instances, and where a target
+/// has no percents of whole GPUs, those after a stroke.
+#[must_use]
+pub fn fields_of(measure: &Measure) -> Vec<String> {
+    let memory = "DCGM_FI_DEV_MEM_COPY_UTIL / DCGM_FI_PROF_DRAM_ACTIVE";
+    let fields: &[&str] = match measure {
+        Measure::Devices { value, .. } => match value {
+            DeviceValue::MemoryUtilization => &[memory],
+            DeviceValue::GpuUtilization => {
+                &["DCGM_FI_DEV_GPU_UTIL / DCGM_FI_PROF_GR_ENGINE_ACTIVE"]
+            }
+            DeviceValue::MemoryUsed => &["DCGM_FI_DEV_FB_USED"],
+            DeviceValue::MemoryUsedPercent => &[
+                "DCGM_FI_DEV_FB_USED",
+                "DCGM_FI_DEV_FB_FREE",
+                "DCGM_FI_DEV_FB_RESERVED",
+            ],
+            DeviceValue::PowerUsage => &["DCGM_FI_DEV_POWER_USAGE"],
+            DeviceValue::Signal(id) => return field(*id).into_iter().collect(),
+        },
+        Measure::HeldCount => &[memory, "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"],
+        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => &[memory],
+    };
+    fields.iter().map(|field| (*field).to_owned()).collect()
+}
+
+/// What a number means, in a sentence.
+#[must_use]
+pub fn meaning(measure: &Measure, formula: Formula) -> String {
+    let (value, reducer, over) = match measure {
+        Measure::HeldCount => {
+            return "how many GPUs are held by pods, averaged over the window".to_owned();
+        }
+        Measure::ActiveCount => {
+            return "how many of the GPUs held are active, averaged over the window".to_owned();
+        }
+        Measure::IdleCount => {
+            return "how many of the GPUs held are idle, averaged over the window".to_owned();
+        }
+        Measure::OriginalAverage => {
+            return "the number of the original exporter: memory utilisation of all active GPUs of the cluster, averaged every 5 s".to_owned();
+        }
+        Measure::Devices {
+            value,
+            reducer,
+            over,
+        } => (value, reducer, over),
+    };
+    let value = match value {
+        DeviceValue::MemoryUtilization => {
+            "memory utilisation (percent of time the memory was read or written)".to_owned()
+        }
+        DeviceValue::GpuUtilization => "GPU utilisation (percent of time a kernel ran)".to_owned(),
+        DeviceValue::MemoryUsed => "framebuffer in use (MiB)".to_owned(),
+        DeviceValue::MemoryUsedPercent => {
+            "framebuffer in use (percent of used, free and reserved)".to_owned()
+        }
+        DeviceValue::PowerUsage => "power (watts)".to_owned(),
+        DeviceValue::Signal(id) => field(*id).unwrap_or_else(|| "a configured field".to_owned()),
+    };
+    let is_mean = matches!(reducer, Reducer::Mean);
+    let reducer = match reducer {
+        Reducer::Mean => "mean".to_owned(),
+        Reducer::Sum => "sum".to_owned(),
+        Reducer::Max => "largest".to_owned(),
+        Reducer::Min => "smallest".to_owned(),
+        Reducer::Quantile(q) => format!("{q} quantile"),
+    };
+    let over = match over {
+        Over::Active => "the active GPUs",
+        Over::Held => "the GPUs held by pods",
+        Over::All => "all GPUs that answer",
+    };
+    let formula = match (is_mean, formula) {
+        (true, Formula::SampleWeighted) => "; each reading in the window weighs the same",
+        (true, Formula::ActiveInstants) => "; instants at which none is active are left out",
+        (true, Formula::Plain) => "; each device's mean over the window first, zeros included",
+        _ => "; first over the devices at each instant, then over the instants of the window",
+    };
+    format!("{reducer} of {value} over {over}{formula}")
+}

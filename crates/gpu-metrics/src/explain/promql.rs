@@ -1,0 +1,323 @@
+//! The PromQL that gives a group's number (docs/numbers.md, "The same number in
+//! PromQL").
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::aggregate::Reasons;
+use crate::grid::instant_time;
+use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
+use crate::series::Scheme;
+use crate::signal::SignalId;
+use crate::snapshot::Snapshot;
+use apimachinery::duration::format_duration;
+use apimachinery::promql::{quote, quote_regex};
+
+use super::of_group::{Question, field};
+use super::{Promql, seconds};
+
+/// What no query can say.
+const LEFT_OUT: &str = "devices that should have answered, pods that were replaced, prometheus.matchers of the \
+                        configuration, and samples that were written after this answer";
+
+/// Why there is no query.
+const NOT_SHORT: &str =
+    "its devices have MIG instances, parts of processes or several ways of naming pods";
+const TOO_MANY: &str = "it would have to list too many names";
+const NOT_SAID: &str = "the metric selector asks for what no label matcher can say: it compares numbers, or series \
+                        spell a label in several ways";
+const MIXED: &str = "its devices are read from different fields";
+const NO_DEVICE: &str = "no device has a part in it";
+const NOT_BUILT_IN: &str = "the name of its field is not known here";
+const ORIGINAL: &str = "docs/numbers.md, \"The original's number\", has it";
+
+/// More names than this are not written into a query.
+const MOST_NAMES: usize = 64;
+
+/// A condition of a metric selector, by a label as the series spell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelMatcher {
+    /// The label's name.
+    pub label: String,
+    /// Whether the label has none of the values, and not one of them.
+    pub negated: bool,
+    /// Values; the empty one is that of a label that is not there.
+    pub values: BTreeSet<String>,
+}
+
+impl LabelMatcher {
+    /// `GPU_I_ID!="2"`, `modelName=~"A|B"`.
+    fn text(&self) -> Result<String, &'static str> {
+        if self.values.len() > MOST_NAMES {
+            return Err(TOO_MANY);
+        }
+        let Self { label, negated, .. } = self;
+        let mut values = self.values.iter();
+        Ok(match (values.next(), values.next(), *negated) {
+            (Some(one), None, false) => format!("{label}={}", quote(one)),
+            (Some(one), None, true) => format!("{label}!={}", quote(one)),
+            (_, _, false) => format!("{label}=~{}", any_of(&self.values)),
+            (_, _, true) => format!("{label}!~{}", any_of(&self.values)),
+        })
+    }
+}
+
+/// How the series of a group are selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selected<'a> {
+    /// One pod of a namespace.
+    Pod(&'a str, &'a str),
+    /// The pods of a namespace that are the group's.
+    PodsOf(&'a str),
+    /// All pods of a namespace.
+    Namespace(&'a str),
+    /// The group's devices.
+    Devices,
+    /// Everything.
+    All,
+}
+
+impl<'a> Selected<'a> {
+    /// The namespace that was asked in: pods of others are never named.
+    pub(super) const fn namespace(self) -> Option<&'a str> {
+        match self {
+            Self::Pod(namespace, _) | Self::PodsOf(namespace) | Self::Namespace(namespace) => {
+                Some(namespace)
+            }
+            Self::Devices | Self::All => None,
+        }
+    }
+}
+
+/// The query, or why none is written.
+pub(super) fn same(
+    question: &Question<'_>,
+    reasons: &Reasons<'_>,
+    snapshot: &Snapshot,
+) -> Result<Promql, &'static str> {
+    if !is_plain(reasons) {
+        return Err(NOT_SHORT);
+    }
+    let signals = reasons.devices.iter().filter_map(|device| device.signal);
+    let signals: BTreeSet<SignalId> = signals.collect();
+    if signals.len() > 1 {
+        return Err(MIXED);
+    }
+    if reasons.devices.is_empty() {
+        return Err(NO_DEVICE);
+    }
+    let matchers = matchers(question, reasons)?;
+    let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms);
+    let fresh_ms = fresh_ms.max().unwrap_or_default();
+    let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
+    let number = number(question.measure, signals.first().copied(), fresh)?;
+    let step_ms = snapshot.frame().step_ms();
+    let last = instant_time(reasons.span.last, step_ms);
+    Ok(Promql {
+        query: over_window(question, &number, (reasons.span.window_ms, step_ms)),
+        time: last.to_string(),
+        leaves_out: leaves_out(question, snapshot),
+    })
+}
+
+/// The group's number at an instant; `fresh` are the readings of a field.
+fn number(
+    measure: &Measure,
+    read: Option<SignalId>,
+    fresh: impl Fn(SignalId) -> Option<String>,
+) -> Result<String, &'static str> {
+    let devices = |signal: SignalId| Some(each(&fresh(signal)?));
+    let shown = read.unwrap_or(SignalId::MEM_COPY_UTIL);
+    let number = match measure {
+        Measure::OriginalAverage => return Err(ORIGINAL),
+        Measure::HeldCount => devices(shown).map(|it| format!("count({it})")),
+        Measure::ActiveCount => devices(shown).map(|it| counted(&it, "> 0")),
+        Measure::IdleCount => devices(shown).map(|it| counted(&it, "== 0")),
+        Measure::Devices {
+            value: DeviceValue::MemoryUsedPercent,
+            ..
+        } => share(|signal| Some(format!("sum({})", devices(signal)?))),
+        Measure::Devices { reducer, over, .. } => read
+            .and_then(devices)
+            .map(|it| reduced(reducer, *over == Over::Active, &it)),
+    };
+    number.ok_or(NOT_BUILT_IN)
+}
+
+/// The share of the framebuffer that is in use, percent.
+fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
+    let used = sum(SignalId::FB_USED)?;
+    let (free, reserved) = (sum(SignalId::FB_FREE)?, sum(SignalId::FB_RESERVED)?);
+    Some(format!(
+        "100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))"
+    ))
+}
+
+/// Whether a short query says the same: no MIG instances, no parts of processes,
+/// one way of naming pods.
+fn is_plain(reasons: &Reasons<'_>) -> bool {
+    let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
+    let held = || rows().filter(|facts| facts.standing.was_held());
+    let scheme = held().next().and_then(|facts| facts.row.scheme);
+    let odd = rows().any(|facts| facts.is_mig || facts.has_instances || facts.row.per_process);
+    !odd && held().all(|facts| facts.row.scheme == scheme)
+}
+
+/// The mean over the window. Prometheus 2 closes a range on the left, so that it is a
+/// millisecond shorter.
+fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64, i64)) -> String {
+    let is_mean = matches!(
+        question.measure,
+        Measure::Devices {
+            reducer: Reducer::Mean,
+            ..
+        }
+    );
+    let without_idle = is_mean && question.formula == Formula::ActiveInstants;
+    // Without the second half of `or` an instant without active devices is none.
+    let number = match number.split_once("\n  or ") {
+        Some((active, _)) if without_idle => active,
+        _ => number,
+    };
+    let step = Duration::from_millis(step_ms.unsigned_abs());
+    let (range, step) = (window_ms - 1, format_duration(step));
+    format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])")
+}
+
+fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> Option<String> {
+    let formula = matches!(question.formula, Formula::SampleWeighted | Formula::Plain)
+        && matches!(
+            question.measure,
+            Measure::Devices {
+                reducer: Reducer::Mean,
+                over: Over::Active,
+                ..
+            }
+        );
+    if formula {
+        return Some(format!(
+            "the formula {}: the query gives mean-of-instants",
+            question.formula.name()
+        ));
+    }
+    if snapshot.policy().activity != Activity::OwnValueAboveZero {
+        return Some("gpu.active as it is set: the query takes a device for active when its own value is above 0".to_owned());
+    }
+    Some(LEFT_OUT.to_owned())
+}
+
+/// Each device once.
+fn each(fresh: &str) -> String {
+    format!("max by (UUID, GPU_I_ID) (\n    {fresh})")
+}
+
+fn counted(devices: &str, condition: &str) -> String {
+    format!("count({devices} {condition})\n  or max({devices}) * 0")
+}
+
+fn reduced(reducer: &Reducer, active: bool, devices: &str) -> String {
+    let name = match reducer {
+        Reducer::Mean => "avg(".to_owned(),
+        Reducer::Sum => "sum(".to_owned(),
+        Reducer::Max => "max(".to_owned(),
+        Reducer::Min => "min(".to_owned(),
+        Reducer::Quantile(q) => format!("quantile({q}, "),
+    };
+    match active {
+        true => format!("{name}{devices} > 0)\n  or max({devices}) * 0"),
+        false => format!("{name}{devices})"),
+    }
+}
+
+/// The readings of a signal that count: in range and fresh.
+fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
+    let series = format!("{}{matchers}", field(signal)?);
+    let in_range = match signal {
+        SignalId::MEM_COPY_UTIL | SignalId::GPU_UTIL => format!("{series} >= 0 <= 100"),
+        SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE => {
+            format!("100 * clamp_max({series} >= 0 <= 1.2, 1)")
+        }
+        SignalId::POWER_USAGE => format!("{series} >= 0 < 1e6"),
+        _ => format!("{series} >= 0 < 1e8"),
+    };
+    let fresh = seconds(fresh_ms);
+    Some(format!(
+        "({in_range}) and (timestamp({series}) > time() - {fresh})"
+    ))
+}
+
+/// Whether a measure is about devices that pods hold.
+const fn is_of_held(measure: &Measure) -> bool {
+    match measure {
+        Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => true,
+        Measure::Devices { over, .. } => matches!(over, Over::Held),
+        Measure::OriginalAverage => false,
+    }
+}
+
+/// `{exported_namespace="ml",exported_pod=~"a|b",modelName="H100"}`.
+fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'static str> {
+    let of_labels = question.labels.ok_or(NOT_SAID)?;
+    let of_held = is_of_held(question.measure);
+    let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
+    let mut held = rows().filter(|facts| facts.standing.was_held());
+    let scheme = held.find_map(|facts| facts.row.scheme);
+    let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
+    let of_namespace = |namespace: &str| format!("{namespace_label}={}", quote(namespace));
+    let mut matchers = match question.selected {
+        Selected::All => Vec::new(),
+        Selected::Namespace(namespace) => vec![of_namespace(namespace)],
+        Selected::Pod(namespace, pod) => {
+            vec![
+                of_namespace(namespace),
+                format!("{pod_label}={}", quote(pod)),
+            ]
+        }
+        Selected::PodsOf(namespace) => {
+            let owners = rows().filter_map(|facts| facts.row.owner.as_ref());
+            let pods = few(owners.map(|owner| owner.pod.to_string()))?;
+            vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
+        }
+        Selected::Devices => {
+            let rows = rows().filter(|facts| !of_held || facts.standing.was_held());
+            let devices = few(rows.map(|facts| facts.row.device.uuid.to_string()))?;
+            vec![format!("UUID=~{devices}")]
+        }
+    };
+    if of_held && matches!(question.selected, Selected::All | Selected::Devices) {
+        matchers.push(format!("{pod_label}!=\"\""));
+    }
+    for matcher in of_labels {
+        matchers.push(matcher.text()?);
+    }
+    let matchers = matchers.join(",");
+    Ok(match matchers.is_empty() {
+        true => matchers,
+        false => format!("{{{matchers}}}"),
+    })
+}
+
+/// [`any_of`] names that are few enough to be written.
+fn few(names: impl Iterator<Item = String>) -> Result<String, &'static str> {
+    let names: BTreeSet<String> = names.collect();
+    match names.len() <= MOST_NAMES {
+        true => Ok(any_of(&names)),
+        false => Err(TOO_MANY),
+    }
+}
+
+/// A regular expression that matches these texts alone, in quotes.
+fn any_of(texts: &BTreeSet<String>) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
+    quote(&texts.join("|"))
+}
+
+/// The labels of a scheme that name namespace and pod.
+const fn labels(scheme: Scheme) -> (&'static str, &'static str) {
+    match scheme {
+        Scheme::Exported => ("exported_namespace", "exported_pod"),
+        Scheme::Legacy => ("pod_namespace", "pod_name"),
+        Scheme::Mixed => ("exported_namespace", "pod"),
+        Scheme::Bare => ("namespace", "pod"),
+    }
+}

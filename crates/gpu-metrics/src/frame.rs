@@ -1,0 +1,124 @@
+//! An immutable view of the samples at one moment.
+
+use std::sync::Arc;
+
+use super::grid::{Columns, Reading, RowId, instant_from};
+use super::signal::SignalId;
+use super::store::Heard;
+use super::targets::{TargetId, TargetView, View};
+use apimachinery::time::Timestamp;
+
+/// The samples as they stood when a snapshot was taken. Columns are shared
+/// with the store; nothing is copied.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    now: Timestamp,
+    step_ms: i64,
+    signals: Vec<Columns>,
+    /// Whether each signal was ever answered; what is not listed was.
+    answered: Vec<bool>,
+    view: Arc<View>,
+    heard: Arc<[Heard]>,
+}
+
+impl Frame {
+    /// A frame over the given columns.
+    #[must_use]
+    pub fn new(
+        now: Timestamp,
+        step_ms: i64,
+        signals: Vec<Columns>,
+        view: View,
+        heard: Vec<Heard>,
+    ) -> Self {
+        Self {
+            now,
+            step_ms,
+            signals,
+            answered: Vec::new(),
+            view: Arc::new(view),
+            heard: heard.into(),
+        }
+    }
+
+    /// The same, told which signals were ever answered.
+    #[must_use]
+    pub fn answered(self, answered: Vec<bool>) -> Self {
+        Self { answered, ..self }
+    }
+
+    /// The same readings at `now`, which is over, when the sources were this late.
+    #[must_use]
+    pub fn as_of(&self, now: Timestamp, lags_ms: &[i64]) -> Self {
+        Self {
+            now,
+            view: Arc::new(self.view.as_of(now, lags_ms)),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a signal was ever answered: else a device without it may have it.
+    #[must_use]
+    pub fn is_answered(&self, signal: SignalId) -> bool {
+        self.answered.get(signal.index()).copied().unwrap_or(true)
+    }
+
+    /// When the frame was taken.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The step of the grid, milliseconds.
+    #[must_use]
+    pub fn step_ms(&self) -> i64 {
+        self.step_ms
+    }
+
+    /// The first instant that is not before `at`, as a number on the grid.
+    #[must_use]
+    pub fn instant_from(&self, at: Timestamp) -> i64 {
+        instant_from(at, self.step_ms)
+    }
+
+    /// The reading of a row that counts at an instant, held for `hold_ms`; samples
+    /// after `until` are not seen.
+    #[inline]
+    #[must_use]
+    pub fn reading(
+        &self,
+        signal: SignalId,
+        row: RowId,
+        instant: i64,
+        (hold_ms, until): (i64, Timestamp),
+    ) -> Option<Reading> {
+        let columns = self.signals.get(signal.index())?;
+        columns.reading(row, (instant, self.step_ms), hold_ms, until)
+    }
+
+    /// The newest reading of a row at or before an instant, however old.
+    #[must_use]
+    pub fn last_reading(&self, signal: SignalId, row: RowId, instant: i64) -> Option<Reading> {
+        self.signals
+            .get(signal.index())?
+            .last_reading(row, instant, self.step_ms)
+    }
+
+    /// Sources and targets.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// A target as it stands.
+    #[must_use]
+    pub fn target(&self, id: TargetId) -> Option<&TargetView> {
+        self.view.targets.get(id.0 as usize)
+    }
+
+    /// When a row was heard.
+    #[must_use]
+    pub fn heard(&self, row: RowId) -> Option<Heard> {
+        self.heard.get(row.0 as usize).copied()
+    }
+}

@@ -1,0 +1,413 @@
+//! Samples on the grid of instants: one column per signal and instant.
+//!
+//! A column holds the newest sample of each row (a device as held by an owner)
+//! that has one between the instant before and its own. Which sample counts at
+//! an instant is found by looking back from its column as far as a reading is
+//! believed. A column takes room for the rows that have a sample in it and for
+//! no others, so a grid finer than the scrape interval costs little.
+//!
+//! Columns are shared with published snapshots, block by block: the writer
+//! copies a block only if a snapshot still holds it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use apimachinery::time::Timestamp;
+
+/// Index of a row: a device as held by one owner (or by nobody).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowId(pub u32);
+
+/// A reading: a valid value and the time of its sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The value in the served unit (percent, MiB, watts).
+    pub value: f64,
+    /// The sample's time.
+    pub at: Timestamp,
+}
+
+impl Reading {
+    /// The reading that counts out of two of the same device at the same
+    /// instant: the newer one, of equally new ones the larger.
+    #[must_use]
+    pub fn better(self, other: Self) -> Self {
+        let newer = other.at > self.at || (other.at == self.at && other.value > self.value);
+        if newer { other } else { self }
+    }
+}
+
+/// Rows of a block. Large enough that its own size is nothing beside that of
+/// its samples, small enough that a row is put into it in no time.
+const BLOCK: usize = 512;
+
+/// Bits of a word.
+const WORD: usize = 64;
+
+/// The samples of up to [`BLOCK`] rows before one instant: ten bytes each.
+#[derive(Clone, Debug, Default)]
+struct Block {
+    /// The rows that have one: a bit each.
+    present: [u64; BLOCK / WORD],
+    /// How many come before each word of them.
+    before: [u16; BLOCK / WORD],
+    /// NaN where the sample is no reading; in the order of the rows.
+    values: Vec<f64>,
+    /// Milliseconds from the sample to the instant.
+    ages: Vec<u16>,
+}
+
+impl Block {
+    /// The place of a row's sample among those of the block, and whether it has one.
+    #[inline]
+    fn place(&self, row: usize) -> (usize, bool) {
+        let (word, bit) = (row / WORD, 1_u64 << (row % WORD));
+        let lower = (self.present[word] & (bit - 1)).count_ones() as usize;
+        (
+            usize::from(self.before[word]) + lower,
+            self.present[word] & bit != 0,
+        )
+    }
+
+    #[inline]
+    fn get(&self, row: usize) -> Option<(f64, u16)> {
+        match self.place(row) {
+            (place, true) => Some((self.values[place], self.ages[place])),
+            _ => None,
+        }
+    }
+
+    fn put(&mut self, row: usize, value: f64, age: u16) {
+        let (place, is_there) = self.place(row);
+        if is_there {
+            self.values[place] = value;
+            self.ages[place] = age;
+            return;
+        }
+        if self.values.len() == self.values.capacity() {
+            // Doubling would leave a third of it empty.
+            self.values.reserve_exact(WORD / 2);
+            self.ages.reserve_exact(WORD / 2);
+        }
+        self.values.insert(place, value);
+        self.ages.insert(place, age);
+        self.present[row / WORD] |= 1 << (row % WORD);
+        let after = &mut self.before[row / WORD + 1..];
+        after.iter_mut().for_each(|count| *count += 1);
+    }
+
+    fn remove(&mut self, row: usize) {
+        let (place, is_there) = self.place(row);
+        if is_there {
+            self.values.remove(place);
+            self.ages.remove(place);
+            self.present[row / WORD] &= !(1 << (row % WORD));
+            let after = &mut self.before[row / WORD + 1..];
+            after.iter_mut().for_each(|count| *count -= 1);
+        }
+    }
+}
+
+/// The newest sample of rows before one instant, block by block.
+#[derive(Clone, Debug, Default)]
+struct Column(Vec<Arc<Block>>);
+
+impl Column {
+    /// Value and age of a row's sample.
+    #[inline]
+    fn get(&self, row: RowId) -> Option<(f64, u16)> {
+        let row = row.0 as usize;
+        self.0.get(row / BLOCK)?.get(row % BLOCK)
+    }
+
+    /// The rows that have a sample.
+    fn rows(&self) -> impl Iterator<Item = RowId> {
+        let blocks = self.0.iter().enumerate();
+        blocks.flat_map(|(place, block)| {
+            let rows = (0..BLOCK).filter(|row| block.place(*row).1);
+            rows.map(move |row| RowId(u32::try_from(place * BLOCK + row).unwrap_or(u32::MAX)))
+        })
+    }
+
+    fn put(&mut self, row: RowId, value: f64, age: u16) {
+        let row = row.0 as usize;
+        if row / BLOCK >= self.0.len() {
+            self.0.resize_with(row / BLOCK + 1, Arc::default);
+        }
+        Arc::make_mut(&mut self.0[row / BLOCK]).put(row % BLOCK, value, age);
+    }
+
+    fn remove(&mut self, row: RowId) {
+        let row = row.0 as usize;
+        if let Some(block) = self.0.get_mut(row / BLOCK) {
+            Arc::make_mut(block).remove(row % BLOCK);
+        }
+    }
+}
+
+/// Whether a series is the only one that feeds its row with its signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// The only one: what it says last stands, a sample that is no reading too.
+    Alone,
+    /// One of several: a reading stands against a sibling that has none.
+    Shared,
+}
+
+/// The columns of one signal, oldest first, without gaps.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    /// Index of the first column: its instant divided by the step.
+    first: i64,
+    columns: VecDeque<Column>,
+    /// The last reading of rows that have none in the columns any more: what a
+    /// device is missed with that is silent for long.
+    last: Arc<HashMap<RowId, Reading>>,
+}
+
+/// The index of the first instant that is not before `at`.
+#[must_use]
+pub fn instant_from(at: Timestamp, step_ms: i64) -> i64 {
+    let millis = at.millis();
+    millis.div_euclid(step_ms) + i64::from(millis.rem_euclid(step_ms) != 0)
+}
+
+/// The time of an instant.
+#[must_use]
+pub const fn instant_time(index: i64, step_ms: i64) -> Timestamp {
+    Timestamp::from_millis(index * step_ms)
+}
+
+impl Columns {
+    fn at(&self, index: i64) -> Option<&Column> {
+        let position = usize::try_from(index - self.first).ok()?;
+        self.columns.get(position)
+    }
+
+    fn sample(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
+        let (value, age) = self.at(index)?.get(row)?;
+        Some(Reading {
+            value,
+            at: Timestamp::from_millis(index * step_ms - i64::from(age)),
+        })
+    }
+
+    /// The reading of `row` that counts at instant `index` of a grid of
+    /// `step_ms`: its newest sample not after `until`, if that is a reading and
+    /// younger than `hold_ms`.
+    #[inline]
+    #[must_use]
+    pub fn reading(
+        &self,
+        row: RowId,
+        (index, step_ms): (i64, i64),
+        hold_ms: i64,
+        until: Timestamp,
+    ) -> Option<Reading> {
+        let farthest = (index - hold_ms / step_ms - 1).max(self.first);
+        let mut at = index.min(self.first + self.len() - 1);
+        while at >= farthest {
+            if let Some(sample) = self.sample(row, at, step_ms)
+                && sample.at <= until
+            {
+                let is_young = index * step_ms - sample.at.millis() < hold_ms;
+                return (is_young && !sample.value.is_nan()).then_some(sample);
+            }
+            at -= 1;
+        }
+        None
+    }
+
+    /// The newest reading at or before an instant, however old, samples that
+    /// are no readings passed over.
+    #[must_use]
+    pub fn last_reading(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
+        let last = index.min(self.first + self.len() - 1);
+        let kept = (self.first..=last).rev().find_map(|at| {
+            let sample = self.sample(row, at, step_ms)?;
+            (!sample.value.is_nan()).then_some(sample)
+        });
+        kept.or_else(|| {
+            let before = self.last.get(&row).copied();
+            before.filter(|reading| reading.at.millis() <= index * step_ms)
+        })
+    }
+
+    /// Puts a sample into its cell (NaN: it is no reading); whether that
+    /// changed anything. Of several the newest stands, of equally new ones the
+    /// larger.
+    pub fn put(&mut self, row: RowId, sample: Reading, step_ms: i64, feed: Feed) -> bool {
+        let index = instant_from(sample.at, step_ms);
+        let age = index * step_ms - sample.at.millis();
+        let age = u16::try_from(age).unwrap_or(u16::MAX);
+        if let Some((value, known_age)) = self.at(index).and_then(|column| column.get(row)) {
+            let ended = sample.value.is_nan();
+            let stands = match (value.is_nan(), ended) {
+                // A reading beside a sibling's sample that is none.
+                (false, true) if feed == Feed::Shared || known_age == age => true,
+                (true, false) if feed == Feed::Shared || known_age == age => false,
+                _ => known_age < age || (known_age == age && (ended || value >= sample.value)),
+            };
+            if stands {
+                return false;
+            }
+        }
+        self.make(index);
+        let position = usize::try_from(index - self.first).unwrap_or(usize::MAX);
+        if let Some(column) = self.columns.get_mut(position) {
+            column.put(row, sample.value, age);
+        }
+        true
+    }
+
+    /// Makes room for an instant.
+    fn make(&mut self, index: i64) {
+        if self.columns.is_empty() {
+            self.first = index;
+        }
+        while self.first > index {
+            self.columns.push_front(Column::default());
+            self.first -= 1;
+        }
+        while self.first + self.len() <= index {
+            self.columns.push_back(Column::default());
+        }
+    }
+
+    /// Forgets those samples of a row that `is_meant` says.
+    pub fn forget(&mut self, row: RowId, step_ms: i64, is_meant: impl Fn(Reading) -> bool) {
+        if self.last.get(&row).copied().is_some_and(&is_meant) {
+            Arc::make_mut(&mut self.last).remove(&row);
+        }
+        for index in self.first..self.first + self.len() {
+            if self.sample(row, index, step_ms).is_some_and(&is_meant) {
+                let position = usize::try_from(index - self.first).unwrap_or(usize::MAX);
+                if let Some(column) = self.columns.get_mut(position) {
+                    column.remove(row);
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> i64 {
+        i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Drops the columns before instant `from`. The last reading of a row stays.
+    pub fn retain_from(&mut self, from: i64, step_ms: i64) {
+        while self.first < from
+            && let Some(column) = self.columns.pop_front()
+        {
+            self.first += 1;
+            let end = self.first + self.len();
+            for row in column.rows() {
+                let has_newer = (self.first..end).rev().any(|at| {
+                    let newer = self.sample(row, at, step_ms);
+                    newer.is_some_and(|sample| !sample.value.is_nan())
+                });
+                let ended = column.get(row).filter(|(value, _)| !value.is_nan());
+                if let (false, Some((value, age))) = (has_newer, ended) {
+                    let at = (self.first - 1) * step_ms - i64::from(age);
+                    let at = Timestamp::from_millis(at);
+                    Arc::make_mut(&mut self.last).insert(row, Reading { value, at });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: i64 = 15_000;
+    const ROW: RowId = RowId(0);
+
+    fn sample(secs: i64, value: f64) -> Reading {
+        Reading {
+            value,
+            at: Timestamp::from_secs(secs),
+        }
+    }
+
+    fn columns(samples: &[(i64, f64)], feed: Feed) -> Columns {
+        let mut columns = Columns::default();
+        for (secs, value) in samples {
+            columns.put(ROW, sample(*secs, *value), STEP, feed);
+        }
+        columns
+    }
+
+    fn at(columns: &Columns, instant: i64, hold_secs: i64) -> Option<f64> {
+        let hold_ms = hold_secs * 1000;
+        let reading = columns.reading(ROW, (instant, STEP), hold_ms, Timestamp::MAX)?;
+        Some(reading.value)
+    }
+
+    #[test]
+    fn a_sample_counts_from_the_first_instant_not_before_it_until_it_is_too_old() {
+        let columns = columns(&[(15, 1.0), (16, 2.0)], Feed::Alone);
+        assert_eq!(at(&columns, 0, 45), None);
+        assert_eq!(at(&columns, 1, 45), Some(1.0));
+        assert_eq!(at(&columns, 2, 45), Some(2.0));
+        assert_eq!(at(&columns, 4, 45), Some(2.0));
+        assert_eq!(at(&columns, 5, 45), None);
+        assert_eq!(at(&columns, 5, 60), Some(2.0));
+        assert_eq!(columns.last_reading(ROW, 100, STEP), Some(sample(16, 2.0)));
+    }
+
+    #[test]
+    fn a_sample_that_is_no_reading_ends_the_one_before_it() {
+        let alone = columns(&[(14, 1.0), (20, f64::NAN)], Feed::Alone);
+        assert_eq!(at(&alone, 1, 45), Some(1.0));
+        assert_eq!(at(&alone, 2, 45), None);
+        assert_eq!(alone.last_reading(ROW, 2, STEP), Some(sample(14, 1.0)));
+    }
+
+    #[test]
+    fn the_newest_stands_whatever_the_order_and_a_reading_against_a_sibling_without() {
+        for order in [[(2, 1.0), (9, 2.0)], [(9, 2.0), (2, 1.0)]] {
+            assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(2.0));
+        }
+        let nan = f64::NAN;
+        for order in [[(2, 1.0), (9, nan)], [(9, nan), (2, 1.0)]] {
+            assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(1.0));
+            assert_eq!(at(&columns(&order, Feed::Alone), 1, 45), None);
+        }
+        let equal = columns(&[(9, 2.0), (9, 3.0), (9, nan)], Feed::Alone);
+        assert_eq!(at(&equal, 1, 45), Some(3.0));
+    }
+
+    #[test]
+    fn samples_after_a_time_are_not_seen() {
+        let columns = columns(&[(15, 1.0), (16, 2.0)], Feed::Alone);
+        let until = Timestamp::from_secs(15);
+        let reading = columns.reading(ROW, (2, STEP), 45_000, until);
+        assert_eq!(reading, Some(sample(15, 1.0)));
+    }
+
+    /// Rows of several words and blocks, put in any order, forgotten in another.
+    #[test]
+    fn each_row_has_its_own_sample() {
+        let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];
+        let mut columns = Columns::default();
+        for row in rows {
+            columns.put(RowId(row), sample(9, f64::from(row)), STEP, Feed::Alone);
+        }
+        let value = |columns: &Columns, row| {
+            let reading = columns.reading(RowId(row), (1, STEP), 45_000, Timestamp::MAX);
+            reading.map(|reading| reading.value)
+        };
+        for row in 0..1400 {
+            let expected = rows.contains(&row).then_some(f64::from(row));
+            assert_eq!(value(&columns, row), expected);
+        }
+        let shared = columns.clone();
+        columns.forget(RowId(64), STEP, |_| true);
+        columns.forget(RowId(3), STEP, |reading| reading.value > 5.0);
+        assert_eq!(value(&columns, 64), None);
+        assert_eq!(value(&columns, 3), Some(3.0));
+        assert_eq!(value(&columns, 65), Some(65.0));
+        assert_eq!(value(&shared, 64), Some(64.0));
+    }
+}

@@ -1,0 +1,233 @@
+//! The cluster's objects, reduced to what metrics need.
+//!
+//! Produced by the cluster watches (or by the simulator), replaced as a whole,
+//! never changed in place.
+
+use std::sync::Arc;
+
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+/// A kind of object that metrics can describe.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKind {
+    /// `pods`, `nodes`, `deployments.apps`: plural, with the group behind the
+    /// first dot, as it stands in a request path.
+    pub resource: Arc<str>,
+    /// `Pod`, `Deployment`.
+    pub kind: Arc<str>,
+    /// `v1`, `apps/v1`.
+    pub api_version: Arc<str>,
+    /// Whether objects of this kind live in a namespace.
+    pub namespaced: bool,
+}
+
+impl ObjectKind {
+    /// A kind from its parts.
+    #[must_use]
+    pub fn new(resource: &str, kind: &str, api_version: &str, namespaced: bool) -> Self {
+        Self {
+            resource: resource.into(),
+            kind: kind.into(),
+            api_version: api_version.into(),
+            namespaced,
+        }
+    }
+
+    /// The core kind `pods`.
+    #[must_use]
+    pub fn pod() -> Self {
+        Self::new("pods", "Pod", "v1", true)
+    }
+
+    /// The core kind `namespaces`.
+    #[must_use]
+    pub fn namespace() -> Self {
+        Self::new("namespaces", "Namespace", "v1", false)
+    }
+
+    /// The core kind `nodes`.
+    #[must_use]
+    pub fn node() -> Self {
+        Self::new("nodes", "Node", "v1", false)
+    }
+
+    /// The core kind `services`.
+    #[must_use]
+    pub fn service() -> Self {
+        Self::new("services", "Service", "v1", true)
+    }
+}
+
+/// Where a pod is in its life, as far as metrics care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Accepted, containers not all started.
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// Succeeded or Failed: never in an answer again.
+    Finished,
+    /// The node does not report.
+    Unknown,
+}
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels, for label selectors.
+    pub labels: Labels,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// Its phase.
+    pub phase: PodPhase,
+    /// Whether it has a deletion timestamp.
+    pub terminating: bool,
+    /// `status.startTime`: samples before it belong to a predecessor of the
+    /// same name (docs/numbers.md, "Small cases", case D).
+    pub started: Option<Timestamp>,
+    /// When its containers came to run; `None` while none does. From then on
+    /// (and a little) readings of its GPUs are expected.
+    pub running_since: Option<Timestamp>,
+    /// When it ended, if it has: readings of that time and later are not its own,
+    /// whatever labels the kubelet has the exporter write (docs/attribution.md,
+    /// "Pods").
+    pub ended: Option<Timestamp>,
+    /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
+    pub gpus: u32,
+    /// Whether it asks for GPUs in a way that is no number of devices: for a
+    /// share of some, or by a resource claim, which does not say its driver.
+    pub uncounted: bool,
+    /// Whether a DaemonSet controls it, as one controls the pods of exporters.
+    pub daemon: bool,
+    /// Indices into [`Inventory::workloads`]: its controller, the controller's
+    /// controller, and so on.
+    pub owners: Vec<u32>,
+}
+
+impl Pod {
+    /// Whether the pod may appear in an answer: not finished, not terminating.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.terminating && self.phase != PodPhase::Finished
+    }
+
+    /// Whether it asks for GPUs, in whatever way.
+    #[must_use]
+    pub const fn requests_gpu(&self) -> bool {
+        self.gpus > 0 || self.uncounted
+    }
+}
+
+/// A workload: any object that is, directly or not, the controller of pods
+/// (or, for `services`, selects them).
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// `metadata.creationTimestamp`: readings before it belong to a predecessor
+    /// of the same name.
+    pub created: Option<Timestamp>,
+}
+
+/// A cluster-scoped object: a namespace or a node.
+#[derive(Clone, Debug)]
+pub struct ClusterObject {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// `metadata.creationTimestamp`: readings before it belong to a predecessor
+    /// of the same name.
+    pub created: Option<Timestamp>,
+}
+
+/// A pod that looks like a DCGM exporter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExporterPod {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its IP address, once it has one: what scrape targets are known by.
+    pub address: Option<Arc<str>>,
+}
+
+/// Whether the inventory is the cluster's word or a guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authority {
+    /// From watches (or the simulator): a pod that is not listed does not
+    /// exist and is never served.
+    Cluster,
+    /// No cluster is connected: pods, namespaces and nodes are those the
+    /// series name; label selectors see no labels.
+    #[default]
+    Series,
+}
+
+/// Everything known of the cluster at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    /// Where it comes from.
+    pub authority: Authority,
+    /// When the pods were first listed; from then on every pod that lives is known.
+    /// `None`: that is not known.
+    pub listed: Option<Timestamp>,
+    /// Pods, sorted by namespace and name, each pair once.
+    pub pods: Vec<Pod>,
+    /// Pods that went, as last seen, for as long as readings of theirs may
+    /// count; sorted by namespace and name, of several of one name the one that
+    /// went last first.
+    pub departed: Vec<Pod>,
+    /// Nodes that have an exporter's pod, running or not; sorted.
+    pub exporter_nodes: Vec<Arc<str>>,
+    /// The exporters' pods, sorted by namespace and name.
+    pub exporters: Vec<ExporterPod>,
+    /// Namespaces, sorted by name.
+    pub namespaces: Vec<ClusterObject>,
+    /// Nodes, sorted by name.
+    pub nodes: Vec<ClusterObject>,
+    /// Addresses of Nodes, each with the name of its Node, as pods that run there
+    /// tell them.
+    pub node_addresses: Vec<(Arc<str>, Arc<str>)>,
+    /// Workloads, in any order; pods refer to them by index.
+    pub workloads: Vec<Workload>,
+}
+
+impl Inventory {
+    /// The pod of that name.
+    #[must_use]
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.pods
+            .binary_search_by(|pod| {
+                (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name))
+            })
+            .ok()
+            .map(|index| &self.pods[index])
+    }
+
+    /// The pods of that name that went, the last first.
+    #[must_use]
+    pub fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
+        let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
+        let start = self.departed.partition_point(|pod| key(pod).is_lt());
+        let end = self.departed.partition_point(|pod| key(pod).is_le());
+        &self.departed[start..end]
+    }
+
+    /// The pod of that name that went last.
+    #[must_use]
+    pub fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.all_departed(namespace, name).first()
+    }
+}

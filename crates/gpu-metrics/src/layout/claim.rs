@@ -1,0 +1,202 @@
+//! Whose device it is: a row's claim against what the cluster says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::clusters::{Clusters, Proof};
+use super::super::inventory::{Authority, ExporterPod, Inventory, Pod};
+use super::super::series::{Owner, Scheme};
+use super::super::store::Row;
+use super::super::targets::TargetId;
+use super::Standing;
+use super::evidence::{Address, Evidence, pods_by_target};
+use super::exporters::Exporters;
+use super::strangers::{Sited, Strangers};
+use apimachinery::time::Timestamp;
+
+/// What rows are judged by.
+pub(super) struct Claims<'a> {
+    inventory: &'a Inventory,
+    pub(super) exporters: Exporters<'a>,
+    /// How many pods the bare labels of each target name.
+    pods_on_target: HashMap<TargetId, usize>,
+    clusters: Clusters<'a>,
+    strangers: Strangers<'a>,
+}
+
+impl<'a> Claims<'a> {
+    /// `sited`: in the order of their devices.
+    pub(super) fn of(sited: &[Sited<'a>], inventory: &'a Inventory) -> Self {
+        let rows = || sited.iter().map(|sited| sited.row);
+        let bare = rows().filter(|row| row.scheme == Some(Scheme::Bare));
+        let named = bare.filter_map(|row| Some((row, row.owner.as_ref()?)));
+        let on_target =
+            named.flat_map(|(row, owner)| row.targets.iter().map(move |id| (*id, owner)));
+        let named = |sited: &Sited<'a>| {
+            let cluster = sited.row.cluster.as_deref()?;
+            Some((cluster, proof(sited, inventory)))
+        };
+        Self {
+            inventory,
+            exporters: Exporters::among(rows()),
+            pods_on_target: pods_by_target(on_target),
+            clusters: Clusters::among(sited.iter().filter_map(named)),
+            strangers: Strangers::among(sited, inventory),
+        }
+    }
+
+    /// The clusters that the rows name, if they are several.
+    pub(super) fn several_clusters(&self) -> Vec<Arc<str>> {
+        let several = self.clusters.are_several();
+        let names = self.clusters.names().filter(|_| several);
+        names.map(Into::into).collect()
+    }
+
+    /// The nodes of other clusters whose series name none.
+    pub(super) fn foreign_nodes(&self) -> Vec<Arc<str>> {
+        self.strangers.nodes()
+    }
+
+    /// Judges a row's claim to an owner.
+    pub(super) fn standing(&self, sited: &Sited<'_>) -> (Standing, Option<&'a Pod>) {
+        let row = sited.row;
+        let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
+        if row.cluster.as_ref().is_some_and(foreign) || self.strangers.include(sited) {
+            return (Standing::Foreign, None);
+        }
+        let Some(owner) = &row.owner else {
+            return (Standing::Nobody, None);
+        };
+        let bare = row.scheme == Some(Scheme::Bare);
+        let looks_like_exporter =
+            bare && (row.suspect || self.exporters.is_behind(row, &owner.pod));
+        if self.inventory.authority == Authority::Series {
+            let standing = if looks_like_exporter {
+                Standing::Nobody
+            } else {
+                Standing::Held
+            };
+            return (standing, None);
+        }
+        let inventory = self.inventory;
+        let live = inventory.pod(&owner.namespace, &owner.pod);
+        let Some(pod) = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod)) else {
+            let standing = if looks_like_exporter {
+                Standing::Nobody
+            } else {
+                Standing::Gone
+            };
+            return (standing, None);
+        };
+        if bare
+            && !self
+                .evidence(row, owner, pod, looks_like_exporter)
+                .is_holder()
+        {
+            return (Standing::Nobody, None);
+        }
+        let elsewhere = |pod: &Pod| {
+            let both = pod.node.as_ref().zip(sited.node);
+            both.is_some_and(|(node, named)| node != named)
+        };
+        if elsewhere(pod) && !row.proven {
+            return predecessor(row, pod, sited.newest, inventory, elsewhere);
+        }
+        if live.is_none() || !pod.is_live() {
+            return (Standing::Gone, Some(pod));
+        }
+        (Standing::Held, Some(pod))
+    }
+
+    /// From when on readings of a row count for no pod: its pod had ended, or would be
+    /// known if it lived.
+    pub(super) fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
+        let ended = match (standing, pod) {
+            (Standing::Gone, Some(pod)) => pod.ended,
+            (Standing::Gone, None) => self.inventory.listed,
+            _ => None,
+        };
+        ended.unwrap_or(Timestamp::MAX)
+    }
+
+    /// Bare labels stand on idle devices too, and then they are the exporter's.
+    fn evidence(&self, row: &Row, owner: &Owner, pod: &Pod, is_exporter: bool) -> Evidence {
+        let exporters = &self.inventory.exporters;
+        let is_owner =
+            |it: &ExporterPod| (&it.namespace, &it.name) == (&owner.namespace, &owner.pod);
+        let instance = row.labels.get_ignore_case("instance").unwrap_or_default();
+        let pods = row
+            .targets
+            .iter()
+            .filter_map(|id| self.pods_on_target.get(id));
+        Evidence {
+            requests_gpu: pod.requests_gpu(),
+            proven: row.proven,
+            is_exporter: is_exporter || exporters.iter().any(is_owner),
+            daemon: pod.daemon,
+            address: Address::of(instance, owner, exporters),
+            pods_on_target: pods.copied().max().unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether a row is this cluster's: its pod is known, on the node it names.
+fn proof(sited: &Sited<'_>, inventory: &Inventory) -> Proof {
+    let Some(owner) = &sited.row.owner else {
+        return Proof::None;
+    };
+    let known = inventory
+        .pod(&owner.namespace, &owner.pod)
+        .or_else(|| inventory.departed(&owner.namespace, &owner.pod));
+    let Some(pod) = known else {
+        return Proof::Strange;
+    };
+    match (sited.node, &pod.node) {
+        (Some(named), Some(node)) if named == node => Proof::Ours,
+        (Some(_), Some(_)) => Proof::Strange,
+        (None, _) | (_, None) => Proof::None,
+    }
+}
+
+/// A row on another node than the pod of its name: that of a pod which had the
+/// name before, as the departed ones or the times tell, else a contradiction.
+fn predecessor<'a>(
+    row: &Row,
+    pod: &Pod,
+    newest: Timestamp,
+    inventory: &'a Inventory,
+    elsewhere: impl Fn(&Pod) -> bool,
+) -> (Standing, Option<&'a Pod>) {
+    let owner = row.owner.as_ref();
+    let mut before = owner
+        .into_iter()
+        .flat_map(|owner| inventory.all_departed(&owner.namespace, &owner.pod));
+    if let Some(before) = before.find(|pod| !elsewhere(pod)) {
+        return (Standing::Gone, Some(before));
+    }
+    let earlier = pod.started.is_some_and(|started| newest < started);
+    let standing = if earlier {
+        Standing::Gone
+    } else {
+        Standing::Conflict
+    };
+    (standing, None)
+}
+
+/// The node a device sits on: what the series say where the cluster confirms
+/// it, else where the pod runs.
+pub(super) fn node_of(
+    sited: &Sited<'_>,
+    pod: Option<&Pod>,
+    inventory: &Inventory,
+    exporters: &Exporters<'_>,
+) -> Option<Arc<str>> {
+    if inventory.authority == Authority::Cluster {
+        let node = sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
+        return node.cloned();
+    }
+    // Old exporters print their own pod's name as the host's.
+    let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
+    let mut names = sited.row.nodes.iter().map(|node| &node.name);
+    names.find(|name| !is_exporter(name)).cloned()
+}

@@ -1,0 +1,435 @@
+//! Which rows belong to which object: pods, workloads, namespaces, nodes and
+//! the cluster as a whole.
+//!
+//! Rebuilt only when a row or the inventory changes. Members stand in the
+//! order of their devices, so that sums are taken in the same order by every
+//! replica.
+
+mod claim;
+mod evidence;
+mod exporters;
+mod gather;
+mod names;
+mod nodes;
+mod places;
+mod strangers;
+mod unseen;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::grid::RowId;
+use super::inventory::{Authority, Inventory, ObjectKind};
+use super::policy::MigWeight;
+use super::store::Row;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+use claim::Claims;
+use gather::Building;
+pub use nodes::NodeNames;
+use strangers::Sited;
+
+/// What became of a row's claim to an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Standing {
+    /// A live pod holds the device.
+    Held,
+    /// Nobody holds it (or only the exporter's own labels stand on it).
+    Nobody,
+    /// The pod is finished, terminating or not known any more: its readings of
+    /// the past count for groups (workload, namespace, node, cluster), not for
+    /// any pod.
+    Gone,
+    /// The pod runs on another node than the series says: nobody's reading.
+    Conflict,
+    /// The series is of another cluster, whose pods may have the names of ours.
+    Foreign,
+}
+
+impl Standing {
+    /// Whether a pod held the device when it was read, be it gone by now.
+    #[must_use]
+    pub const fn was_held(self) -> bool {
+        matches!(self, Self::Held | Self::Gone)
+    }
+}
+
+/// What is known of a row apart from its readings.
+#[derive(Clone, Debug)]
+pub struct RowFacts {
+    /// The row.
+    pub id: RowId,
+    /// The row as the store has it.
+    pub row: Arc<Row>,
+    /// Rank of the device among all devices.
+    pub device: u32,
+    /// What became of its claim.
+    pub standing: Standing,
+    /// Whether the device is a MIG instance.
+    pub is_mig: bool,
+    /// Whether the device is a GPU that has MIG instances.
+    pub has_instances: bool,
+    /// Whether another device has had its place behind the same exporter.
+    pub shares_place: bool,
+    /// Samples before this time belong to a predecessor of the same name.
+    pub started: Timestamp,
+    /// Samples of this time and later count for no pod: the pod had ended, or was never
+    /// there. [`Timestamp::MAX`]: it has not ended, or when is not known.
+    pub ended: Timestamp,
+    /// When the containers of the pod that holds it came to run; `None` where
+    /// that is not known.
+    pub running_since: Option<Timestamp>,
+    /// Weight in means.
+    pub weight: f64,
+}
+
+impl RowFacts {
+    /// Whether a pod held the device when a sample of the row was taken.
+    #[must_use]
+    pub fn was_held_at(&self, at: Timestamp) -> bool {
+        self.standing.was_held() && at < self.ended
+    }
+}
+
+/// Where a row stands in the order of devices: read far more often than the
+/// other facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// The rank of its device.
+    pub device: u32,
+    /// The rank of its board: a GPU and its MIG instances are on one.
+    pub board: u32,
+}
+
+impl Rank {
+    const NONE: Self = Self {
+        device: u32::MAX,
+        board: u32::MAX,
+    };
+}
+
+/// An object with the rows it holds.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its namespace, if it has one.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its rows, in the order of their devices.
+    pub members: Vec<RowId>,
+    /// When it was created; readings before that are not its own.
+    pub created: Timestamp,
+    /// Whether its readings are those of its pods; a node has those of devices that
+    /// no pod holds too.
+    pub of_pods: bool,
+    /// GPUs that its live pods request and of which none was seen.
+    pub unseen: Vec<Unseen>,
+}
+
+/// GPUs that a running pod requests and of which none was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// Since when the pod's containers run.
+    pub since: Timestamp,
+    /// How many.
+    pub count: u32,
+    /// Whether several pods may share them: then there are fewer.
+    pub shared: bool,
+}
+
+/// All objects of one kind that have rows, by namespace and name.
+#[derive(Clone, Debug)]
+pub struct KindTable {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// Its objects.
+    pub objects: Vec<Object>,
+}
+
+impl KindTable {
+    /// The objects of a namespace (`None`: cluster-scoped), a slice of
+    /// [`KindTable::objects`] that begins at the index returned.
+    #[must_use]
+    pub fn within(&self, namespace: Option<&str>) -> (usize, &[Object]) {
+        let start = self
+            .objects
+            .partition_point(|o| o.namespace.as_deref() < namespace);
+        let end = self
+            .objects
+            .partition_point(|o| o.namespace.as_deref() <= namespace);
+        (start, &self.objects[start..end])
+    }
+
+    /// The index of an object.
+    #[must_use]
+    pub fn find(&self, namespace: Option<&str>, name: &str) -> Option<usize> {
+        let (start, objects) = self.within(namespace);
+        let found = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
+        found.ok().map(|index| start + index)
+    }
+}
+
+/// What the layout needs besides rows and inventory.
+#[derive(Clone, Copy, Debug)]
+pub struct LayoutSettings {
+    /// Weight of MIG instances.
+    pub mig_weight: MigWeight,
+}
+
+/// Which rows belong to which object.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    tables: Vec<KindTable>,
+    cluster: Vec<RowId>,
+    cluster_unseen: Vec<Unseen>,
+    several_clusters: Vec<Arc<str>>,
+    foreign_nodes: Vec<Arc<str>>,
+    facts: Vec<Option<RowFacts>>,
+    /// Where each row stands in the order of devices.
+    ranks: Vec<Rank>,
+    boards: u32,
+    /// Rows of each device, by rank.
+    devices: Vec<Vec<RowId>>,
+    /// Ranks of the MIG instances of a GPU that also has rows of its own.
+    instances: HashMap<u32, Vec<u32>>,
+    /// Ranks of the devices that have had the place of a device, besides it.
+    rivals: HashMap<u32, Vec<u32>>,
+    inventory: Arc<Inventory>,
+    node_names: NodeNames,
+}
+
+impl Layout {
+    /// Sorts rows to objects. `newest` tells when a row was heard last.
+    pub fn build<'a>(
+        rows: impl Iterator<Item = (RowId, &'a Arc<Row>)>,
+        newest: impl Fn(RowId) -> Timestamp,
+        inventory: Arc<Inventory>,
+        settings: LayoutSettings,
+    ) -> Self {
+        let node_names = NodeNames::of(&inventory);
+        let sited = |(id, row): (RowId, &'a Arc<Row>)| Sited {
+            id,
+            row,
+            node: node_names.named(&row.nodes),
+            newest: newest(id),
+        };
+        let mut sorted: Vec<Sited<'_>> = rows.map(sited).collect();
+        sorted.sort_by(|Sited { row: a, .. }, Sited { row: b, .. }| {
+            (&a.device, &a.owner).cmp(&(&b.device, &b.owner))
+        });
+        let claims = Claims::of(&sorted, &inventory);
+        let mut building = Building::new(&inventory);
+        let mut layout = Self::default();
+        for sited in &sorted {
+            let (id, row) = (sited.id, sited.row);
+            let device = layout.device_rank(row);
+            let (standing, pod) = claims.standing(sited);
+            let facts = RowFacts {
+                id,
+                row: Arc::clone(row),
+                device,
+                standing,
+                is_mig: row.device.is_mig(),
+                has_instances: false,
+                shares_place: false,
+                started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
+                ended: claims.ended(standing, pod),
+                running_since: pod.and_then(|pod| pod.running_since),
+                weight: match settings.mig_weight {
+                    MigWeight::Equal => 1.0,
+                    MigWeight::Slices => f64::from(row.device.slices()),
+                },
+            };
+            building.place(sited, &facts, pod, &claims.exporters);
+            layout.keep(id, facts);
+        }
+        layout.tables = building.finish();
+        layout.several_clusters = claims.several_clusters();
+        layout.foreign_nodes = claims.foreign_nodes();
+        layout.find_instances();
+        layout.find_rivals();
+        layout.add_unseen(&inventory);
+        layout.node_names = node_names;
+        layout.inventory = inventory;
+        layout
+    }
+
+    fn device_rank(&mut self, row: &Row) -> u32 {
+        let last = self.devices.last().and_then(|rows| rows.last());
+        let last = last
+            .and_then(|last| self.fact(*last))
+            .map(|facts| &facts.row.device);
+        let same_device = last == Some(&row.device);
+        let same_board = last.is_some_and(|last| last.uuid == row.device.uuid);
+        self.boards += u32::from(!same_board);
+        if !same_device {
+            self.devices.push(Vec::new());
+        }
+        u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn keep(&mut self, id: RowId, facts: RowFacts) {
+        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
+            self.cluster.push(id);
+        }
+        if let Some(rows) = self.devices.last_mut() {
+            rows.push(id);
+        }
+        let index = id.0 as usize;
+        if index >= self.facts.len() {
+            self.facts.resize(index + 1, None);
+            self.ranks.resize(index + 1, Rank::NONE);
+        }
+        self.ranks[index] = Rank {
+            device: facts.device,
+            board: self.boards,
+        };
+        self.facts[index] = Some(facts);
+    }
+
+    /// A whole GPU sorts right before its own instances.
+    fn find_instances(&mut self) {
+        let mut parent: Option<(u32, Arc<str>)> = None;
+        for rank in 0..self.devices.len() {
+            let Some(device) = self.devices[rank].first().and_then(|row| self.fact(*row)) else {
+                continue;
+            };
+            let (uuid, is_mig) = (
+                Arc::clone(&device.row.device.uuid),
+                device.row.device.is_mig(),
+            );
+            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+            if !is_mig {
+                parent = Some((rank, uuid));
+            } else if let Some((parent, _)) = parent.as_ref().filter(|(_, parent)| *parent == uuid)
+            {
+                self.instances.entry(*parent).or_default().push(rank);
+            }
+        }
+        for device in self.instances.keys() {
+            for row in self.devices.get(*device as usize).into_iter().flatten() {
+                if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
+                    facts.has_instances = true;
+                }
+            }
+        }
+    }
+
+    /// The facts of a row.
+    #[must_use]
+    pub fn fact(&self, row: RowId) -> Option<&RowFacts> {
+        self.facts.get(row.0 as usize)?.as_ref()
+    }
+
+    /// Whether a row is missed while its pod lives, however long it is silent.
+    #[must_use]
+    pub fn is_missed(&self, row: RowId) -> bool {
+        let facts = self.fact(row);
+        self.inventory.authority == Authority::Cluster
+            && facts.is_some_and(|facts| facts.standing == Standing::Held)
+    }
+
+    /// All facts, by row number.
+    pub fn facts(&self) -> impl ExactSizeIterator<Item = Option<&RowFacts>> {
+        self.facts.iter().map(Option::as_ref)
+    }
+
+    /// Where a row stands in the order of devices.
+    #[inline]
+    #[must_use]
+    pub fn rank(&self, row: RowId) -> Rank {
+        let rank = self.ranks.get(row.0 as usize);
+        rank.copied().unwrap_or(Rank::NONE)
+    }
+
+    /// The table of a kind, by the resource of the path.
+    #[must_use]
+    pub fn table(&self, resource: &str) -> Option<(usize, &KindTable)> {
+        self.tables
+            .iter()
+            .enumerate()
+            .find(|(_, table)| table.kind.resource.as_ref() == resource)
+    }
+
+    /// All tables.
+    #[must_use]
+    pub fn tables(&self) -> &[KindTable] {
+        &self.tables
+    }
+
+    /// Every row that counts for the cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &[RowId] {
+        &self.cluster
+    }
+
+    /// The clusters that series name, where they name several.
+    #[must_use]
+    pub fn several_clusters(&self) -> &[Arc<str>] {
+        &self.several_clusters
+    }
+
+    /// The nodes of other clusters in the store whose series name no cluster, as
+    /// these series name them.
+    #[must_use]
+    pub fn foreign_nodes(&self) -> &[Arc<str>] {
+        &self.foreign_nodes
+    }
+
+    /// GPUs that live pods request and of which none was seen.
+    #[must_use]
+    pub fn cluster_unseen(&self) -> &[Unseen] {
+        &self.cluster_unseen
+    }
+
+    /// The nodes of the series that name a pod which does not hold their devices.
+    #[must_use]
+    pub fn nodes_of_claims(&self, namespace: &str, pod: &str) -> BTreeSet<&str> {
+        let rows = self.facts.iter().flatten();
+        let claims = rows.filter(|facts| {
+            let owner = facts.row.owner.as_ref();
+            matches!(facts.standing, Standing::Conflict | Standing::Gone)
+                && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
+        });
+        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.nodes));
+        nodes.map(AsRef::as_ref).collect()
+    }
+
+    /// The node that a row's device sits on: the Node that its series name, else where
+    /// its pod runs, else the best name of the series.
+    #[must_use]
+    pub fn node_of<'a>(&'a self, row: &'a Row) -> Option<&'a str> {
+        let owner = row.owner.as_ref();
+        let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
+        let known = self.node_names.named(&row.nodes);
+        let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
+        let name = node.or_else(|| row.nodes.first().map(|named| &named.name));
+        name.map(AsRef::as_ref)
+    }
+
+    /// The rows of a device.
+    #[must_use]
+    pub fn device_rows(&self, device: u32) -> &[RowId] {
+        self.devices.get(device as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The MIG instances of a GPU that has rows of its own beside theirs.
+    #[must_use]
+    pub fn instances_of(&self, device: u32) -> &[u32] {
+        self.instances.get(&device).map_or(&[], Vec::as_slice)
+    }
+
+    /// Other devices that have had the place of a device.
+    #[must_use]
+    pub fn rivals_of(&self, device: u32) -> &[u32] {
+        self.rivals.get(&device).map_or(&[], Vec::as_slice)
+    }
+
+    /// The inventory the layout was made with.
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+}

@@ -1,0 +1,160 @@
+//! Which Node of the cluster a series means.
+//!
+//! Exporters and scrape configurations write the Node's name, its short name, its
+//! fully qualified name or an address (docs/attribution.md, "Nodes").
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::inventory::Inventory;
+use super::super::series::NodeName;
+
+/// The label that the kubelet sets to the host's name
+/// (`k8s.io/api/core/v1`, `LabelHostname`).
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// The names of the cluster's Nodes, those that are not ambiguous.
+#[derive(Clone, Debug, Default)]
+pub struct NodeNames {
+    /// The Node of each name; `None`: several have it.
+    nodes: HashMap<Arc<str>, Option<Arc<str>>>,
+}
+
+impl NodeNames {
+    /// The names of an inventory's Nodes.
+    #[must_use]
+    pub fn of(inventory: &Inventory) -> Self {
+        let mut names = Self {
+            nodes: HashMap::with_capacity(inventory.nodes.len()),
+        };
+        for node in &inventory.nodes {
+            let host = node.labels.get(HOSTNAME);
+            for name in host.into_iter().chain([&*node.name]) {
+                names.add(name, &node.name);
+                if let Some(short) = short(name) {
+                    names.add(short, &node.name);
+                }
+            }
+        }
+        for (address, node) in &inventory.node_addresses {
+            names.add(address, node);
+        }
+        // A Node's own name is its own, whatever else is called so.
+        for node in &inventory.nodes {
+            let name = Arc::clone(&node.name);
+            names.nodes.insert(Arc::clone(&name), Some(name));
+        }
+        names
+    }
+
+    fn add(&mut self, name: &str, node: &Arc<str>) {
+        if let Some(known) = self.nodes.get_mut(name) {
+            if known.as_ref() != Some(node) {
+                *known = None;
+            }
+        } else {
+            self.nodes.insert(name.into(), Some(Arc::clone(node)));
+        }
+    }
+
+    /// The Node that a label names. A fully qualified name is that of the Node whose
+    /// name is its first part; two different domains are two hosts.
+    #[must_use]
+    pub fn resolve(&self, name: &str) -> Option<&Arc<str>> {
+        if let Some(known) = self.nodes.get(name) {
+            return known.as_ref();
+        }
+        let short = short(name)?;
+        let node = self.nodes.get(short)?.as_ref()?;
+        (**node == *short).then_some(node)
+    }
+
+    /// The Node that a series names: of its names the first that resolves.
+    #[must_use]
+    pub fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
+        names.iter().find_map(|named| self.resolve(&named.name))
+    }
+}
+
+/// The first part of a fully qualified name. An address has none: no domain ends in
+/// a number.
+fn short(name: &str) -> Option<&str> {
+    let (short, domain) = name.split_once('.')?;
+    let last = domain.rsplit('.').next().unwrap_or(domain);
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+    (!short.is_empty() && !is_number).then_some(short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::inventory::ClusterObject;
+    use super::*;
+    use apimachinery::labels::Labels;
+
+    fn names(nodes: &[(&str, &str)], addresses: &[(&str, &str)]) -> NodeNames {
+        let node = |(name, host): &(&str, &str)| ClusterObject {
+            name: (*name).into(),
+            labels: Labels::from_pairs([(HOSTNAME, *host)]),
+            created: None,
+        };
+        let address = |(address, node): &(&str, &str)| ((*address).into(), (*node).into());
+        NodeNames::of(&Inventory {
+            nodes: nodes.iter().map(node).collect(),
+            node_addresses: addresses.iter().map(address).collect(),
+            ..Inventory::default()
+        })
+    }
+
+    fn resolve<'n>(names: &'n NodeNames, name: &str) -> Option<&'n str> {
+        names.resolve(name).map(AsRef::as_ref)
+    }
+
+    #[test]
+    fn short_and_qualified_names_are_those_of_one_node() {
+        let known = names(&[("a", "a"), ("b.dc1.local", "b.dc1.local")], &[]);
+        for (name, node) in [
+            ("a", Some("a")),
+            ("a.dc1.local", Some("a")),
+            ("b.dc1.local", Some("b.dc1.local")),
+            ("b", Some("b.dc1.local")),
+            ("b.dc2.local", None),
+            ("c", None),
+            ("c.dc1.local", None),
+            ("", None),
+            (".", None),
+        ] {
+            assert_eq!(resolve(&known, name), node, "{name}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_addresses_are_names_of_their_node() {
+        let known = names(
+            &[("i-0a1", "ip-10-0-0-1.ec2.internal"), ("i-0a2", "i-0a2")],
+            &[("10.0.0.1", "i-0a1"), ("fd00::2", "i-0a2")],
+        );
+        for (name, node) in [
+            ("ip-10-0-0-1.ec2.internal", Some("i-0a1")),
+            ("ip-10-0-0-1", Some("i-0a1")),
+            ("10.0.0.1", Some("i-0a1")),
+            ("fd00::2", Some("i-0a2")),
+            ("10.0.0.3", None),
+        ] {
+            assert_eq!(resolve(&known, name), node, "{name}");
+        }
+        let digits = names(&[("10", "10")], &[]);
+        assert_eq!(resolve(&digits, "10.0.0.1"), None);
+    }
+
+    #[test]
+    fn a_name_of_several_nodes_is_that_of_none() {
+        let known = names(
+            &[("a.dc1", "gpu"), ("a.dc2", "gpu"), ("b", "a.dc1")],
+            &[("10.0.0.1", "b"), ("10.0.0.1", "a.dc1")],
+        );
+        for name in ["a", "gpu", "10.0.0.1"] {
+            assert_eq!(resolve(&known, name), None, "{name}");
+        }
+        assert_eq!(resolve(&known, "a.dc1"), Some("a.dc1"));
+    }
+}

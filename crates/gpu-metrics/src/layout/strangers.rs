@@ -1,0 +1,180 @@
+//! Exporters of another cluster whose series name no cluster.
+//!
+//! Namespaces and pods are called alike in clusters that are set up alike, so a
+//! store that holds two of them has two devices where a pod holds one. What tells
+//! them apart is the node: docs/attribution.md, "Clusters".
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::super::grid::RowId;
+use super::super::inventory::{Authority, Inventory, Pod};
+use super::super::series::Owner;
+use super::super::store::Row;
+use super::super::targets::TargetId;
+use super::unseen::is_shared;
+use apimachinery::time::Timestamp;
+
+/// A row with what is looked up of it once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sited<'a> {
+    pub(super) id: RowId,
+    pub(super) row: &'a Arc<Row>,
+    /// The Node that its series name, if the cluster has it.
+    pub(super) node: Option<&'a Arc<str>>,
+    /// When it was heard last.
+    pub(super) newest: Timestamp,
+}
+
+impl<'a> Sited<'a> {
+    fn job(&self) -> &'a str {
+        self.row.labels.get_ignore_case("job").unwrap_or_default()
+    }
+
+    /// The node by the text of its best label.
+    fn label(&self) -> Option<&'a str> {
+        self.row.nodes.first().map(|named| &*named.name)
+    }
+}
+
+/// What devices whose series name Nodes of the cluster show.
+#[derive(Debug, Default)]
+struct Reported<'a> {
+    nodes: HashSet<&'a str>,
+    jobs: HashSet<&'a str>,
+    /// How many devices of each Node name each pod.
+    devices: HashMap<(&'a str, (&'a str, &'a str)), u32>,
+    /// Nodes of which a device is held by several pods that live.
+    shared: HashSet<&'a str>,
+}
+
+/// Exporters of other clusters: the target and the node that its series name.
+#[derive(Debug, Default)]
+pub(super) struct Strangers<'a> {
+    exporters: HashSet<(TargetId, &'a str)>,
+}
+
+impl<'a> Strangers<'a> {
+    /// The strangers among rows that stand in the order of their devices.
+    pub(super) fn among(rows: &[Sited<'a>], inventory: &'a Inventory) -> Self {
+        let mut strangers = Self::default();
+        if inventory.authority != Authority::Cluster || inventory.nodes.is_empty() {
+            return strangers;
+        }
+        let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);
+        let reported = Reported::by(devices(), inventory);
+        // A device that has ever named a Node of the cluster is the cluster's: its
+        // label was renamed.
+        let unknown = devices().filter(|rows| rows.iter().all(|row| row.node.is_none()));
+        for row in unknown.flatten() {
+            if reported.contradicts(row, inventory)
+                && let Some(label) = row.label()
+            {
+                let exporters = row.row.targets.iter().map(|target| (*target, label));
+                strangers.exporters.extend(exporters);
+            }
+        }
+        strangers
+    }
+
+    /// Whether a row is another cluster's.
+    pub(super) fn include(&self, row: &Sited<'_>) -> bool {
+        if self.exporters.is_empty() || row.node.is_some() {
+            return false;
+        }
+        let mut targets = row.row.targets.iter();
+        row.label()
+            .is_some_and(|label| targets.any(|id| self.exporters.contains(&(*id, label))))
+    }
+
+    /// The nodes of other clusters, as their series name them.
+    pub(super) fn nodes(&self) -> Vec<Arc<str>> {
+        let names: BTreeSet<&str> = self.exporters.iter().map(|(_, node)| *node).collect();
+        names.into_iter().map(Into::into).collect()
+    }
+}
+
+impl<'a> Reported<'a> {
+    fn by<'r>(devices: impl Iterator<Item = &'r [Sited<'a>]>, inventory: &'a Inventory) -> Self
+    where
+        'a: 'r,
+    {
+        let shared = inventory.nodes.iter();
+        let shared = shared.filter(|node| is_shared(&node.labels));
+        let mut reported = Self {
+            shared: shared.map(|node| &*node.name).collect(),
+            ..Self::default()
+        };
+        for rows in devices {
+            let newest = rows.iter().max_by_key(|row| row.newest);
+            // Of a device whose label was renamed the older rows tell nothing.
+            let Some((newest, node)) = newest.and_then(|newest| Some((newest, newest.node?)))
+            else {
+                continue;
+            };
+            reported.nodes.insert(node);
+            reported.jobs.insert(newest.job());
+            reported.hold(rows, node, inventory);
+        }
+        reported
+    }
+
+    /// Notes the pods that a device on a Node names.
+    fn hold(&mut self, rows: &[Sited<'a>], node: &'a str, inventory: &Inventory) {
+        let owners = rows.iter().filter_map(|row| row.row.owner.as_ref());
+        let mut pods: Vec<(&str, &str)> = owners
+            .map(|owner| (&*owner.namespace, &*owner.pod))
+            .collect();
+        pods.sort_unstable();
+        pods.dedup();
+        for pod in &pods {
+            *self.devices.entry((node, *pod)).or_default() += 1;
+        }
+        let lives = |(namespace, name): &&(&str, &str)| {
+            let pod = inventory.pod(namespace, name);
+            pod.is_some_and(Pod::is_live)
+        };
+        if pods.len() > 1 && pods.iter().filter(lives).count() > 1 {
+            self.shared.insert(node);
+        }
+    }
+
+    /// Whether a row that names no Node of the cluster cannot be the cluster's.
+    fn contradicts(&self, row: &Sited<'_>, inventory: &Inventory) -> bool {
+        let Some(owner) = &row.row.owner else {
+            return false;
+        };
+        let live = inventory.pod(&owner.namespace, &owner.pod);
+        let pod = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod));
+        let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_deref()?))) else {
+            return false;
+        };
+        // A pod of the name may have run on a Node that has gone since.
+        let is_earlier = pod.started.is_some_and(|started| row.newest < started);
+        if is_earlier || has_run_there(row, owner, inventory) {
+            return false;
+        }
+        let elsewhere = self.jobs.contains(row.job()) && self.nodes.contains(node);
+        elsewhere || self.is_too_many(owner, pod, node)
+    }
+
+    /// Whether all devices that a pod asks for are on its Node: requests are a
+    /// number of devices where no other pod has them too.
+    fn is_too_many(&self, owner: &Owner, pod: &Pod, node: &str) -> bool {
+        let key = (node, (&*owner.namespace, &*owner.pod));
+        let devices = self.devices.get(&key);
+        let is_exact = pod.gpus > 0 && !pod.uncounted && !self.shared.contains(node);
+        is_exact && devices.is_some_and(|devices| *devices >= pod.gpus)
+    }
+}
+
+/// Whether a pod of the name ran, or runs, on the node that a row names.
+fn has_run_there(row: &Sited<'_>, owner: &Owner, inventory: &Inventory) -> bool {
+    let (namespace, name) = (&owner.namespace, &owner.pod);
+    let live = inventory.pod(namespace, name).into_iter();
+    let mut pods = live.chain(inventory.all_departed(namespace, name));
+    pods.any(|pod| {
+        let mut names = row.row.nodes.iter().map(|named| &named.name);
+        names.any(|name| pod.node.as_ref() == Some(name))
+    })
+}

@@ -1,0 +1,53 @@
+//! From DCGM series to values of pods, workloads, services, namespaces, nodes and
+//! clusters.
+//!
+//! ```text
+//! Batch ──► dcgm ──► store, targets ──► layout, aggregate ──► Snapshot ──► explain
+//!           whose?   readings           windows, formulas
+//! ```
+//!
+//! The server's poll loop and `backtest` use it through [`pipeline`]: batches of
+//! samples in, a [`snapshot`] of all values out. No I/O, no clock, no async: every
+//! call that depends on the time takes it as an argument, so that a value is a
+//! function of the samples and the time alone.
+//!
+//! ```
+//! use apimachinery::time::Timestamp;
+//! use gpu_metrics::dcgm::schemes::ExporterIdentity;
+//! use gpu_metrics::dcgm::{fields, metrics};
+//! use gpu_metrics::inventory::Inventory;
+//! use gpu_metrics::pipeline::{Pipeline, Settings};
+//! use gpu_metrics::policy::Policy;
+//!
+//! let mut pipeline = Pipeline::new(Settings {
+//!     policy: Policy::default(),
+//!     signals: fields::built_in(),
+//!     metrics: metrics::built_in(),
+//!     exporter: ExporterIdentity::default(),
+//! });
+//! // Without a batch there is no device, and no value.
+//! let now = Timestamp::from_millis(1_700_000_000_000);
+//! let snapshot = pipeline.publish(&Inventory::default().into(), now);
+//! assert!(snapshot.layout().cluster().is_empty());
+//! ```
+
+pub mod aggregate;
+pub mod batch;
+pub mod clusters;
+pub mod dcgm;
+pub mod explain;
+pub mod frame;
+pub mod grid;
+pub mod inventory;
+pub mod layout;
+pub mod metric;
+pub mod pipeline;
+pub mod policy;
+pub mod resources;
+pub mod series;
+pub mod signal;
+pub mod snapshot;
+pub mod store;
+pub mod targets;
+pub mod unit;
+pub mod validity;

@@ -1,0 +1,288 @@
+//! From batches to snapshots: intake, store, layout and values in one piece.
+//!
+//! Pure: batches and times in, snapshots and things worth logging out. The
+//! wiring asks [`Pipeline::range`] how far back to query, hands over what came
+//! and publishes.
+
+mod notices;
+mod reads;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aggregate::window_ms;
+use crate::batch::Batch;
+use crate::dcgm::intake::{Intake, PROFILING, Report};
+use crate::dcgm::schemes::ExporterIdentity;
+use crate::inventory::Inventory;
+use crate::layout::{Layout, LayoutSettings};
+use crate::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::signal::{SignalId, SignalSpec};
+use crate::snapshot::Snapshot;
+use crate::store::{Store, StoreSettings};
+use crate::targets::Intervals;
+use crate::unit::Scale;
+use apimachinery::time::{Timestamp, millis};
+
+use notices::Notices;
+use reads::Reads;
+
+/// A clock that went back further than this makes what is known unusable.
+const BACK_MS: i64 = 120_000;
+
+/// How often series that ended are looked for.
+const SWEEP_MS: i64 = 60_000;
+
+/// A start reads so far back: twenty scrapes a minute apart show the interval, and
+/// ten minutes whether readings stand still.
+const START_MS: i64 = 1_200_000;
+
+/// A signal that is not answered keeps the server from being ready no longer than
+/// this.
+const READY_AFTER_MS: i64 = 60_000;
+
+/// What a pipeline is told once.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How readings become values.
+    pub policy: Policy,
+    /// All signals polled.
+    pub signals: Vec<SignalSpec>,
+    /// All metrics served.
+    pub metrics: Vec<MetricSpec>,
+    /// How exporters are recognised.
+    pub exporter: ExporterIdentity,
+}
+
+/// Batches in, snapshots out.
+#[derive(Debug)]
+pub struct Pipeline {
+    policy: Arc<Policy>,
+    metrics: Arc<[MetricSpec]>,
+    signals: Vec<SignalId>,
+    intake: Intake,
+    store: Store,
+    reads: Reads,
+    notices: Notices,
+    /// When samples were first taken.
+    began: Option<Timestamp>,
+    /// The end of the last round whose samples were measured.
+    measured: Timestamp,
+    layout: Arc<Layout>,
+    layout_of: Option<(u64, Arc<Inventory>)>,
+    swept: Timestamp,
+    latest: Timestamp,
+}
+
+impl Pipeline {
+    /// An empty pipeline.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let policy = settings.policy;
+        let signals = settings
+            .signals
+            .iter()
+            .map(|spec| spec.id.index() + 1)
+            .max()
+            .unwrap_or(0);
+        let intervals = Intervals {
+            scrape_ms: policy.scrape_interval.map(millis),
+            fresh_ms: millis(policy.freshness),
+        };
+        let window_ms = millis(policy.max_window) + millis(policy.hold);
+        let store = |back_ms| {
+            Store::new(StoreSettings {
+                step_ms: millis(policy.step).max(1),
+                window_ms,
+                back_ms,
+                scale: policy.percent_as_ratio.map(Scale::set),
+                signals,
+                intervals,
+            })
+        };
+        let fresh_ms = store(0).targets().longest_fresh_ms();
+        let back_ms = START_MS.max(window_ms + fresh_ms);
+        let store = store(back_ms);
+        let needed = needed_of_whole_gpus(&policy, &settings.metrics);
+        Self {
+            policy: Arc::new(policy),
+            metrics: settings.metrics.into(),
+            signals: settings.signals.iter().map(|spec| spec.id).collect(),
+            intake: Intake::new(settings.signals, settings.exporter, needed),
+            store,
+            reads: Reads::new(signals, back_ms),
+            notices: Notices::default(),
+            began: None,
+            measured: Timestamp::MIN,
+            layout: Arc::default(),
+            layout_of: None,
+            swept: Timestamp::MIN,
+            latest: Timestamp::MIN,
+        }
+    }
+
+    /// How far back from `now` the next query of a signal must reach: as far as a
+    /// start does at first, then what is new and what may still come late.
+    #[must_use]
+    pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
+        self.reads.range(signal, now, self.store.targets())
+    }
+
+    /// Whether a signal is to be asked for: profiling fields only where a device
+    /// needs them, and now and then to see whether one does.
+    #[must_use]
+    pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
+        !PROFILING.contains(&signal)
+            || self.store.has_signal(signal)
+            || self.intake.needs_of_whole_gpus(signal)
+            || self.is_looked_for(signal, now)
+    }
+
+    /// Whether MIG instances alone are to be asked for: no whole GPU needs the
+    /// signal, as far as a look at all of them now and then has shown.
+    #[must_use]
+    pub fn is_of_mig_alone(&self, signal: SignalId, now: Timestamp) -> bool {
+        PROFILING.contains(&signal)
+            && self.store.is_of_mig_alone(signal)
+            && !self.intake.needs_of_whole_gpus(signal)
+            && !self.is_looked_for(signal, now)
+    }
+
+    fn is_looked_for(&self, signal: SignalId, now: Timestamp) -> bool {
+        self.intake.is_lacking(signal) || self.reads.is_long_ago(signal, now)
+    }
+
+    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the
+    /// last part of that time.
+    pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
+        let of_all = !self.is_of_mig_alone(batch.signal, now);
+        let report = self.take_part(batch, now);
+        // Of a signal that was there, nothing is no answer: what comes when it is
+        // back begins where it ended.
+        let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
+        let until = (!vanished).then_some(now);
+        self.reads
+            .answered(batch.signal, until, of_all.then_some(now));
+        report
+    }
+
+    /// Takes a batch that answers a query over an earlier part of that time.
+    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> Report {
+        if now.millis() + BACK_MS < self.latest.millis() {
+            self.store.clear();
+            self.reads.start_over();
+            (self.swept, self.measured) = (Timestamp::MIN, Timestamp::MIN);
+            self.began = None;
+        }
+        self.latest = now;
+        self.began.get_or_insert(now);
+        self.store.advance(now);
+        self.intake.take(batch, &mut self.store, now)
+    }
+
+    /// Notes that Prometheus refused a query over [`Pipeline::range`]: less is
+    /// asked for until one is answered.
+    pub fn refused(&mut self, signal: SignalId) {
+        self.reads.refused(signal);
+    }
+
+    /// Whether every signal that is wanted was answered; one that is not holds the
+    /// server up no longer than a minute.
+    #[must_use]
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        let Some(began) = self.began else {
+            return self.store.series_len() == 0;
+        };
+        let mut wanted = self.signals.iter().filter(|it| self.is_wanted(**it, now));
+        now.millis() - began.millis() >= READY_AFTER_MS
+            || wanted.all(|signal| self.reads.is_answered(*signal))
+    }
+
+    /// The default window; groups of slower targets have a longer one.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        let window_ms = window_ms(&self.policy, None, 0);
+        Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
+    }
+
+    /// Sentences for the log on what was found out since this was called last.
+    pub fn notices(&mut self) -> Vec<String> {
+        self.notices.take(&self.store, &self.policy)
+    }
+
+    /// The samples (for explanations and tests).
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Computes what is to be served from `now` on.
+    pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
+        // Also where the clock was set back.
+        if self.latest != self.measured {
+            self.measured = self.latest;
+            self.store.end_round(self.latest);
+            self.reads.end_round(self.store.targets(), self.latest);
+        }
+        self.store.advance(now);
+        // At the same times in every replica: what is forgotten is missed otherwise.
+        // What pods hold that live is known from the first layout on.
+        let is_due = now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS);
+        if is_due && self.layout_of.is_some() {
+            self.swept = now;
+            let layout = Arc::clone(&self.layout);
+            let gone = self.store.sweep(now, |row| layout.is_missed(row));
+            self.intake.sweep(&gone, &self.store);
+        }
+        let generation = self.store.generation();
+        let current = self
+            .layout_of
+            .as_ref()
+            .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
+        if !current {
+            let settings = LayoutSettings {
+                mig_weight: self.policy.mig_weight,
+            };
+            self.layout = Arc::new(Layout::build(
+                self.store.rows(),
+                |row| self.store.newest(row),
+                Arc::clone(inventory),
+                settings,
+            ));
+            self.layout_of = Some((generation, Arc::clone(inventory)));
+        }
+        let frame = self.store.frame(now);
+        Snapshot::compute(
+            frame.answered(self.reads.are_answered()),
+            Arc::clone(&self.layout),
+            Arc::clone(&self.policy),
+            Arc::clone(&self.metrics),
+            self.window(),
+        )
+    }
+}
+
+/// Profiling signals that predicates or metrics want of whole GPUs too.
+fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<SignalId> {
+    let conditions = match &policy.activity {
+        Activity::OwnValueAboveZero => &[][..],
+        Activity::Any(conditions) | Activity::All(conditions) => conditions,
+    };
+    let of_conditions = conditions.iter().filter_map(|condition| match condition {
+        Condition::Above(DeviceValue::Signal(id), _) => Some(*id),
+        Condition::Above(..) | Condition::Allocated => None,
+    });
+    let of_metrics = metrics.iter().filter_map(|metric| match metric.measure {
+        Measure::Devices {
+            value: DeviceValue::Signal(id),
+            ..
+        } => Some(id),
+        Measure::Devices { .. }
+        | Measure::HeldCount
+        | Measure::ActiveCount
+        | Measure::IdleCount
+        | Measure::OriginalAverage => None,
+    });
+    of_conditions.chain(of_metrics).collect()
+}

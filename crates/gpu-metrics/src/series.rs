@@ -1,0 +1,147 @@
+//! What a series is, once its labels have been read: whose reading of which
+//! device.
+
+use std::sync::Arc;
+
+use super::signal::{SignalId, Unit};
+use apimachinery::labels::Labels;
+
+/// Labels that hold the GPU's model (docs/exporter.md, "Labels").
+pub const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
+
+/// A GPU or a MIG instance of one. Ordered by its text, so that sums over
+/// devices are taken in the same order by every replica.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    /// The GPU's UUID; a MIG instance carries its parent's.
+    pub uuid: Arc<str>,
+    /// The MIG GPU-instance id; `None` for a whole GPU.
+    pub instance: Option<Arc<str>>,
+    /// The MIG profile, `1g.10gb`: part of the identity, because an id is
+    /// reused with another profile after a reconfiguration.
+    pub profile: Option<Arc<str>>,
+}
+
+impl Device {
+    /// Whether this is a MIG instance.
+    #[must_use]
+    pub fn is_mig(&self) -> bool {
+        self.instance.is_some()
+    }
+
+    /// Compute slices of a MIG instance: the leading number of its profile
+    /// (`3g.40gb` → 3). A whole GPU has seven.
+    #[must_use]
+    pub fn slices(&self) -> u32 {
+        let Some(profile) = &self.profile else {
+            return if self.is_mig() { 1 } else { 7 };
+        };
+        let digits = profile.find(|c: char| !c.is_ascii_digit());
+        digits
+            .and_then(|end| profile[..end].parse().ok())
+            .filter(|slices| *slices > 0)
+            .unwrap_or(1)
+    }
+}
+
+/// How the owner was read from the labels (docs/attribution.md, "Pods").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scheme {
+    /// `exported_pod`: `honor_labels: false`, the default.
+    Exported,
+    /// `pod_name`, `pod_namespace`: exporters before 2.0.
+    Legacy,
+    /// `exported_namespace` with a bare `pod`: annotation discovery of
+    /// endpoints, PodMonitoring.
+    Mixed,
+    /// Bare `namespace`, `pod`: `honor_labels: true`, managed Prometheus.
+    Bare,
+}
+
+impl Scheme {
+    /// For people: the labels that name the owner.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Exported => "exported_namespace and exported_pod (honor_labels: false)",
+            Self::Legacy => "pod_namespace and pod_name (exporter before 2.0)",
+            Self::Mixed => "exported_namespace and pod (endpoints discovery)",
+            Self::Bare => "namespace and pod (honor_labels: true or none in the way)",
+        }
+    }
+}
+
+/// The pod a series says its device is held by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The pod's namespace.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub pod: Arc<str>,
+    /// The container, where the label is present.
+    pub container: Option<Arc<str>>,
+}
+
+/// A name that a series gives for the node its device sits on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeName {
+    /// How good the label is that gives it; 0 is the best (docs/attribution.md,
+    /// "Nodes").
+    pub rank: u8,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// A series with its labels read.
+#[derive(Clone, Debug)]
+pub struct SeriesInfo {
+    /// Which signal it reports.
+    pub signal: SignalId,
+    /// Its unit and validity.
+    pub unit: Unit,
+    /// Which device.
+    pub device: Device,
+    /// The pod it names, if any.
+    pub owner: Option<Owner>,
+    /// How the owner was read.
+    pub scheme: Option<Scheme>,
+    /// A bare owner is believed only if the cluster confirms that the pod
+    /// holds GPUs, unless the series itself proves it (sharing or DRA labels).
+    pub proven: bool,
+    /// Whether the labels alone make the owner look like the exporter itself.
+    pub suspect: bool,
+    /// Candidates for the node's name, best first.
+    pub nodes: Vec<NodeName>,
+    /// The scrape job: intervals and units are judged per job.
+    pub job: Arc<str>,
+    /// Who wrote it: the job and the external labels, as one text.
+    pub source: Arc<str>,
+    /// The scrape target; with the source it tells targets apart.
+    pub instance: Arc<str>,
+    /// The cluster that its labels name: `cluster=prod`, several parted by
+    /// commas.
+    pub cluster: Option<Arc<str>>,
+    /// Whether the labels are those of one process' share of the device; it is
+    /// one where the target writes a line of the device itself beside it.
+    pub per_process: bool,
+    /// All labels but the name.
+    pub labels: Labels,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_the_leading_number_of_the_profile() {
+        let device = |instance: Option<&str>, profile: Option<&str>| Device {
+            uuid: "GPU-a".into(),
+            instance: instance.map(Into::into),
+            profile: profile.map(Into::into),
+        };
+        assert_eq!(device(Some("1"), Some("3g.40gb")).slices(), 3);
+        assert_eq!(device(Some("7"), Some("1g.10gb+me")).slices(), 1);
+        assert_eq!(device(Some("7"), Some("odd")).slices(), 1);
+        assert_eq!(device(None, None).slices(), 7);
+    }
+}

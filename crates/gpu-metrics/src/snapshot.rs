@@ -1,0 +1,407 @@
+//! What is served: every built-in value of every object, computed once a poll,
+//! and the readings behind it for questions nobody foresaw.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::aggregate::{
+    Absence, Ask, DeviceReasons, Evaluator, Group, Idle, Lens, Reasons, RowTarget, Span, Spanned,
+};
+use super::frame::Frame;
+use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
+use super::metric::Value;
+use super::policy::{Formula, Measure, MetricSpec, Policy};
+use apimachinery::time::{Timestamp, millis};
+
+/// The values of one kind's objects, metric by metric.
+#[derive(Clone, Debug, Default)]
+struct KindValues {
+    /// `[metric][object]`, as in the layout's table.
+    values: Vec<Box<[Option<Value>]>>,
+}
+
+/// An immutable answer book.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    frame: Frame,
+    layout: Arc<Layout>,
+    policy: Arc<Policy>,
+    metrics: Arc<[MetricSpec]>,
+    window: Duration,
+    /// The source's clock less ours, milliseconds.
+    skew_ms: i64,
+    /// The target whose cadence is each row's, by row number.
+    targets: Vec<RowTarget>,
+    kinds: Vec<KindValues>,
+    cluster: Vec<Option<Value>>,
+}
+
+impl Snapshot {
+    /// Computes all values with the default window and formula.
+    #[must_use]
+    pub fn compute(
+        frame: Frame,
+        layout: Arc<Layout>,
+        policy: Arc<Policy>,
+        metrics: Arc<[MetricSpec]>,
+        window: Duration,
+    ) -> Self {
+        let targets = RowTarget::of_rows(&frame, &layout);
+        let mut snapshot = Self {
+            frame,
+            layout,
+            policy,
+            metrics,
+            window,
+            skew_ms: 0,
+            targets,
+            kinds: Vec::new(),
+            cluster: Vec::new(),
+        };
+        (snapshot.kinds, snapshot.cluster) = snapshot.all();
+        snapshot
+    }
+
+    /// The values of all kinds' objects, and of the cluster.
+    fn all(&self) -> (Vec<KindValues>, Vec<Option<Value>>) {
+        let empty = KindValues {
+            values: vec![Box::default(); self.metrics.len()],
+        };
+        let mut kinds = vec![empty; self.layout.tables().len()];
+        let mut cluster = vec![None; self.metrics.len()];
+        let tables = self.layout.tables().iter();
+        let groups: Vec<Vec<Spanned<'_>>> = tables.map(|table| self.groups(table)).collect();
+        let whole = self.spanned(self.cluster_group(), None);
+        let spans = || {
+            let all = groups.iter().flatten().chain(std::iter::once(&whole));
+            all.filter_map(|(_, span)| *span)
+        };
+        let first = spans().map(|span| span.first).min();
+        let last = spans().map(|span| span.last).max();
+        let Some(instants) = first.zip(last) else {
+            for (kind, table) in kinds.iter_mut().zip(self.layout.tables()) {
+                kind.values = vec![vec![None; table.objects.len()].into(); self.metrics.len()];
+            }
+            return (kinds, cluster);
+        };
+        let evaluator = self.evaluator();
+        for family in self.families() {
+            let of_groups = self.asks(&family, false);
+            let Some(ask) = of_groups.first() else {
+                continue;
+            };
+            let sight = evaluator.sight(ask, instants);
+            let values = evaluator.values(&[whole], &of_groups, Some(&sight));
+            for (metric, value) in family.iter().zip(values) {
+                cluster[*metric] = value;
+            }
+            let tables = self.layout.tables();
+            for ((kind, table), groups) in kinds.iter_mut().zip(tables).zip(&groups) {
+                let asks = self.asks(&family, is_pods(table));
+                let values = evaluator.values(groups, &asks, Some(&sight));
+                for (place, metric) in family.iter().enumerate() {
+                    let of_metric = values.iter().skip(place).step_by(family.len());
+                    kind.values[*metric] = of_metric.copied().collect();
+                }
+            }
+        }
+        (kinds, cluster)
+    }
+
+    fn groups<'s>(&'s self, table: &'s KindTable) -> Vec<Spanned<'s>> {
+        let objects = table.objects.iter();
+        let group = |object| self.spanned(group_of(object, is_pods(table)), None);
+        objects.map(group).collect()
+    }
+
+    fn spanned<'g>(&self, group: Group<'g>, window_ms: Option<i64>) -> Spanned<'g> {
+        let span = self.evaluator().span(&group, window_ms);
+        (group, span)
+    }
+
+    /// All devices of the cluster.
+    #[must_use]
+    pub fn cluster_group(&self) -> Group<'_> {
+        Group::of_cluster(&self.layout)
+    }
+
+    fn asks(&self, family: &[usize], one_pod: bool) -> Vec<Ask> {
+        let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
+        metrics
+            .map(|metric| Ask {
+                measure: metric.measure,
+                formula: formula_for(&metric.measure, self.policy.formula),
+                one_pod,
+            })
+            .collect()
+    }
+
+    /// The metrics' indices, those together that read the same rows.
+    fn families(&self) -> Vec<Vec<usize>> {
+        let mut families: Vec<(Lens, Formula, Vec<usize>)> = Vec::new();
+        for (index, metric) in self.metrics.iter().enumerate() {
+            let lens = Lens::of(&metric.measure);
+            let formula = formula_for(&metric.measure, self.policy.formula);
+            match families
+                .iter_mut()
+                .find(|(of, by, _)| *of == lens && *by == formula)
+            {
+                Some((_, _, family)) => family.push(index),
+                None => families.push((lens, formula, vec![index])),
+            }
+        }
+        families.into_iter().map(|(_, _, family)| family).collect()
+    }
+
+    fn evaluator(&self) -> Evaluator<'_> {
+        Evaluator {
+            frame: &self.frame,
+            layout: &self.layout,
+            policy: &self.policy,
+            targets: &self.targets,
+        }
+    }
+
+    /// The readings.
+    #[must_use]
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// Which rows belong to which object.
+    #[must_use]
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The metrics, in the order of their values.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<[MetricSpec]> {
+        &self.metrics
+    }
+
+    /// The default window.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// How readings are judged.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The values of a metric for all objects of a kind, in the order of the
+    /// layout's table.
+    #[must_use]
+    pub fn values(&self, kind: usize, metric: usize) -> &[Option<Value>] {
+        self.kinds
+            .get(kind)
+            .and_then(|kind| kind.values.get(metric))
+            .map_or(&[], AsRef::as_ref)
+    }
+
+    /// The cluster's value of a metric.
+    #[must_use]
+    pub fn cluster_value(&self, metric: usize) -> Option<Value> {
+        self.cluster.get(metric).copied().flatten()
+    }
+
+    /// Computes what was not foreseen: another window or formula, or only some
+    /// of an object's rows; `None` is the default. One value for each group.
+    #[must_use]
+    pub fn evaluate(
+        &self,
+        groups: &[Group<'_>],
+        measure: &Measure,
+        formula: Option<Formula>,
+        window: Option<Duration>,
+    ) -> Vec<Option<Value>> {
+        let one_pod = groups.first().is_some_and(|group| group.one_pod);
+        let ask = self.ask(measure, formula, one_pod);
+        let window_ms = window.map(millis);
+        let groups: Vec<Spanned<'_>> = groups
+            .iter()
+            .map(|group| self.spanned(*group, window_ms))
+            .collect();
+        self.evaluator()
+            .values(&groups, std::slice::from_ref(&ask), None)
+    }
+
+    /// How the value of a group came to be: [`Snapshot::evaluate`] with reasons.
+    #[must_use]
+    pub fn reasons(
+        &self,
+        group: &Group<'_>,
+        measure: &Measure,
+        formula: Option<Formula>,
+        window: Option<Duration>,
+    ) -> Option<Reasons<'_>> {
+        let ask = self.ask(measure, formula, group.one_pod);
+        let spanned = self.spanned(*group, window.map(millis));
+        self.evaluator().reasons(&spanned, &ask)
+    }
+
+    /// Since when one of its devices has not been in use.
+    #[must_use]
+    pub fn idle(
+        &self,
+        device: &DeviceReasons<'_>,
+        of: (&Group<'_>, &Span),
+        measure: &Measure,
+    ) -> Option<Idle> {
+        let ask = self.ask(measure, None, of.0.one_pod);
+        self.evaluator().idle(device, of, &ask)
+    }
+
+    fn ask(&self, measure: &Measure, formula: Option<Formula>, one_pod: bool) -> Ask {
+        Ask {
+            measure: *measure,
+            formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
+            one_pod,
+        }
+    }
+
+    /// The readings of this snapshot as of a time when the sources were this late;
+    /// nothing is computed yet.
+    #[must_use]
+    pub fn as_of(&self, ours: Timestamp, lags_ms: &[i64]) -> Self {
+        let frame = self.frame.as_of(self.at_source(ours), lags_ms);
+        Self {
+            targets: RowTarget::of_rows(&frame, &self.layout),
+            frame,
+            layout: Arc::clone(&self.layout),
+            policy: Arc::clone(&self.policy),
+            metrics: Arc::clone(&self.metrics),
+            window: self.window,
+            skew_ms: self.skew_ms,
+            kinds: Vec::new(),
+            cluster: Vec::new(),
+        }
+    }
+
+    /// When it was taken, by our clock.
+    #[must_use]
+    pub fn taken(&self) -> Timestamp {
+        Timestamp::from_millis(self.frame.now().millis().saturating_sub(self.skew_ms))
+    }
+
+    /// How late each source is, milliseconds.
+    pub fn lags_ms(&self) -> impl Iterator<Item = i64> {
+        let sources = self.frame.view().sources.iter();
+        sources.map(|source| source.lag_ms)
+    }
+
+    /// The earliest time of which a window of this length has all its readings:
+    /// they are kept for the longest window there may be.
+    #[must_use]
+    pub fn reach(&self, window: Option<Duration>) -> Timestamp {
+        let (_, span) = self.spanned(self.cluster_group(), window.map(millis));
+        let asked_ms = span.map_or(0, |span| span.window_ms);
+        let spare_ms = millis(self.policy.max_window) - asked_ms + millis(self.policy.hold);
+        Timestamp::from_millis(self.frame.now().millis() - spare_ms.max(0))
+    }
+
+    /// The same, read from a source whose clock is ahead of ours by so much.
+    #[must_use]
+    pub fn with_skew(self, skew_ms: i64) -> Self {
+        Self { skew_ms, ..self }
+    }
+
+    /// A time of ours as the source's clock has it, which is that of all times
+    /// here.
+    #[must_use]
+    pub fn at_source(&self, ours: Timestamp) -> Timestamp {
+        Timestamp::from_millis(ours.millis().saturating_add(self.skew_ms))
+    }
+
+    /// The GPUs of live pods whose exporters have fallen silent.
+    #[must_use]
+    pub fn silent(&self) -> Vec<&RowFacts> {
+        let evaluator = self.evaluator();
+        let held = self.layout.facts().flatten();
+        let held = held.filter(|facts| facts.standing == Standing::Held);
+        held.filter(|facts| evaluator.is_silent(facts) && !evaluator.is_frozen(facts))
+            .collect()
+    }
+
+    /// The GPUs of live pods that their exporters have not reported for longer
+    /// than a window, though they report others.
+    #[must_use]
+    pub fn lost(&self) -> Vec<&RowFacts> {
+        let window_ms = self.spanned(self.cluster_group(), None).1;
+        let Some(window_ms) = window_ms.map(|span| span.window_ms) else {
+            return Vec::new();
+        };
+        let evaluator = self.evaluator();
+        let held = self.layout.facts().flatten();
+        let held = held.filter(|facts| facts.standing == Standing::Held);
+        held.filter(|facts| evaluator.is_lost(facts.id, window_ms))
+            .collect()
+    }
+
+    /// The GPUs of live pods that exporters have reported for longer than a window,
+    /// and without their pods.
+    #[must_use]
+    pub fn without_labels(&self) -> Vec<&RowFacts> {
+        let (_, span) = self.spanned(self.cluster_group(), None);
+        let evaluator = self.evaluator();
+        let is_without = |facts: &&RowFacts| {
+            let named = self
+                .frame
+                .heard(facts.id)
+                .map(|heard| heard.newest.millis());
+            let span = named.zip(evaluator.without_labels(facts)).zip(span);
+            span.is_some_and(|((named, newest), span)| newest.millis() - named > span.window_ms)
+        };
+        self.layout.facts().flatten().filter(is_without).collect()
+    }
+
+    /// Why a group has no value.
+    #[must_use]
+    pub fn absence(&self, group: &Group<'_>) -> Absence {
+        let (group, span) = self.spanned(*group, None);
+        self.evaluator().absence(&group, span.as_ref())
+    }
+}
+
+/// An object as a group.
+#[must_use]
+pub fn group_of(object: &Object, one_pod: bool) -> Group<'_> {
+    Group {
+        rows: &object.members,
+        unseen: &object.unseen,
+        created: object.created,
+        of_pods: object.of_pods,
+        one_pod,
+    }
+}
+
+fn is_pods(table: &KindTable) -> bool {
+    table.kind.resource.as_ref() == "pods"
+}
+
+/// Formulas other than the default speak of the active devices' mean; sums,
+/// counts and amounts are always averaged over the instants.
+fn formula_for(measure: &Measure, wanted: Formula) -> Formula {
+    if takes_formula(measure) {
+        wanted
+    } else {
+        Formula::MeanOfInstants
+    }
+}
+
+/// Whether a formula makes a difference to a measure.
+#[must_use]
+pub fn takes_formula(measure: &Measure) -> bool {
+    use super::policy::{Over, Reducer};
+    matches!(
+        measure,
+        Measure::Devices {
+            reducer: Reducer::Mean,
+            over: Over::Active,
+            ..
+        }
+    )
+}

@@ -1,0 +1,122 @@
+//! Samples into cells.
+
+use std::borrow::Cow;
+
+use super::super::batch::Sample;
+use super::super::grid::Reading;
+use super::super::signal::{SignalId, Unit};
+use super::super::unit::Scale;
+use super::super::validity;
+use super::{Applied, SeriesId, Store};
+use apimachinery::time::Timestamp;
+
+/// A sample this far ahead of our clock is no skew but a mistake.
+const FUTURE_MS: i64 = 120_000;
+
+/// How samples of a series are read.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    unit: Unit,
+    scale: Scale,
+    /// Readings that stand still are no readings.
+    is_frozen: bool,
+}
+
+impl Store {
+    /// Takes raw samples of a series, in any order, known ones among them.
+    pub fn apply(&mut self, id: SeriesId, samples: &[Sample], now: Timestamp) -> Applied {
+        let mut applied = Applied::default();
+        let Some(Some(series)) = self.series.get(id.0 as usize) else {
+            return applied;
+        };
+        let mut samples = Cow::Borrowed(samples);
+        if !samples.is_sorted_by_key(|sample| sample.at) {
+            samples.to_mut().sort_by_key(|sample| sample.at);
+        }
+        // Some stores and proxies give more than they are asked for.
+        let from = now.millis() - self.settings.back_ms;
+        let until = now.millis() + FUTURE_MS;
+        let start = samples.partition_point(|sample| sample.at.millis() <= from);
+        let end = samples.partition_point(|sample| sample.at.millis() <= until);
+        applied.too_old += start as u64;
+        applied.future += (samples.len() - end) as u64;
+        let samples = &samples[start..end];
+        let (target, row) = (series.target, series.row);
+        let is_new = series.newest.at == Timestamp::MIN;
+        let how = How {
+            unit: series.unit,
+            scale: self.scale(target, series.signal),
+            is_frozen: self.targets.frozen_since(target).is_some(),
+        };
+        self.targets.take(target, samples);
+        if let (Some(heard), Some(first), Some(last)) = (
+            self.heard.get_mut(row.0 as usize),
+            samples.first(),
+            samples.last(),
+        ) {
+            heard.first = heard.first.min(first.at);
+            heard.newest = heard.newest.max(last.at);
+        }
+        for sample in samples {
+            self.take_one(id, *sample, how, &mut applied);
+        }
+        if is_new {
+            self.began(id);
+        }
+        applied
+    }
+
+    fn take_one(&mut self, id: SeriesId, sample: Sample, how: How, applied: &mut Applied) {
+        let value = validity::reading(how.unit, sample.value, how.scale);
+        let Some(series) = self.series[id.0 as usize].as_mut() else {
+            return;
+        };
+        let (row, signal, feed) = (series.row, series.signal, series.feed);
+        let is_new = sample.at > series.newest.at;
+        if is_new {
+            let before = std::mem::replace(&mut series.newest, sample);
+            let target = series.target;
+            if let Some(movement) = self.targets.movement(target) {
+                let moved =
+                    before.at > Timestamp::MIN && before.value.to_bits() != sample.value.to_bits();
+                if moved {
+                    movement.moved(signal, sample.at);
+                }
+                if signal == SignalId::POWER_USAGE {
+                    movement.read(signal, sample.at);
+                }
+                if value.is_some_and(|value| is_busy(how.unit, value)) {
+                    movement.busy(sample.at);
+                }
+            }
+        }
+        let reading = Reading {
+            value: value.unwrap_or(f64::NAN),
+            at: sample.at,
+        };
+        let is_kept = sample.at > self.oldest && !how.is_frozen;
+        let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);
+        let step_ms = self.settings.step_ms;
+        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms, feed));
+        applied.count(is_new || wrote, value.is_some());
+    }
+}
+
+/// Whether a reading shows that the GPU is busy: as much as shows in a percent.
+fn is_busy(unit: Unit, value: f64) -> bool {
+    match unit {
+        Unit::Percent => value > 0.0,
+        Unit::Ratio => value >= 1.0,
+        Unit::Mebibytes | Unit::Watts | Unit::Plain => false,
+    }
+}
+
+impl Applied {
+    fn count(&mut self, new: bool, valid: bool) {
+        match (new, valid) {
+            (false, _) => self.repeated += 1,
+            (true, true) => self.accepted += 1,
+            (true, false) => self.invalid += 1,
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! All samples of the retained past, updated by batches.
+//!
+//! A *series* is what Prometheus has; a *row* is a device as held by one owner.
+//! Several series may feed one row (replicas, second jobs, sharing): the newest
+//! reading counts, of equally new ones the larger. Each sample is written once,
+//! into the cell of the first instant that is not before it; how long it counts
+//! from there on is for the reader to say, because that depends on what the
+//! target's scrape interval and lateness are by then.
+//!
+//! Memory: a sample takes some 11 bytes for as long as it is kept, with S = 15 s
+//! and five minutes some 270 bytes a device and signal, beside some 150 bytes of
+//! bookkeeping a series and the labels (once a row).
+//!
+//! Nothing here allocates per sample once the series are known.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::batch::Sample;
+use super::grid::{Columns, Feed, RowId};
+use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
+use super::signal::{SignalId, Unit};
+use super::targets::{Intervals, JobId, TargetId, Targets};
+use super::unit::Scale;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+mod apply;
+mod told;
+mod units;
+mod upkeep;
+
+use told::Told;
+
+/// Index of a series in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SeriesId(u32);
+
+/// More jobs than this share one judgement: intervals are judged job by job,
+/// and a cluster has a handful that scrape GPUs.
+const MOST_JOBS: usize = 256;
+
+/// The label that MIG instances alone have (NVIDIA/dcgm-exporter,
+/// `internal/pkg/rendermetrics`).
+pub const MIG_LABEL: &str = "GPU_I_ID";
+
+/// A device as held by one owner.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The device.
+    pub device: Device,
+    /// The pod the series name.
+    pub owner: Option<Owner>,
+    /// How the owner was read.
+    pub scheme: Option<Scheme>,
+    /// Whether a series of the row proves by itself that the pod holds it.
+    pub proven: bool,
+    /// Whether the labels alone make the owner look like the exporter itself.
+    pub suspect: bool,
+    /// Candidates for the node, best first.
+    pub nodes: Vec<NodeName>,
+    /// The labels of its newest series; of several that are read at once the smaller
+    /// set.
+    pub labels: Arc<Labels>,
+    /// The cluster that its series name; `None` where they name none or differ.
+    pub cluster: Option<Arc<str>>,
+    /// Whether its series may be one process' share of the device.
+    pub per_process: bool,
+    /// The targets that feed it, each once.
+    pub targets: Vec<TargetId>,
+    series: Vec<SeriesId>,
+    /// Whether its series say different things, or are of several targets.
+    is_divided: bool,
+}
+
+/// When a row was heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// Its first sample that is known.
+    pub first: Timestamp,
+    /// Its newest sample.
+    pub newest: Timestamp,
+}
+
+impl Heard {
+    const NEVER: Self = Self {
+        first: Timestamp::MAX,
+        newest: Timestamp::MIN,
+    };
+}
+
+#[derive(Debug)]
+struct Series {
+    signal: SignalId,
+    unit: Unit,
+    row: RowId,
+    job: JobId,
+    target: TargetId,
+    told: Arc<Told>,
+    feed: Feed,
+    newest: Sample,
+    /// The round of its target that brought that.
+    round: u32,
+    /// Whether its labels say that it is a MIG instance's.
+    labelled_mig: bool,
+}
+
+/// How many series a signal has.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeriesCount {
+    all: usize,
+    /// Those whose labels say that they are a MIG instance's.
+    labelled_mig: usize,
+}
+
+/// No sample yet.
+const NO_SAMPLE: Sample = Sample {
+    at: Timestamp::MIN,
+    value: f64::NAN,
+};
+
+/// A scrape job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many series it has; without any it is forgotten.
+    pub series: usize,
+}
+
+/// What became of the samples handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// New and valid.
+    pub accepted: u64,
+    /// Known already (polls overlap).
+    pub repeated: u64,
+    /// New, but no reading: sentinel, not a number, out of range.
+    pub invalid: u64,
+    /// Older than anything retained.
+    pub too_old: u64,
+    /// From the future.
+    pub future: u64,
+}
+
+impl std::ops::AddAssign for Applied {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.repeated += other.repeated;
+        self.invalid += other.invalid;
+        self.too_old += other.too_old;
+        self.future += other.future;
+    }
+}
+
+/// All readings. One writer; snapshots share its columns.
+#[derive(Debug)]
+pub struct Store {
+    settings: StoreSettings,
+    rows: Vec<Option<Arc<Row>>>,
+    heard: Vec<Heard>,
+    free_rows: Vec<RowId>,
+    row_ids: HashMap<(Device, Option<Owner>), RowId>,
+    series: Vec<Option<Series>>,
+    free_series: Vec<SeriesId>,
+    jobs: Vec<Job>,
+    targets: Targets,
+    signals: Vec<Columns>,
+    /// How many series each signal has.
+    series_of: Vec<SeriesCount>,
+    /// Before this time nothing is kept.
+    oldest: Timestamp,
+    /// A series that is heard has a sample since then.
+    recent: Timestamp,
+    /// Counts changes of the set of rows.
+    generation: u64,
+}
+
+/// What the store is told once.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreSettings {
+    /// The distance of two instants, milliseconds.
+    pub step_ms: i64,
+    /// The longest window, with what an activity is held for, milliseconds.
+    pub window_ms: i64,
+    /// How far back samples are learned from, milliseconds.
+    pub back_ms: i64,
+    /// How percents arrive, if that is set.
+    pub scale: Option<Scale>,
+    /// How many signals are polled.
+    pub signals: usize,
+    /// Intervals that are set.
+    pub intervals: Intervals,
+}
+
+impl Store {
+    /// An empty store.
+    #[must_use]
+    pub fn new(settings: StoreSettings) -> Self {
+        Self {
+            settings,
+            rows: Vec::new(),
+            heard: Vec::new(),
+            free_rows: Vec::new(),
+            row_ids: HashMap::new(),
+            series: Vec::new(),
+            free_series: Vec::new(),
+            jobs: Vec::new(),
+            targets: Targets::new(settings.intervals),
+            signals: vec![Columns::default(); settings.signals],
+            series_of: vec![SeriesCount::default(); settings.signals],
+            oldest: Timestamp::MIN,
+            recent: Timestamp::MIN,
+            generation: 0,
+        }
+    }
+
+    /// Makes a series known. Its samples are handed to [`Store::apply`] under
+    /// the id returned.
+    pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
+        let job = self.job(&info.job);
+        let target = self.targets.register(job, info);
+        let told = self.told(info);
+        let row = self.row(info, &told, target);
+        let series = Series {
+            signal: info.signal,
+            unit: info.unit,
+            row,
+            job,
+            target,
+            told,
+            feed: Feed::Alone,
+            newest: NO_SAMPLE,
+            round: 0,
+            labelled_mig: info.device.is_mig() && info.labels.get(MIG_LABEL).is_some(),
+        };
+        self.jobs[usize::from(job)].series += 1;
+        if let Some(count) = self.series_of.get_mut(info.signal.index()) {
+            count.all += 1;
+            count.labelled_mig += usize::from(series.labelled_mig);
+        }
+        let id = if let Some(id) = self.free_series.pop() {
+            self.series[id.0 as usize] = Some(series);
+            id
+        } else {
+            self.series.push(Some(series));
+            SeriesId(index32(self.series.len() - 1))
+        };
+        self.join(row, id);
+        self.count_siblings(row);
+        id
+    }
+
+    /// A series feeds a row from now on.
+    fn join(&mut self, row: RowId, id: SeriesId) {
+        let Some(row) = self.rows[row.0 as usize].as_mut() else {
+            return;
+        };
+        let row = Arc::make_mut(row);
+        row.series.push(id);
+        let of = |id: &SeriesId| {
+            let series = self.series.get(id.0 as usize)?.as_ref()?;
+            Some((Arc::as_ptr(&series.told), series.target))
+        };
+        // The signals of a device mostly say the same.
+        let repeats = row.series.len() > 1 && row.series.first().and_then(of) == of(&id);
+        if !repeats && row.retell(&self.series, &self.targets) {
+            self.generation += 1;
+        }
+    }
+
+    /// Notes for each series of a row whether it is the only one of its signal.
+    fn count_siblings(&mut self, row: RowId) {
+        let Some(row) = self.rows[row.0 as usize].as_ref() else {
+            return;
+        };
+        let signal_of = |id: &SeriesId| {
+            self.series[id.0 as usize]
+                .as_ref()
+                .map(|series| series.signal)
+        };
+        let signals: Vec<_> = row.series.iter().map(signal_of).collect();
+        for (id, signal) in row.series.iter().zip(&signals) {
+            if let Some(series) = self.series[id.0 as usize].as_mut() {
+                let feeding = signals.iter().filter(|other| *other == signal).count();
+                series.feed = if feeding == 1 {
+                    Feed::Alone
+                } else {
+                    Feed::Shared
+                };
+            }
+        }
+    }
+
+    /// The job of that name; a forgotten one's place is taken first.
+    fn job(&mut self, name: &Arc<str>) -> JobId {
+        let live = |job: &Job| job.series > 0 && job.name == *name;
+        let known = self.jobs.iter().position(live);
+        let index = known.unwrap_or_else(|| {
+            let job = Job {
+                name: Arc::clone(name),
+                series: 0,
+            };
+            let vacant = self.jobs.iter().position(|job| job.series == 0);
+            match vacant {
+                Some(index) => {
+                    self.jobs[index] = job;
+                    index
+                }
+                None if self.jobs.len() < MOST_JOBS => {
+                    self.jobs.push(job);
+                    self.jobs.len() - 1
+                }
+                None => MOST_JOBS - 1,
+            }
+        });
+        JobId::try_from(index).unwrap_or(JobId::MAX)
+    }
+
+    fn row(&mut self, info: &SeriesInfo, told: &Told, target: TargetId) -> RowId {
+        let key = (info.device.clone(), info.owner.clone());
+        if let Some(id) = self.row_ids.get(&key) {
+            return *id;
+        }
+        self.generation += 1;
+        let row = Arc::new(told.row(info, target));
+        let id = if let Some(id) = self.free_rows.pop() {
+            self.rows[id.0 as usize] = Some(row);
+            self.heard[id.0 as usize] = Heard::NEVER;
+            // A source that ended keeps columns in which the row was another's.
+            let step_ms = self.settings.step_ms;
+            for columns in &mut self.signals {
+                columns.forget(id, step_ms, |_| true);
+            }
+            id
+        } else {
+            self.rows.push(Some(row));
+            self.heard.push(Heard::NEVER);
+            RowId(index32(self.rows.len() - 1))
+        };
+        self.row_ids.insert(key, id);
+        id
+    }
+}
+
+fn index32(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}

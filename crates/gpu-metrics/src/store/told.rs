@@ -1,0 +1,387 @@
+//! What the series of a row say about it. A row is what its series say
+//! together that are still read, in whatever order they came: an upgrade of the
+//! exporter that renames a label ends one series and begins another
+//! (docs/attribution.md, "Labels").
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::series::{NodeName, Scheme, SeriesInfo};
+use super::super::signal::SignalId;
+use super::super::targets::{TargetId, Targets};
+use super::{Row, Series, SeriesId, Store};
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+/// What a series says beside whose reading it is; one copy for all signals of
+/// a device.
+#[derive(Debug)]
+pub(super) struct Told {
+    scheme: Option<Scheme>,
+    proven: bool,
+    suspect: bool,
+    per_process: bool,
+    nodes: Vec<NodeName>,
+    cluster: Option<Arc<str>>,
+    pub(super) labels: Arc<Labels>,
+}
+
+impl Told {
+    fn is(&self, info: &SeriesInfo) -> bool {
+        (self.scheme, self.proven, self.suspect, self.per_process)
+            == (info.scheme, info.proven, info.suspect, info.per_process)
+            && self.nodes == info.nodes
+            && self.cluster == info.cluster
+            && *self.labels == info.labels
+    }
+
+    /// A row of which this is all that is said.
+    pub(super) fn row(&self, info: &SeriesInfo, target: TargetId) -> Row {
+        Row {
+            device: info.device.clone(),
+            owner: info.owner.clone(),
+            scheme: self.scheme,
+            proven: self.proven,
+            suspect: self.suspect,
+            nodes: self.nodes.clone(),
+            labels: Arc::clone(&self.labels),
+            cluster: self.cluster.clone(),
+            per_process: self.per_process,
+            targets: vec![target],
+            series: Vec::new(),
+            is_divided: false,
+        }
+    }
+}
+
+impl Store {
+    /// What a new series says: the copy of a sibling that says the same.
+    pub(super) fn told(&self, info: &SeriesInfo) -> Arc<Told> {
+        let same = self
+            .siblings(info)
+            .iter()
+            .filter_map(|id| self.series.get(id.0 as usize)?.as_ref())
+            .find(|series| series.told.is(info));
+        same.map_or_else(
+            || {
+                Arc::new(Told {
+                    scheme: info.scheme,
+                    proven: info.proven,
+                    suspect: info.suspect,
+                    per_process: info.per_process,
+                    nodes: info.nodes.clone(),
+                    cluster: info.cluster.clone(),
+                    labels: Arc::new(info.labels.clone()),
+                })
+            },
+            |series| Arc::clone(&series.told),
+        )
+    }
+}
+
+impl Store {
+    /// A series has its first sample: it may say what others of its row do not.
+    pub(super) fn began(&mut self, id: SeriesId) {
+        let Some(Some(series)) = self.series.get(id.0 as usize) else {
+            return;
+        };
+        if let Some(Some(row)) = self.rows.get_mut(series.row.0 as usize)
+            && row.is_divided
+            && Arc::make_mut(row).retell(&self.series, &self.targets)
+        {
+            self.generation += 1;
+        }
+    }
+}
+
+impl Row {
+    /// Is what those of these series say that are still read, and no other; whether
+    /// that makes a difference.
+    pub(super) fn retell(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
+        let siblings = self.series.iter();
+        let siblings = siblings.filter_map(|id| series.get(id.0 as usize)?.as_ref());
+        let siblings: Vec<&Series> = siblings.collect();
+        let Some(first) = siblings.first() else {
+            return false;
+        };
+        let says_else = |other: &&Series| {
+            !Arc::ptr_eq(&first.told, &other.told) || first.target != other.target
+        };
+        self.is_divided = siblings.iter().any(says_else);
+        let mut fed_by: Vec<TargetId> = siblings.iter().map(|series| series.target).collect();
+        fed_by.sort_unstable();
+        fed_by.dedup();
+        let mut told: Vec<&Arc<Told>> = Vec::new();
+        for series in still_read(&siblings, targets) {
+            if !told.iter().any(|known| Arc::ptr_eq(known, &series.told)) {
+                told.push(&series.told);
+            }
+        }
+        let all = || told.iter().copied();
+        let labels = all().map(|told| &told.labels).min();
+        let row = Self {
+            scheme: all().filter_map(|told| told.scheme).min(),
+            proven: all().any(|told| told.proven),
+            suspect: all().any(|told| told.suspect),
+            // Also for a window after sharing ended: readings of before it are parts.
+            per_process: siblings.iter().any(|series| series.told.per_process),
+            nodes: join_nodes(all()),
+            cluster: agreed(all().map(|told| told.cluster.as_ref())),
+            labels: Arc::clone(labels.unwrap_or(&self.labels)),
+            targets: fed_by,
+            ..self.clone()
+        };
+        let changed = (row.scheme, row.proven, row.suspect, row.per_process)
+            != (self.scheme, self.proven, self.suspect, self.per_process)
+            || row.nodes != self.nodes
+            || row.cluster != self.cluster
+            || row.targets != self.targets
+            || row.labels != self.labels;
+        *self = row;
+        changed
+    }
+}
+
+/// The series among those of a row that are still read. Of one signal and target the
+/// newest is: the same scrape has both, or one has ended. Scrapes of two targets are
+/// apart, so that one of theirs has ended only F behind the newest.
+fn still_read<'s>(siblings: &'s [&'s Series], targets: &Targets) -> Vec<&'s Series> {
+    let mut newest: HashMap<(SignalId, TargetId), Timestamp> = HashMap::new();
+    for series in siblings {
+        let known = newest.entry((series.signal, series.target));
+        let known = known.or_insert(series.newest.at);
+        *known = series.newest.at.max(*known);
+    }
+    let newest_of_row = newest.values().copied().max().unwrap_or_default();
+    let is_read = |series: &&&Series| {
+        let at = series.newest.at;
+        let behind_ms = newest_of_row.millis() - at.millis();
+        let in_time = behind_ms == 0 || behind_ms < targets.fresh_ms(series.target);
+        in_time && newest.get(&(series.signal, series.target)) == Some(&at)
+    };
+    siblings.iter().filter(is_read).copied().collect()
+}
+
+/// The value that all agree on.
+fn agreed<'t>(mut values: impl Iterator<Item = Option<&'t Arc<str>>>) -> Option<Arc<str>> {
+    let first = values.next()??;
+    values
+        .all(|value| value == Some(first))
+        .then(|| Arc::clone(first))
+}
+
+/// Each name once, by the best label that gives it.
+fn join_nodes<'t>(all: impl Iterator<Item = &'t Arc<Told>>) -> Vec<NodeName> {
+    let mut named: Vec<&NodeName> = all.flat_map(|told| &told.nodes).collect();
+    named.sort_unstable();
+    let mut nodes: Vec<NodeName> = Vec::with_capacity(named.len());
+    for node in named {
+        if !nodes.iter().any(|known| known.name == node.name) {
+            nodes.push(node.clone());
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::batch::Sample;
+    use super::super::super::inventory::{Authority, ClusterObject, Inventory};
+    use super::super::super::layout::{Layout, LayoutSettings};
+    use super::super::super::policy::MigWeight;
+    use super::super::super::series::Device;
+    use super::super::super::signal::Unit;
+    use super::super::StoreSettings;
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+
+    fn store() -> Store {
+        Store::new(StoreSettings {
+            step_ms: 5_000,
+            window_ms: 300_000,
+            back_ms: 1_200_000,
+            scale: None,
+            signals: 16,
+            intervals: Default::default(),
+        })
+    }
+
+    fn series(signal: SignalId, nodes: &[(u8, &str)], label: &str) -> SeriesInfo {
+        SeriesInfo {
+            signal,
+            unit: Unit::Percent,
+            device: Device {
+                uuid: "GPU-1".into(),
+                instance: None,
+                profile: None,
+            },
+            owner: None,
+            scheme: None,
+            proven: false,
+            suspect: false,
+            nodes: nodes
+                .iter()
+                .map(|(rank, name)| NodeName {
+                    rank: *rank,
+                    name: (*name).into(),
+                })
+                .collect(),
+            job: "dcgm".into(),
+            source: "dcgm".into(),
+            instance: "node:9400".into(),
+            cluster: None,
+            per_process: false,
+            labels: Labels::from_pairs([("label", label)]),
+        }
+    }
+
+    fn row(store: &Store) -> &Row {
+        store.rows().next().unwrap().1
+    }
+
+    fn nodes(store: &Store) -> Vec<&str> {
+        row(store).nodes.iter().map(|node| &*node.name).collect()
+    }
+
+    fn sample(at: Timestamp) -> [Sample; 1] {
+        [Sample { at, value: 1.0 }]
+    }
+
+    #[test]
+    fn the_best_name_of_a_node_comes_first_whatever_the_order() {
+        let one = series(SignalId::GPU_UTIL, &[(0, "z-node"), (8, "10.0.0.1")], "");
+        let other = series(SignalId::FB_USED, &[(3, "b-node"), (8, "a-node")], "");
+        let third = series(SignalId::FB_FREE, &[(2, "a-node")], "");
+        for order in [[&one, &other, &third], [&third, &other, &one]] {
+            let mut store = store();
+            for info in order {
+                store.register(info);
+            }
+            assert_eq!(nodes(&store), ["z-node", "a-node", "b-node", "10.0.0.1"]);
+        }
+    }
+
+    #[test]
+    fn a_row_sits_on_the_node_that_the_best_label_names() {
+        let mut store = store();
+        store.register(&series(SignalId::GPU_UTIL, &[(0, "z-node")], ""));
+        store.register(&series(SignalId::FB_USED, &[(8, "a-node")], ""));
+        let node = |name: &str| ClusterObject {
+            created: None,
+            name: name.into(),
+            labels: Labels::default(),
+        };
+        let inventory = Inventory {
+            authority: Authority::Cluster,
+            nodes: vec![node("a-node"), node("z-node")],
+            ..Inventory::default()
+        };
+        let settings = LayoutSettings {
+            mig_weight: MigWeight::Equal,
+        };
+        let layout = Layout::build(store.rows(), |_| NOW, Arc::new(inventory), settings);
+        let (_, table) = layout.table("nodes").unwrap();
+        let names: Vec<&str> = table.objects.iter().map(|object| &*object.name).collect();
+        assert_eq!(names, ["z-node"]);
+    }
+
+    #[test]
+    fn what_only_a_series_said_that_is_gone_is_forgotten() {
+        let mut store = store();
+        let mut old = series(SignalId::GPU_UTIL, &[(0, "old-node")], "a");
+        old.proven = true;
+        old.instance = "old:9400".into();
+        let old = store.register(&old);
+        let new = store.register(&series(SignalId::FB_USED, &[(8, "new-node")], "b"));
+        store.apply(old, &sample(NOW), NOW);
+        let later = Timestamp::from_millis(NOW.millis() + 3_600_000);
+        store.apply(new, &sample(later), later);
+        assert!(!row(&store).proven);
+        assert_eq!(nodes(&store), ["new-node"]);
+        assert_eq!(row(&store).targets.len(), 2);
+        let before = store.generation();
+        assert!(store.sweep(later, |_| false).contains(&old));
+        assert_eq!(nodes(&store), ["new-node"]);
+        assert!(!row(&store).proven);
+        assert_eq!(row(&store).labels.get("label"), Some("b"));
+        assert!(store.generation() > before);
+        let after = store.generation();
+        assert!(store.sweep(later, |_| false).is_empty());
+        assert_eq!(store.generation(), after);
+    }
+
+    #[test]
+    fn the_newest_series_of_a_target_says_the_labels() {
+        let mut store = store();
+        let renamed = |label: &str, signal| series(signal, &[(0, "node")], label);
+        let old = store.register(&renamed("b", SignalId::GPU_UTIL));
+        let memory = store.register(&renamed("b", SignalId::FB_USED));
+        for id in [old, memory] {
+            store.apply(id, &sample(NOW), NOW);
+        }
+        let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
+        assert_eq!(label(&store).as_deref(), Some("b"));
+        // Until it has a sample it says nothing.
+        let before = store.generation();
+        for (place, signal) in [SignalId::GPU_UTIL, SignalId::FB_USED]
+            .into_iter()
+            .enumerate()
+        {
+            let new = store.register(&renamed("c", signal));
+            assert_eq!(label(&store).as_deref(), Some("b"));
+            let next = Timestamp::from_millis(NOW.millis() + 15_000);
+            store.apply(new, &sample(next), next);
+            // Of what is read at once the smaller set: the other signal's series has
+            // not come yet.
+            let expected = ["b", "c"][place];
+            assert_eq!(label(&store).as_deref(), Some(expected));
+        }
+        assert!(store.generation() > before);
+        // The old one is back: the next sweep sees it.
+        let later = Timestamp::from_millis(NOW.millis() + 30_000);
+        for id in [old, memory] {
+            store.apply(id, &sample(later), later);
+        }
+        store.sweep(later, |_| false);
+        assert_eq!(label(&store).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn of_two_targets_one_says_the_labels_while_both_are_read() {
+        let mut store = store();
+        let of = |label: &str, instance: &str| {
+            let mut info = series(SignalId::GPU_UTIL, &[(0, "node")], label);
+            info.instance = instance.into();
+            info
+        };
+        let first = store.register(&of("a", "one:9400"));
+        let other = store.register(&of("b", "two:9400"));
+        let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
+        for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
+            let at = Timestamp::from_millis(NOW.millis() + after_ms);
+            store.apply(id, &sample(at), at);
+            // A series without a sample is none that is read.
+            if after_ms > 0 {
+                store.sweep(at, |_| false);
+            }
+            assert_eq!(label(&store).as_deref(), Some("a"), "{after_ms}");
+        }
+        let later = Timestamp::from_millis(NOW.millis() + 290_000);
+        store.apply(other, &sample(later), later);
+        store.sweep(later, |_| false);
+        assert_eq!(label(&store).as_deref(), Some("b"));
+        assert_eq!(row(&store).targets.len(), 2);
+    }
+
+    #[test]
+    fn series_that_say_the_same_share_one_copy() {
+        let mut store = store();
+        for signal in [SignalId::GPU_UTIL, SignalId::FB_USED, SignalId::FB_FREE] {
+            store.register(&series(signal, &[(0, "node")], "a"));
+        }
+        let told: Vec<_> = store.series.iter().flatten().map(|s| &s.told).collect();
+        assert!(told.iter().all(|one| Arc::ptr_eq(one, told[0])));
+        assert!(Arc::ptr_eq(&row(&store).labels, &told[0].labels));
+    }
+}

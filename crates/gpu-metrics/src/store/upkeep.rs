@@ -1,0 +1,330 @@
+//! What happens to the store between samples: measuring, forgetting, views for
+//! a snapshot.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::super::frame::Frame;
+use super::super::grid::RowId;
+use super::super::series::{Scheme, SeriesInfo};
+use super::super::signal::{SignalId, Unit};
+use super::super::targets::{TargetId, Targets};
+use super::super::validity;
+use super::{Heard, Job, Row, Series, SeriesId, Store};
+use apimachinery::time::Timestamp;
+
+/// Samples of one scrape have one time; those of devices under one name that are
+/// further apart are of several exporters, milliseconds.
+const ONE_SCRAPE_MS: i64 = 1_000;
+
+/// One of so many series of a target, and fewer, may be older than the others.
+const SOME: u32 = 10;
+
+/// What a round brought of a target, in series. An exporter leaves out a series now
+/// and then, and a poll may bring several of its scrapes: so some series that differ
+/// tell nothing.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    /// The newest sample.
+    last: Timestamp,
+    /// Those whose newest sample is of the same scrape as the newest of all.
+    same: u32,
+    /// Those whose newest sample is older.
+    older: u32,
+    /// Those that had nothing in a round in which others had.
+    returned: u32,
+}
+
+impl News {
+    const NONE: Self = Self {
+        last: Timestamp::MIN,
+        same: 0,
+        older: 0,
+        returned: 0,
+    };
+
+    fn add(&mut self, at: Timestamp) {
+        if at.millis() > self.last.millis().saturating_add(ONE_SCRAPE_MS) {
+            self.older += std::mem::take(&mut self.same);
+        }
+        self.last = self.last.max(at);
+        match self.last.millis() - at.millis() > ONE_SCRAPE_MS {
+            true => self.older += 1,
+            false => self.same += 1,
+        }
+    }
+
+    /// Whether the series are of several scrapes of one round, or of one that was
+    /// taken after a round of others; `before`: the newest sample of that round.
+    fn differ(&self, before: Option<Timestamp>) -> bool {
+        let all = self.same + self.older;
+        let is_later =
+            before.is_some_and(|before| self.last.millis() - before.millis() > ONE_SCRAPE_MS);
+        self.older * SOME > all || (is_later && self.returned * 2 > all)
+    }
+}
+
+impl Store {
+    /// The scrape jobs, in the order they were first seen.
+    #[must_use]
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// Whether the device of a series is lately reported with another signal.
+    #[must_use]
+    pub fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
+        let siblings = self.siblings(info).iter();
+        let mut siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
+        siblings.any(|series| series.signal == signal && series.newest.at >= self.recent)
+    }
+
+    /// How many whole GPUs that are heard are not reported with a signal.
+    #[must_use]
+    pub fn lacking(&self, signal: SignalId) -> usize {
+        let with = self.series.iter().flatten();
+        let with = with.filter(|it| it.signal == signal && it.newest.at >= self.recent);
+        let with: HashSet<RowId> = with.map(|series| series.row).collect();
+        let whole = self.rows().filter(|(_, row)| !row.device.is_mig());
+        whole
+            .filter(|(id, _)| self.newest(*id) >= self.recent && !with.contains(id))
+            .count()
+    }
+
+    /// The series that say something of the same device and owner.
+    #[must_use]
+    pub fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
+        let key = (info.device.clone(), info.owner.clone());
+        let row = self.row_ids.get(&key);
+        let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
+        row.map_or(&[], |row| &row.series)
+    }
+
+    /// Whether a series of the signal is kept.
+    #[must_use]
+    pub fn has_signal(&self, signal: SignalId) -> bool {
+        self.series_of
+            .get(signal.index())
+            .is_some_and(|count| count.all > 0)
+    }
+
+    /// Whether all series of the signal that are kept say by their labels that
+    /// they are a MIG instance's.
+    #[must_use]
+    pub fn is_of_mig_alone(&self, signal: SignalId) -> bool {
+        let count = self.series_of.get(signal.index());
+        count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
+    }
+
+    /// The step of the grid, milliseconds.
+    #[must_use]
+    pub fn step_ms(&self) -> i64 {
+        self.settings.step_ms
+    }
+
+    /// How many series are known.
+    #[must_use]
+    pub fn series_len(&self) -> usize {
+        self.series.len() - self.free_series.len()
+    }
+
+    /// The rows in use.
+    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<Row>)> {
+        (0..)
+            .map(RowId)
+            .zip(&self.rows)
+            .filter_map(|(id, row)| Some((id, row.as_ref()?)))
+    }
+
+    /// When a row was heard last.
+    #[must_use]
+    pub fn newest(&self, row: RowId) -> Timestamp {
+        self.heard
+            .get(row.0 as usize)
+            .map_or(Timestamp::MIN, |heard| heard.newest)
+    }
+
+    /// Changes whenever a row comes, goes or changes its labels.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// How far back samples are kept, milliseconds: the longest window of the
+    /// source that is latest, and what its first instant looks back to.
+    fn retain_ms(&self) -> i64 {
+        let look_back_ms = self.targets.longest_fresh_ms() + self.settings.step_ms;
+        self.settings.window_ms + look_back_ms + self.targets.longest_lag_ms()
+    }
+
+    /// Forgets samples that no window can show any more. Call before a batch is
+    /// applied.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.oldest = Timestamp::from_millis(now.millis() - self.retain_ms());
+        let heard_ms = self.targets.longest_fresh_ms() + self.targets.longest_lag_ms();
+        self.recent = Timestamp::from_millis(now.millis() - heard_ms);
+        let index = self.oldest.millis().div_euclid(self.settings.step_ms);
+        for columns in &mut self.signals {
+            columns.retain_from(index, self.settings.step_ms);
+        }
+    }
+
+    /// Measures what was read in the round that ended at `now`.
+    pub fn end_round(&mut self, now: Timestamp) {
+        self.divide_targets(now);
+        self.targets.advance(now);
+        self.forget_frozen();
+    }
+
+    /// Makes each device a target of its own where one name stands for several
+    /// exporters.
+    fn divide_targets(&mut self, now: Timestamp) {
+        // By series: a row that several targets feed has the times of all.
+        let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
+        for series in self.series.iter_mut().flatten() {
+            let (target, at) = (series.target, series.newest.at);
+            // Framebuffer fields of a large fleet are asked for less often.
+            if series.unit == Unit::Mebibytes || !self.targets.is_news(target, at) {
+                continue;
+            }
+            let round = self.targets.round(target);
+            let news = news.entry(target).or_insert(News::NONE);
+            news.add(at);
+            news.returned += u32::from(series.round > 0 && series.round < round);
+            series.round = round + 1;
+        }
+        for (target, news) in news {
+            let before = self.targets.end_scrape(target);
+            if self.targets.differ(target, news.differ(before)) {
+                self.divide(target, now);
+            }
+        }
+    }
+
+    fn divide(&mut self, target: TargetId, now: Timestamp) {
+        let mut rows = BTreeSet::new();
+        for series in self.series.iter_mut().flatten() {
+            if series.target == target
+                && let Some(Some(row)) = self.rows.get(series.row.0 as usize)
+                && let Some(heard) = self.heard.get(series.row.0 as usize)
+            {
+                let of_device = (&row.device, heard.newest);
+                series.target = self.targets.divide(target, of_device, now);
+                rows.insert(series.row);
+            }
+        }
+        for row in rows {
+            if let Some(Some(row)) = self.rows.get_mut(row.0 as usize) {
+                Arc::make_mut(row).retell(&self.series, &self.targets);
+            }
+        }
+        self.generation += 1;
+    }
+
+    /// Forgets readings that stand still once that is known: another exporter of
+    /// the same device may send some that move.
+    fn forget_frozen(&mut self) {
+        let frozen: BTreeMap<TargetId, Timestamp> = self.targets.newly_frozen().collect();
+        if frozen.is_empty() {
+            return;
+        }
+        let step_ms = self.settings.step_ms;
+        for series in self.series.iter().flatten() {
+            let scale = self.scale(series.target, series.signal);
+            if let (Some(since), Some(columns)) = (
+                frozen.get(&series.target),
+                self.signals.get_mut(series.signal.index()),
+            ) {
+                let still = validity::reading(series.unit, series.newest.value, scale);
+                columns.forget(series.row, step_ms, |reading| {
+                    reading.at > *since && Some(reading.value) == still
+                });
+            }
+        }
+    }
+
+    /// Forgets series whose newest sample is older than anything retained, and
+    /// rows left without series; not those of rows that are held by a pod that
+    /// lives. Returns the series forgotten.
+    pub fn sweep(&mut self, now: Timestamp, is_held: impl Fn(RowId) -> bool) -> HashSet<SeriesId> {
+        let mut gone = HashSet::new();
+        let limit = now.millis() - self.retain_ms() - self.settings.step_ms;
+        let ended = |series: &Series| series.newest.at.millis() < limit && !is_held(series.row);
+        for (index, slot) in (0_u32..).zip(&mut self.series) {
+            if let Some(series) = slot.take_if(|series| ended(series)) {
+                self.jobs[usize::from(series.job)].series -= 1;
+                if let Some(count) = self.series_of.get_mut(series.signal.index()) {
+                    count.all -= 1;
+                    count.labelled_mig -= usize::from(series.labelled_mig);
+                }
+                self.targets.release(series.target);
+                gone.insert(SeriesId(index));
+                self.free_series.push(SeriesId(index));
+            }
+        }
+        let mut bereft = Vec::new();
+        for (index, slot) in (0_u32..).zip(&mut self.rows) {
+            let Some(row) = slot else { continue };
+            let ends = row.series.iter().any(|series| gone.contains(series));
+            if !ends && !row.is_divided {
+                continue;
+            }
+            bereft.push(RowId(index));
+            let row = Arc::make_mut(row);
+            row.series.retain(|series| !gone.contains(series));
+            if row.series.is_empty() {
+                self.row_ids
+                    .remove(&(row.device.clone(), row.owner.clone()));
+                self.free_rows.push(RowId(index));
+                *slot = None;
+                self.generation += 1;
+            } else if row.retell(&self.series, &self.targets) {
+                self.generation += 1;
+            }
+        }
+        for row in bereft {
+            self.count_siblings(row);
+        }
+        gone
+    }
+
+    /// Forgets all samples: the clock went back.
+    pub fn clear(&mut self) {
+        for columns in &mut self.signals {
+            *columns = super::Columns::default();
+        }
+        for series in self.series.iter_mut().flatten() {
+            series.newest = super::NO_SAMPLE;
+        }
+        self.heard.fill(Heard::NEVER);
+        self.targets.clear();
+        self.generation += 1;
+    }
+
+    /// Sources and targets.
+    #[must_use]
+    pub const fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// How owners are named in a job's series: each scheme once.
+    #[must_use]
+    pub fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
+        let of_job = self.series.iter().flatten();
+        let rows = of_job.filter(|series| usize::from(series.job) == job);
+        rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.scheme)
+            .collect()
+    }
+
+    /// An immutable view of all readings.
+    #[must_use]
+    pub fn frame(&self, now: Timestamp) -> Frame {
+        Frame::new(
+            now,
+            self.settings.step_ms,
+            self.signals.clone(),
+            self.targets.view(now),
+            self.heard.clone(),
+        )
+    }
+}

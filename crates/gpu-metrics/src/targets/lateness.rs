@@ -1,0 +1,186 @@
+//! How late samples are when they are first read, and how long a reading is
+//! believed: F and L of docs/numbers.md.
+
+use std::collections::HashMap;
+
+use super::{JobId, Target, TargetId, Targets};
+use apimachinery::time::Timestamp;
+
+/// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
+/// `deployment/values.yaml`), assumed while none of a job is known.
+pub(super) const ASSUMED_MS: i64 = 15_000;
+
+/// A sample is believed for so many scrape intervals.
+const INTERVALS: i64 = 3;
+
+/// A target as much later than its source has a wrong clock or a slow agent.
+const OWN_LATENESS_MS: i64 = 10_000;
+
+/// More lateness is not waited for.
+pub const LATENESS_MAX_MS: i64 = 120_000;
+
+/// How late the last three samples of a target were when they were first read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lateness {
+    /// Milliseconds, the latest first.
+    last: [i32; 3],
+    len: u8,
+}
+
+impl Lateness {
+    fn note(&mut self, ms: i64) {
+        self.last.rotate_right(1);
+        self.last[0] = i32::try_from(ms).unwrap_or_default();
+        self.len = (self.len + 1).min(3);
+    }
+
+    /// The middle one, milliseconds; `None` before the first.
+    pub(super) fn ms(self) -> Option<i64> {
+        let mut last = self.last;
+        let last = &mut last[..usize::from(self.len)];
+        let rank = last.len().checked_sub(1)? / 2;
+        Some(i64::from(*last.select_nth_unstable(rank).1))
+    }
+}
+
+impl Target {
+    /// Measures how late the newest sample is, if it is read for the first time.
+    fn measure(&mut self, now: Timestamp) {
+        let newest = self.gaps.newest();
+        if newest <= self.measured {
+            return;
+        }
+        let late_ms = now.millis() - newest.millis();
+        let late_ms = late_ms.clamp(0, LATENESS_MAX_MS);
+        // What is there at a start was not read when it came.
+        match self.measured > Timestamp::MIN {
+            true => self.lateness.note(late_ms),
+            false => self.first_age_ms = late_ms,
+        }
+        (self.measured, self.read) = (newest, now);
+    }
+}
+
+impl Targets {
+    /// Measures intervals and lateness by what was read in the round that ended
+    /// at `now`.
+    pub fn advance(&mut self, now: Timestamp) {
+        for target in self.targets.iter_mut().flatten() {
+            target.measure(now);
+        }
+        self.set_intervals();
+        self.set_lags(now);
+    }
+
+    /// S of every target: its own, else the median of its job's.
+    fn set_intervals(&mut self) {
+        let mut of_jobs: HashMap<JobId, Vec<i64>> = HashMap::new();
+        for target in self.targets.iter_mut().flatten() {
+            target.own_ms = target.gaps.interval_ms();
+            let job = self.sources[usize::from(target.source)].job;
+            of_jobs.entry(job).or_default().extend(target.own_ms);
+        }
+        let common: HashMap<JobId, i64> = of_jobs
+            .into_iter()
+            .filter_map(|(job, mut known)| Some((job, at_share(&mut known, 1, 2)?)))
+            .collect();
+        for target in self.targets.iter_mut().flatten() {
+            let job = self.sources[usize::from(target.source)].job;
+            let of_job = || common.get(&job).copied();
+            target.scrape_ms = target.own_ms.or_else(of_job);
+        }
+    }
+
+    /// L of every source: the median lateness of the targets that were read
+    /// within F. Until one is measured, the lower quartile of the ages of their
+    /// newest samples stands for it.
+    fn set_lags(&mut self, now: Timestamp) {
+        let mut of_sources = vec![[Vec::new(), Vec::new()]; self.sources.len()];
+        let mut ages = vec![Vec::new(); self.sources.len()];
+        for target in self.targets.iter().flatten() {
+            if target.measured == Timestamp::MIN {
+                continue;
+            }
+            let source = usize::from(target.source);
+            let is_read = now.millis() - target.read.millis() <= self.believed_ms(target);
+            of_sources[source][usize::from(!is_read)].extend(target.lateness.ms());
+            ages[source].push(target.first_age_ms);
+        }
+        for ((source, [read, others]), ages) in
+            self.sources.iter_mut().zip(&mut of_sources).zip(&mut ages)
+        {
+            let known = if read.is_empty() { others } else { read };
+            let measured = at_share(known, 1, 2);
+            let lag_ms = measured.or_else(|| at_share(ages, 1, 4));
+            source.lag_ms = lag_ms.unwrap_or(source.lag_ms);
+        }
+    }
+
+    /// S of a target: as set, else as samples show it, else [`ASSUMED_MS`].
+    pub(super) fn scrape_ms(&self, target: &Target) -> i64 {
+        let known = self.settings.scrape_ms.or(target.scrape_ms);
+        known.unwrap_or(ASSUMED_MS)
+    }
+
+    /// F without the target's own lateness.
+    fn believed_ms(&self, target: &Target) -> i64 {
+        let intervals_ms = INTERVALS * self.scrape_ms(target);
+        intervals_ms.max(self.settings.fresh_ms)
+    }
+
+    /// By how much a target is later than its source, where that is more than
+    /// chance.
+    pub(super) fn own_lateness_ms(&self, target: &Target) -> i64 {
+        let lag_ms = self.sources[usize::from(target.source)].lag_ms;
+        let own_ms = target.lateness.ms().map_or(0, |late_ms| late_ms - lag_ms);
+        match own_ms > OWN_LATENESS_MS {
+            true => own_ms,
+            false => 0,
+        }
+    }
+
+    /// F of a target.
+    pub(super) fn fresh_of(&self, target: &Target) -> i64 {
+        self.believed_ms(target) + self.own_lateness_ms(target)
+    }
+
+    /// F of a target, milliseconds.
+    #[must_use]
+    pub fn fresh_ms(&self, id: TargetId) -> i64 {
+        self.target(id).map_or(0, |target| self.fresh_of(target))
+    }
+
+    /// The largest F of the targets, milliseconds.
+    #[must_use]
+    pub fn longest_fresh_ms(&self) -> i64 {
+        let targets = self.targets.iter().flatten();
+        let fresh = targets.map(|target| self.fresh_of(target)).max();
+        fresh.unwrap_or_else(|| (INTERVALS * ASSUMED_MS).max(self.settings.fresh_ms))
+    }
+
+    /// The largest L of the sources that have targets, milliseconds.
+    #[must_use]
+    pub fn longest_lag_ms(&self) -> i64 {
+        let sources = self.sources.iter().filter(|source| source.targets > 0);
+        sources.map(|source| source.lag_ms).max().unwrap_or(0)
+    }
+
+    /// Where samples that were not read yet may begin: the newest sample of the
+    /// target furthest behind, of those that may still send some.
+    #[must_use]
+    pub fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let targets = self.targets.iter().flatten();
+        let awaited = targets.filter_map(|target| {
+            let newest = target.gaps.newest();
+            let waited_ms = self.fresh_of(target) + LATENESS_MAX_MS;
+            (now.millis() - newest.millis() <= waited_ms).then_some(newest)
+        });
+        awaited.min()
+    }
+}
+
+/// The value at this share of the sorted ones, the lower of two; `None` of none.
+fn at_share(values: &mut [i64], share: usize, of: usize) -> Option<i64> {
+    let rank = values.len().checked_sub(1)? * share / of;
+    Some(*values.select_nth_unstable(rank).1)
+}

@@ -1,0 +1,406 @@
+//! Sources and targets: how often and how late each is scraped, and which have
+//! fallen silent.
+//!
+//! A *source* is a scrape job with its external labels. A *target* is one
+//! exporter as a source has it, told apart by `instance` and by the node that
+//! its series name: many stores keep one of the two for all exporters, or none.
+//! Where the samples of devices under one such name are taken at different
+//! times, each device is a target of its own ([`Targets::divide`]).
+//!
+//! Scrape interval, lateness and how long a reading is believed are the
+//! target's; what is usual is the source's (docs/numbers.md).
+
+mod gaps;
+mod lateness;
+mod movement;
+mod scales;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::batch::Sample;
+use super::series::{Device, SeriesInfo};
+use super::signal::SignalId;
+use super::unit::{Scale, Scales};
+use apimachinery::time::Timestamp;
+
+use gaps::Gaps;
+pub use lateness::LATENESS_MAX_MS;
+use lateness::Lateness;
+pub use movement::{FROZEN_MS, Movement};
+pub use view::{SourceView, TargetView, View};
+
+/// Rounds in a row in which series of one name were sampled at different times
+/// until each of its devices is a target of its own.
+const DIFFERENT_SCRAPES: u8 = 3;
+
+/// Index of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetId(pub u32);
+
+/// Index of a scrape job.
+pub type JobId = u16;
+
+/// Intervals that are set, milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Intervals {
+    /// S, if set.
+    pub scrape_ms: Option<i64>,
+    /// The least F.
+    pub fresh_ms: i64,
+}
+
+/// What the targets of a source are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Name {
+    source: u16,
+    instance: Arc<str>,
+    node: Option<Arc<str>>,
+    /// Of a name that stands for several exporters, the device.
+    device: Option<Device>,
+}
+
+#[derive(Clone, Debug)]
+struct Target {
+    source: u16,
+    name: Name,
+    gaps: Gaps,
+    /// S as its own gaps show it, milliseconds.
+    own_ms: Option<i64>,
+    /// S as its own samples or those of its job show it, milliseconds.
+    scrape_ms: Option<i64>,
+    lateness: Lateness,
+    /// How old its newest sample was when it was first seen, milliseconds.
+    first_age_ms: i64,
+    /// The newest sample of which the lateness was measured.
+    measured: Timestamp,
+    /// When that was read.
+    read: Timestamp,
+    movement: Movement,
+    /// Whether its readings were found to stand still.
+    is_frozen: bool,
+    /// The unit of each of its signals in percent.
+    scales: Vec<(SignalId, Scales)>,
+    /// How many rounds brought samples of it.
+    rounds: u32,
+    /// Rounds in a row in which its devices were sampled at different times.
+    different: u8,
+    /// How many series it has; without any it is forgotten.
+    series: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    job: JobId,
+    external: Arc<str>,
+    /// L, milliseconds.
+    lag_ms: i64,
+    targets: u32,
+}
+
+/// All sources and targets.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    settings: Intervals,
+    sources: Vec<Source>,
+    source_ids: HashMap<(JobId, Arc<str>), u16>,
+    /// Sources without targets.
+    vacant: BTreeSet<u16>,
+    targets: Vec<Option<Target>>,
+    free: Vec<TargetId>,
+    ids: HashMap<Name, TargetId>,
+    /// What most targets of a job say of a signal's unit.
+    scales_of_jobs: HashMap<(JobId, SignalId), Scale>,
+    /// Names that stand for several exporters, and how many targets they have.
+    divided: HashMap<Name, u32>,
+}
+
+impl Targets {
+    /// None yet.
+    #[must_use]
+    pub fn new(settings: Intervals) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// The target of a new series; made if need be.
+    pub fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
+        let source = self.source(job, &info.source);
+        let mut name = Name {
+            source,
+            instance: Arc::clone(&info.instance),
+            node: info.nodes.first().map(|node| Arc::clone(&node.name)),
+            device: None,
+        };
+        if self.divided.contains_key(&name) {
+            name.device = Some(info.device.clone());
+        }
+        self.named(name)
+    }
+
+    /// The target of a name, with one more series; made if need be.
+    fn named(&mut self, name: Name) -> TargetId {
+        if let Some(id) = self.ids.get(&name).copied() {
+            if let Some(target) = self.target_mut(id) {
+                target.series += 1;
+            }
+            return id;
+        }
+        let source = name.source;
+        if let Some(count) = self.divided.get_mut(&name.whole()) {
+            *count += 1;
+        }
+        let target = Target {
+            source,
+            name: name.clone(),
+            gaps: Gaps::default(),
+            own_ms: None,
+            scrape_ms: None,
+            lateness: Lateness::default(),
+            first_age_ms: 0,
+            measured: Timestamp::MIN,
+            read: Timestamp::MIN,
+            movement: Movement::default(),
+            is_frozen: false,
+            scales: Vec::new(),
+            rounds: 0,
+            different: 0,
+            series: 1,
+        };
+        let id = if let Some(id) = self.free.pop() {
+            self.targets[id.0 as usize] = Some(target);
+            id
+        } else {
+            self.targets.push(Some(target));
+            TargetId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
+        };
+        self.sources[usize::from(source)].targets += 1;
+        self.ids.insert(name, id);
+        id
+    }
+
+    /// A series of the target is gone.
+    pub fn release(&mut self, id: TargetId) {
+        let Some(target) = self.target_mut(id) else {
+            return;
+        };
+        target.series -= 1;
+        if target.series > 0 {
+            return;
+        }
+        let name = target.name.clone();
+        let source = &mut self.sources[usize::from(name.source)];
+        source.targets -= 1;
+        if source.targets == 0 {
+            self.vacant.insert(name.source);
+        }
+        self.ids.remove(&name);
+        if name.device.is_some()
+            && let Some(count) = self.divided.get_mut(&name.whole())
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.divided.remove(&name.whole());
+            }
+        }
+        self.targets[id.0 as usize] = None;
+        self.free.push(id);
+    }
+
+    /// How many rounds have brought samples of a target.
+    #[must_use]
+    pub fn round(&self, id: TargetId) -> u32 {
+        self.target(id).map_or(0, |target| target.rounds)
+    }
+
+    /// A round brought samples of a target; gives the newest of the rounds before.
+    pub fn end_scrape(&mut self, id: TargetId) -> Option<Timestamp> {
+        let target = self.target_mut(id)?;
+        target.rounds = target.rounds.saturating_add(1);
+        Some(target.measured)
+    }
+
+    /// Whether a sample of a target is newer than those of the rounds before.
+    #[must_use]
+    pub fn is_news(&self, id: TargetId, at: Timestamp) -> bool {
+        self.target(id).is_some_and(|target| at > target.measured)
+    }
+
+    /// Notes whether a round brought series of a target that were sampled at different
+    /// times; whether that is so often enough for each of its devices to be a target
+    /// of its own.
+    pub fn differ(&mut self, id: TargetId, differ: bool) -> bool {
+        let Some(target) = self.target_mut(id) else {
+            return false;
+        };
+        target.different = if differ { target.different + 1 } else { 0 };
+        target.different >= DIFFERENT_SCRAPES && target.name.device.is_none()
+    }
+
+    /// From now on each device of a target is a target of its own: gives the one
+    /// of a device. Its series has left the divided one then.
+    ///
+    /// `newest` is the newest sample of the device, which was read at `now`.
+    pub fn divide(
+        &mut self,
+        id: TargetId,
+        (device, newest): (&Device, Timestamp),
+        now: Timestamp,
+    ) -> TargetId {
+        let Some(target) = self.target(id) else {
+            return id;
+        };
+        let name = Name {
+            device: Some(device.clone()),
+            ..target.name.clone()
+        };
+        self.divided.entry(name.whole()).or_default();
+        let own = self.named(name);
+        if let Some(target) = self.target_mut(own) {
+            target.gaps.push(newest);
+            (target.measured, target.read) = (target.gaps.newest(), now);
+        }
+        self.release(id);
+        own
+    }
+
+    /// The source of a job with these external labels; the place of one without
+    /// targets is taken first.
+    fn source(&mut self, job: JobId, external: &Arc<str>) -> u16 {
+        let key = (job, Arc::clone(external));
+        let known = self.source_ids.get(&key).copied();
+        let index = known.unwrap_or_else(|| self.make_source(key));
+        self.vacant.remove(&index);
+        index
+    }
+
+    fn make_source(&mut self, key: (JobId, Arc<str>)) -> u16 {
+        let source = Source {
+            job: key.0,
+            external: Arc::clone(&key.1),
+            lag_ms: 0,
+            targets: 0,
+        };
+        let index = if let Some(index) = self.vacant.pop_first() {
+            let before = std::mem::replace(&mut self.sources[usize::from(index)], source);
+            self.source_ids.remove(&(before.job, before.external));
+            index
+        } else if self.sources.len() < usize::from(u16::MAX) {
+            self.sources.push(source);
+            u16::try_from(self.sources.len() - 1).unwrap_or(u16::MAX)
+        } else {
+            // Too many: what is left shares one.
+            return u16::MAX - 1;
+        };
+        self.source_ids.insert(key, index);
+        index
+    }
+
+    /// The clock went back: times and movements are learned again.
+    pub fn clear(&mut self) {
+        for target in self.targets.iter_mut().flatten() {
+            target.gaps = Gaps::default();
+            target.lateness = Lateness::default();
+            target.measured = Timestamp::MIN;
+            target.read = Timestamp::MIN;
+            target.movement = Movement::default();
+        }
+    }
+
+    fn target(&self, id: TargetId) -> Option<&Target> {
+        self.targets.get(id.0 as usize)?.as_ref()
+    }
+
+    fn target_mut(&mut self, id: TargetId) -> Option<&mut Target> {
+        self.targets.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Takes the samples of one series of a target, oldest first.
+    #[inline]
+    pub fn take(&mut self, id: TargetId, samples: &[Sample]) {
+        if let Some(target) = self.target_mut(id) {
+            target.gaps.take(samples);
+        }
+    }
+
+    /// Where the movements of a target's readings are noted.
+    #[inline]
+    pub fn movement(&mut self, id: TargetId) -> Option<&mut Movement> {
+        self.target_mut(id).map(|target| &mut target.movement)
+    }
+
+    /// Since when all readings of a target stand still, where they should not.
+    #[must_use]
+    pub fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
+        self.target(id)?.frozen_since(self.settings)
+    }
+
+    /// Targets whose readings stand still, and since when; each once.
+    pub fn newly_frozen(&mut self) -> impl Iterator<Item = (TargetId, Timestamp)> {
+        let settings = self.settings;
+        let targets = (0..).map(TargetId).zip(&mut self.targets);
+        targets.filter_map(move |(id, target)| {
+            let target = target.as_mut()?;
+            let since = target.frozen_since(settings);
+            let was_frozen = std::mem::replace(&mut target.is_frozen, since.is_some());
+            since.filter(|_| !was_frozen).map(|since| (id, since))
+        })
+    }
+
+    /// The job of a target.
+    #[must_use]
+    pub fn job_of(&self, id: TargetId) -> Option<JobId> {
+        let source = self.target(id)?.source;
+        Some(self.sources[usize::from(source)].job)
+    }
+
+    /// The exporter as people know it: its `instance`, or its node, or its device.
+    #[must_use]
+    pub fn instance(&self, id: TargetId) -> Option<&str> {
+        let name = &self.target(id)?.name;
+        let named = Some(&*name.instance).filter(|instance| !instance.is_empty());
+        let of_device = || name.device.as_ref().map(|device| &*device.uuid);
+        named.or(name.node.as_deref()).or_else(of_device)
+    }
+
+    /// The targets in use, with their jobs and S, milliseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (TargetId, JobId, i64)> {
+        let all = (0..).map(TargetId).zip(&self.targets);
+        all.filter_map(|(id, target)| {
+            let target = target.as_ref()?;
+            let job = self.sources[usize::from(target.source)].job;
+            Some((id, job, self.scrape_ms(target)))
+        })
+    }
+
+    /// The job and S, milliseconds, of each target whose S is set or measured.
+    pub fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
+        self.targets.iter().flatten().filter_map(|target| {
+            let job = self.sources[usize::from(target.source)].job;
+            Some((job, self.settings.scrape_ms.or(target.scrape_ms)?))
+        })
+    }
+}
+
+impl Target {
+    fn frozen_since(&self, settings: Intervals) -> Option<Timestamp> {
+        let scrape_ms = settings.scrape_ms.or(self.scrape_ms);
+        let scrape_ms = scrape_ms.unwrap_or(lateness::ASSUMED_MS);
+        self.movement.frozen_since(self.gaps.newest(), scrape_ms)
+    }
+}
+
+impl Name {
+    /// The name without the device.
+    fn whole(&self) -> Self {
+        Self {
+            device: None,
+            ..self.clone()
+        }
+    }
+}

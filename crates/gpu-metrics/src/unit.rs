@@ -1,0 +1,175 @@
+//! Whether utilisation arrives as percent, 0 to 100, or as a ratio, 0 to 1.
+//!
+//! The unit is that of one exporter and signal. A scrape tells it by the values
+//! of all its devices, never by one: a genuine 1 % looks like a full 1
+//! (docs/numbers.md, "Readings and whose they are").
+
+use apimachinery::time::Timestamp;
+
+/// Values from one to here tell nothing: a ratio may be a little above one.
+pub const RATIO_MAX: f64 = 1.2;
+
+/// The unit in which utilisation arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scale {
+    /// 0 to 100.
+    Percent,
+    /// 0 to 1.
+    Ratio,
+}
+
+impl Scale {
+    /// The unit that a value shows by itself.
+    #[must_use]
+    pub fn of(value: f64) -> Option<Self> {
+        let is_fraction = value > 0.0 && value < 1.0;
+        let is_percent = value > RATIO_MAX && value <= 100.0;
+        match (is_fraction, is_percent) {
+            (true, _) => Some(Self::Ratio),
+            (_, true) => Some(Self::Percent),
+            _ => None,
+        }
+    }
+
+    /// From the setting that a job sends ratios.
+    #[must_use]
+    pub const fn set(is_ratio: bool) -> Self {
+        if is_ratio { Self::Ratio } else { Self::Percent }
+    }
+}
+
+/// The devices of one scrape whose values show a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    percents: u32,
+    ratios: u32,
+}
+
+impl Shown {
+    /// Adds a device's value.
+    pub fn add(&mut self, value: f64) {
+        match Scale::of(value) {
+            Some(Scale::Percent) => self.percents += 1,
+            Some(Scale::Ratio) => self.ratios += 1,
+            None => {}
+        }
+    }
+
+    /// What most of them show.
+    #[must_use]
+    pub fn scale(self) -> Option<Scale> {
+        match self.percents.cmp(&self.ratios) {
+            std::cmp::Ordering::Greater => Some(Scale::Percent),
+            std::cmp::Ordering::Less => Some(Scale::Ratio),
+            std::cmp::Ordering::Equal => None,
+        }
+    }
+}
+
+/// What is known of the unit of one exporter and signal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scales {
+    verdict: Option<Scale>,
+    /// Since when scrapes show the contrary of what is in force.
+    contrary: Option<Timestamp>,
+    /// When the verdict last became another.
+    changed: Option<Timestamp>,
+}
+
+impl Scales {
+    /// The verdict, if there is one.
+    #[must_use]
+    pub const fn verdict(&self) -> Option<Scale> {
+        self.verdict
+    }
+
+    /// When the verdict last became another.
+    #[must_use]
+    pub const fn changed(&self) -> Option<Timestamp> {
+        self.changed
+    }
+
+    /// Whether scrapes show the contrary of what is in force.
+    #[must_use]
+    pub const fn is_doubted(&self) -> bool {
+        self.contrary.is_some()
+    }
+
+    /// Takes what the scrape at `at` shows. `of_job` holds before there is a
+    /// verdict. What is in force stays until the contrary has been shown for
+    /// `throughout_ms`.
+    pub fn take(&mut self, shown: Scale, at: Timestamp, of_job: Option<Scale>, throughout_ms: i64) {
+        match self.verdict.or(of_job) {
+            Some(in_force) if in_force != shown => {
+                let since = *self.contrary.get_or_insert(at);
+                if at.millis() - since.millis() >= throughout_ms {
+                    self.contrary = None;
+                    self.verdict = Some(shown);
+                    self.changed = Some(at);
+                }
+            }
+            _ => {
+                self.contrary = None;
+                self.verdict = Some(shown);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW_MS: i64 = 300_000;
+
+    fn scale(values: &[f64]) -> Option<Scale> {
+        let mut shown = Shown::default();
+        values.iter().for_each(|value| shown.add(*value));
+        shown.scale()
+    }
+
+    fn after(scrapes: impl IntoIterator<Item = (i64, Scale)>, of_job: Option<Scale>) -> Scales {
+        let mut scales = Scales::default();
+        for (secs, shown) in scrapes {
+            scales.take(shown, Timestamp::from_secs(secs), of_job, WINDOW_MS);
+        }
+        scales
+    }
+
+    #[test]
+    fn a_scrape_shows_what_most_of_its_devices_show() {
+        assert_eq!(scale(&[0.0, 0.46, 1.0]), Some(Scale::Ratio));
+        assert_eq!(scale(&[0.0, 1.0, 1.02, 1.2]), None);
+        assert_eq!(scale(&[0.8, 0.7, 3.0]), Some(Scale::Ratio));
+        assert_eq!(scale(&[0.5, 46.0, 80.0]), Some(Scale::Percent));
+        assert_eq!(scale(&[0.5, f64::NAN, 9.2e18]), Some(Scale::Ratio));
+    }
+
+    #[test]
+    fn one_glitch_changes_nothing() {
+        let ratios = (0..40).map(|place| (15 * place, Scale::Ratio));
+        let glitch = (601, Scale::Percent);
+        let more = (41..80).map(|place| (15 * place, Scale::Ratio));
+        let scales = after(ratios.chain([glitch]).chain(more), None);
+        assert_eq!(scales.verdict(), Some(Scale::Ratio));
+        assert_eq!(scales.changed(), None);
+    }
+
+    #[test]
+    fn the_contrary_throughout_the_longest_window_changes_it() {
+        let until = |secs: i64| {
+            let percents = (0..=secs / 15).map(|place| (600 + 15 * place, Scale::Percent));
+            after(std::iter::once((0, Scale::Ratio)).chain(percents), None).verdict()
+        };
+        assert_eq!(until(285), Some(Scale::Ratio));
+        assert_eq!(until(300), Some(Scale::Percent));
+    }
+
+    #[test]
+    fn the_verdict_of_the_job_holds_until_the_contrary_was_shown_for_as_long() {
+        let first = after([(0, Scale::Percent)], Some(Scale::Ratio));
+        assert_eq!((first.verdict(), first.is_doubted()), (None, true));
+        let own = after([(0, Scale::Ratio)], Some(Scale::Ratio));
+        assert_eq!(own.verdict(), Some(Scale::Ratio));
+    }
+}

@@ -1,0 +1,312 @@
+//! The pods behind the scale target, and which of them count.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1 as api;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Serialize;
+
+use super::Flags;
+use super::words::counted;
+use apimachinery::quantity::parse_milli;
+use apimachinery::time::Timestamp;
+
+/// What the controller looks at in a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pod {
+    /// Its name: values are joined by it.
+    pub name: String,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// Whether it is being deleted.
+    pub deleted: bool,
+    /// `status.startTime`.
+    pub started: Option<Timestamp>,
+    /// The condition `Ready`.
+    pub ready: Option<Readiness>,
+    /// What its containers request, in thousandths: containers first, then
+    /// init containers that restart.
+    pub containers: Vec<(String, Requests)>,
+    /// What the pod requests as a whole, where it says so.
+    pub whole: Option<Requests>,
+}
+
+/// Thousandths by resource name.
+pub type Requests = BTreeMap<String, i64>;
+
+/// `status.phase`, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not started.
+    Pending,
+    /// Started.
+    Running,
+    /// Ended well: still selected, and missing as soon as its value ends.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Its node does not answer.
+    Unknown,
+}
+
+/// The condition `Ready` of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// `None` is the status `Unknown`.
+    pub ready: Option<bool>,
+    /// `lastTransitionTime`.
+    pub since: Timestamp,
+}
+
+/// The value of one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Thousandths.
+    pub milli: i64,
+    /// The time of the value.
+    pub at: Timestamp,
+    /// What it is a mean over; a minute where the API does not say.
+    pub window: Duration,
+}
+
+/// Pods in the groups that the controller makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Groups {
+    /// Their values count, and they do.
+    pub ready: Vec<String>,
+    /// Their values do not count yet; zero when that slows scaling up.
+    pub unready: Vec<Left>,
+    /// No value: a careful one is put in its place.
+    pub missing: Vec<Left>,
+    /// Neither they nor their values count.
+    pub ignored: Vec<Left>,
+    /// Values of pods that the selector does not take: they count all the same,
+    /// but in a utilization, where nobody knows what they request.
+    pub strangers: Vec<String>,
+}
+
+/// A pod that is not among the ready ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Its name.
+    pub pod: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl Pod {
+    /// Running, and Ready is true: what a target of type `Value` multiplies.
+    #[must_use]
+    pub fn is_running_and_ready(&self) -> bool {
+        self.phase == Phase::Running && self.ready.is_some_and(|ready| ready.ready == Some(true))
+    }
+
+    /// What it requests of a resource, in thousandths.
+    ///
+    /// # Errors
+    /// With the controller's words when a container requests nothing: a
+    /// utilization has no meaning then.
+    pub fn request(
+        &self,
+        resource: &str,
+        container: Option<&str>,
+        flags: &Flags,
+    ) -> Result<i64, String> {
+        let name = &self.name;
+        if let (true, None, Some(whole)) = (flags.pod_level_requests, container, &self.whole) {
+            let request = whole.get(resource).copied();
+            return request
+                .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"));
+        }
+        let mut sum = 0_i64;
+        let mut found = container.is_none();
+        for (own, requests) in &self.containers {
+            if container.is_some_and(|container| container != own) {
+                continue;
+            }
+            found = true;
+            let request = requests.get(resource);
+            sum = sum.wrapping_add(*request.ok_or_else(|| {
+                format!("missing request for {resource} in container {own} of Pod {name}")
+            })?);
+        }
+        match container {
+            Some(container) if !found => {
+                Err(format!("container {container} not found in Pod {name}"))
+            }
+            _ => Ok(sum),
+        }
+    }
+
+    /// Whether its processor reading is not to be trusted yet, and why.
+    fn starting(&self, sample: &Sample, flags: &Flags, now: Timestamp) -> Option<&'static str> {
+        let (Some(ready), Some(started)) = (self.ready, self.started) else {
+            return Some("no start or no Ready condition");
+        };
+        let is_unready = ready.ready == Some(false);
+        if started + flags.cpu_initialization > now {
+            if is_unready {
+                return Some("not ready, and started a short time ago");
+            }
+            let half = sample.at < ready.since + sample.window;
+            return half.then_some("its window began before it was ready");
+        }
+        let never = is_unready && started + flags.initial_readiness > ready.since;
+        never.then_some("was never ready")
+    }
+}
+
+/// Puts pods into groups. Only for `cpu` do readiness and times matter.
+#[must_use]
+pub fn group(
+    pods: &[Pod],
+    samples: &BTreeMap<String, Sample>,
+    cpu: bool,
+    flags: &Flags,
+    now: Timestamp,
+) -> Groups {
+    let mut groups = Groups::default();
+    for pod in pods {
+        let left = |why| Left {
+            pod: pod.name.clone(),
+            why,
+        };
+        let sample = samples.get(&pod.name);
+        match (pod.phase, sample) {
+            _ if pod.deleted => groups.ignored.push(left("being deleted")),
+            (Phase::Failed, _) => groups.ignored.push(left("failed")),
+            (Phase::Pending, _) => groups.unready.push(left("pending")),
+            (Phase::Succeeded, None) => groups.missing.push(left("ended, and still selected")),
+            (_, None) => groups.missing.push(left("no value")),
+            (_, Some(sample)) if cpu => match pod.starting(sample, flags, now) {
+                Some(why) => groups.unready.push(left(why)),
+                None => groups.ready.push(pod.name.clone()),
+            },
+            (_, Some(_)) => groups.ready.push(pod.name.clone()),
+        }
+    }
+    let known: HashSet<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    let strangers = samples.keys().filter(|name| !known.contains(name.as_str()));
+    groups.strangers = strangers.cloned().collect();
+    groups
+}
+
+impl fmt::Display for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let selected =
+            self.ready.len() + self.unready.len() + self.missing.len() + self.ignored.len();
+        write!(
+            f,
+            "{} selected: {} answered",
+            counted(selected, "pod"),
+            self.ready.len()
+        )?;
+        for (what, left) in [
+            ("missing", &self.missing),
+            ("not ready", &self.unready),
+            ("ignored", &self.ignored),
+        ] {
+            if let Some(first) = left.first() {
+                write!(f, ", {} {what} ({}: {}", left.len(), first.pod, first.why)?;
+                f.write_str(if left.len() > 1 { ", …)" } else { ")" })?;
+            }
+        }
+        if let Some(first) = self.strangers.first() {
+            let count = self.strangers.len();
+            write!(
+                f,
+                "; {count} values of pods not selected ({first}) count too"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl From<&api::Pod> for Pod {
+    fn from(pod: &api::Pod) -> Self {
+        let status = pod.status.clone().unwrap_or_default();
+        let ready = status.conditions.iter().flatten();
+        let ready = ready
+            .filter(|condition| condition.type_ == "Ready")
+            .map(|condition| Readiness {
+                ready: match condition.status.as_str() {
+                    "True" => Some(true),
+                    "False" => Some(false),
+                    _ => None,
+                },
+                // Go's zero time, where there is none.
+                since: condition
+                    .last_transition_time
+                    .as_ref()
+                    .map_or(Timestamp::MIN, timestamp),
+            })
+            .next();
+        Self {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            phase: match status.phase.as_deref() {
+                Some("Pending") => Phase::Pending,
+                Some("Running") => Phase::Running,
+                Some("Succeeded") => Phase::Succeeded,
+                Some("Failed") => Phase::Failed,
+                _ => Phase::Unknown,
+            },
+            deleted: pod.metadata.deletion_timestamp.is_some(),
+            started: status.start_time.as_ref().map(timestamp),
+            ready,
+            containers: pod.spec.as_ref().map(containers).unwrap_or_default(),
+            whole: pod.spec.as_ref().and_then(whole),
+        }
+    }
+}
+
+/// A time of an object.
+#[must_use]
+pub fn timestamp(time: &Time) -> Timestamp {
+    Timestamp::from_millis(time.0.as_millisecond())
+}
+
+fn containers(spec: &api::PodSpec) -> Vec<(String, Requests)> {
+    let sidecars = spec.init_containers.iter().flatten();
+    let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
+    let all = spec.containers.iter().chain(sidecars);
+    all.map(|container| {
+        let resources = container.resources.as_ref();
+        let given = resources.and_then(|resources| resources.requests.as_ref());
+        (
+            container.name.clone(),
+            given.map(requests).unwrap_or_default(),
+        )
+    })
+    .collect()
+}
+
+/// What the whole pod requests: what it says itself, where it says nothing the
+/// sum of its containers, and the overhead of its runtime.
+fn whole(spec: &api::PodSpec) -> Option<Requests> {
+    let own = requests(spec.resources.as_ref()?.requests.as_ref()?);
+    if own.is_empty() {
+        return None;
+    }
+    let mut sum = Requests::new();
+    for (_, requests) in containers(spec) {
+        for (resource, milli) in requests {
+            let sum = sum.entry(resource).or_default();
+            *sum = sum.saturating_add(milli);
+        }
+    }
+    sum.extend(own);
+    for (resource, milli) in spec.overhead.as_ref().map(requests).unwrap_or_default() {
+        let sum = sum.entry(resource).or_default();
+        *sum = sum.saturating_add(milli);
+    }
+    Some(sum)
+}
+
+fn requests(given: &BTreeMap<String, Quantity>) -> Requests {
+    let read =
+        |(name, quantity): (&String, &Quantity)| Some((name.clone(), parse_milli(&quantity.0)?));
+    given.iter().filter_map(read).collect()
+}

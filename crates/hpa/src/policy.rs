@@ -1,0 +1,225 @@
+//! How fast replicas may change, and between which bounds.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::hpa::{Behavior, Policy, Rules, Select};
+use super::ratio::to_i32;
+use super::stabilise::{History, Past};
+use super::words::counted;
+use apimachinery::time::Timestamp;
+
+/// Without `behavior`, a step up reaches this at least.
+const FREE_REPLICAS: f64 = 4.0;
+
+/// What one policy allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyStep {
+    /// The policy.
+    pub policy: Policy,
+    /// Replicas added in its period.
+    pub added: i32,
+    /// Replicas removed in its period.
+    pub removed: i32,
+    /// The replicas at the start of the period: what the policy counts from.
+    pub period_start: i32,
+    /// As far as it lets replicas go.
+    pub limit: i32,
+}
+
+/// How the stabilised number was limited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limited {
+    /// Before.
+    pub stabilised: i32,
+    /// Each policy of the direction; none without `behavior`.
+    pub policies: Vec<PolicyStep>,
+    /// Which of them counts; `None` without `behavior`.
+    pub select: Option<Select>,
+    /// As far as the rate lets replicas go; `None` where no rate applies.
+    pub rate: Option<i32>,
+    /// After.
+    pub replicas: i32,
+    /// The reason of `ScalingLimited`.
+    pub reason: &'static str,
+    /// Its message.
+    pub message: &'static str,
+}
+
+impl Limited {
+    /// `ScalingLimited` is true.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.replicas != self.stabilised
+    }
+
+    /// Without `behavior`: at most twice the replicas, or four.
+    pub(super) fn plain(current: i32, stabilised: i32, min: i32, max: i32) -> Self {
+        let rate = to_i32((2.0 * f64::from(current)).max(FREE_REPLICAS));
+        let (replicas, (reason, message)) = if stabilised < min {
+            (min, TOO_FEW)
+        } else if stabilised > max.min(rate) {
+            let why = if max > rate { UP_LIMIT } else { TOO_MANY };
+            (max.min(rate), why)
+        } else {
+            (stabilised, WITHIN)
+        };
+        Self {
+            stabilised,
+            policies: Vec::new(),
+            select: None,
+            rate: Some(rate),
+            replicas,
+            reason,
+            message,
+        }
+    }
+
+    /// With `behavior`: the rules of the direction, then its bound. The other
+    /// bound is not looked at, and replicas that stay are not compared at all.
+    pub(super) fn with_behavior(
+        behavior: &Behavior,
+        history: &History,
+        current: i32,
+        stabilised: i32,
+        (min, max): (i32, i32),
+        now: Timestamp,
+    ) -> Self {
+        let up = stabilised > current;
+        let rules = if up { &behavior.up } else { &behavior.down };
+        let mut limited = Self {
+            stabilised,
+            policies: Vec::new(),
+            select: Some(rules.select),
+            rate: None,
+            replicas: stabilised,
+            reason: WITHIN.0,
+            message: WITHIN.1,
+        };
+        if stabilised == current {
+            return limited;
+        }
+        limited.policies = steps(rules, history, current, now, up);
+        let limits = limited.policies.iter().map(|step| step.limit);
+        let rate = match rules.select {
+            Select::Disabled => current,
+            select if (select == Select::Max) == up => limits.max().unwrap_or(i32::MIN),
+            _ => limits.min().unwrap_or(i32::MAX),
+        };
+        // Events of before can put the limit on the wrong side.
+        let (rate, why) = if up {
+            let rate = rate.max(current);
+            limited.replicas = stabilised.min(max).min(rate);
+            (rate, if max > rate { UP_LIMIT } else { TOO_MANY })
+        } else {
+            let rate = rate.min(current);
+            limited.replicas = stabilised.max(min).max(rate);
+            (rate, if min < rate { DOWN_LIMIT } else { TOO_FEW })
+        };
+        limited.rate = Some(rate);
+        if limited.is_limited() {
+            (limited.reason, limited.message) = why;
+        }
+        limited
+    }
+}
+
+const WITHIN: (&str, &str) = (
+    "DesiredWithinRange",
+    "the desired count is within the acceptable range",
+);
+const UP_LIMIT: (&str, &str) = (
+    "ScaleUpLimit",
+    "the desired replica count is increasing faster than the maximum scale rate",
+);
+const DOWN_LIMIT: (&str, &str) = (
+    "ScaleDownLimit",
+    "the desired replica count is decreasing faster than the maximum scale rate",
+);
+const TOO_MANY: (&str, &str) = (
+    "TooManyReplicas",
+    "the desired replica count is more than the maximum replica count",
+);
+const TOO_FEW: (&str, &str) = (
+    "TooFewReplicas",
+    "the desired replica count is less than the minimum replica count",
+);
+
+fn steps(
+    rules: &Rules,
+    history: &History,
+    current: i32,
+    now: Timestamp,
+    up: bool,
+) -> Vec<PolicyStep> {
+    if rules.select == Select::Disabled {
+        return Vec::new();
+    }
+    let step = |policy: &Policy| {
+        let period = Duration::from_secs(u64::try_from(policy.period).unwrap_or(0));
+        let changed = |events: &[Past]| {
+            let inside = events.iter().filter(|event| event.at > now - period);
+            inside.fold(0_i32, |sum, event| sum.wrapping_add(event.replicas))
+        };
+        let (added, removed) = (changed(&history.ups), changed(&history.downs));
+        let start = current.wrapping_sub(added).wrapping_add(removed);
+        let share = f64::from(policy.value) / 100.0;
+        PolicyStep {
+            policy: *policy,
+            added,
+            removed,
+            period_start: start,
+            limit: match (policy.percent, up) {
+                // Rounded up: a small percentage would never add anything.
+                (true, true) => to_i32((f64::from(start) * (1.0 + share)).ceil()),
+                (true, false) => to_i32(f64::from(start) * (1.0 - share)),
+                (false, true) => start.wrapping_add(policy.value),
+                (false, false) => start.wrapping_sub(policy.value),
+            },
+        }
+    };
+    rules.policies.iter().map(step).collect()
+}
+
+impl fmt::Display for PolicyStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            policy,
+            added,
+            removed,
+            period_start,
+            limit,
+        } = self;
+        let (value, period) = (policy.value, policy.period);
+        let start = counted(*period_start, "replica");
+        let value = match policy.percent {
+            true => format!("{value} %"),
+            false => counted(value, "pod"),
+        };
+        write!(
+            f,
+            "policy {value} per {period} s: {start} at the start of \
+             the period (+{added} and -{removed} since), so as far as {limit}"
+        )
+    }
+}
+
+impl fmt::Display for Limited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stabilised,
+            replicas,
+            reason,
+            message,
+            ..
+        } = self;
+        if !self.is_limited() {
+            return write!(f, "no limit applies: {replicas}");
+        }
+        write!(f, "{stabilised} becomes {replicas}: {message} ({reason})")
+    }
+}

@@ -1,0 +1,132 @@
+//! The controller's arithmetic: integers where it has integers, floats where it
+//! has floats, and what its conversions do at their ends.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use apimachinery::quantity::milli_text;
+
+/// A number in whole thousandths, as the controller keeps every value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Milli(pub i64);
+
+impl fmt::Display for Milli {
+    /// With a decimal point, for people: `66.666`, where kubectl has `66666m`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0.unsigned_abs() / 1000, self.0.unsigned_abs() % 1000);
+        let sign = if self.0 < 0 { "-" } else { "" };
+        if rest == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let fraction = format!("{rest:03}");
+        write!(f, "{sign}{whole}.{}", fraction.trim_end_matches('0'))
+    }
+}
+
+impl Serialize for Milli {
+    /// As a Kubernetes quantity.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&milli_text(self.0))
+    }
+}
+
+/// A ratio or a product for people: four decimals at most.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Ratio(pub f64);
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{:.4}", self.0);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// How far a ratio may be from 1 before anything happens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Tolerances {
+    /// Below 1.
+    pub down: f64,
+    /// Above 1.
+    pub up: f64,
+}
+
+impl Tolerances {
+    /// Both ends belong to the range.
+    #[must_use]
+    pub fn hold(self, ratio: f64) -> bool {
+        (1.0 - self.down) <= ratio && ratio <= (1.0 + self.up)
+    }
+}
+
+impl fmt::Display for Tolerances {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}–{}", Ratio(1.0 - self.down), Ratio(1.0 + self.up))
+    }
+}
+
+/// Go's `int32(float64)` on amd64: what does not fit becomes the smallest
+/// number, so a ratio that is absurdly high reads as below zero. (On arm64 it
+/// becomes the largest; the controller guards only some of its conversions.)
+#[must_use]
+pub fn to_i32(value: f64) -> i32 {
+    let fits = value > f64::from(i32::MIN) - 1.0 && value < f64::from(i32::MAX) + 1.0;
+    if fits { value as i32 } else { i32::MIN }
+}
+
+/// [`to_i32`] for `int64(float64)`.
+#[must_use]
+pub fn to_i64(value: f64) -> i64 {
+    // 2^63 is the first that does not fit, and -2^63 the last that does.
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
+    if fits { value as i64 } else { i64::MIN }
+}
+
+/// What became of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+pub enum Verdict {
+    /// Near enough to the target: replicas stay.
+    WithinTolerance,
+    /// With the missing pods filled in, the ratio points the other way:
+    /// replicas stay.
+    DirectionChanged,
+    /// The rounded number would move against the ratio: replicas stay.
+    RoundedAgainst {
+        /// The number that was put aside.
+        computed: i32,
+    },
+    /// Rounded up to whole replicas.
+    Scaled {
+        /// Before rounding.
+        exact: Ratio,
+    },
+}
+
+impl Verdict {
+    /// Rounded up, and the result.
+    pub(super) fn scaled(exact: f64) -> (Self, i32) {
+        let replicas = to_i32(exact.ceil());
+        let exact = Ratio(exact);
+        (Self::Scaled { exact }, replicas)
+    }
+
+    /// The sentence of a verdict, given the result.
+    pub(super) fn sentence(self, tolerances: Tolerances, replicas: i32) -> String {
+        match self {
+            Self::WithinTolerance => {
+                format!("within the tolerance ({tolerances}): stays at {replicas}")
+            }
+            Self::DirectionChanged => {
+                format!("the ratio now points the other way: stays at {replicas}")
+            }
+            Self::RoundedAgainst { computed } => {
+                format!("{computed} would move against the ratio: stays at {replicas}")
+            }
+            Self::Scaled { exact } => {
+                format!("outside the tolerance ({tolerances}): {exact} rounds up to {replicas}")
+            }
+        }
+    }
+}

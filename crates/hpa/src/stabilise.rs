@@ -1,0 +1,176 @@
+//! Stabilisation: what was recommended before holds the recommendation of now.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::hpa::Behavior;
+use apimachinery::time::{Timestamp, millis};
+
+/// What the controller remembers of one autoscaler. It keeps this in memory: a
+/// new leader begins with the current replicas as its only recommendation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// What the metrics asked for, before stabilisation.
+    pub recommendations: Vec<Past>,
+    /// Replicas added, only remembered with `behavior`.
+    pub ups: Vec<Past>,
+    /// Replicas removed, only remembered with `behavior`.
+    pub downs: Vec<Past>,
+}
+
+impl History {
+    /// The controller wrote another number of replicas.
+    pub fn scaled(&mut self, from: i32, to: i32, at: Timestamp) {
+        let events = if to > from {
+            &mut self.ups
+        } else {
+            &mut self.downs
+        };
+        let replicas = (to - from).abs();
+        events.extend((replicas > 0).then_some(Past { replicas, at }));
+    }
+}
+
+/// A number of replicas, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Recommended, added or removed.
+    pub replicas: i32,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A recommendation of before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Earlier {
+    /// What was recommended.
+    pub replicas: i32,
+    /// How many milliseconds ago.
+    pub age_ms: i64,
+}
+
+/// How the recommendation was stabilised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stabilised {
+    /// What the metrics ask for now.
+    pub proposed: i32,
+    /// Seconds for which a low recommendation holds replicas down; `None`
+    /// without `behavior`.
+    pub up_window_s: Option<u64>,
+    /// The recommendation in that window that is below `proposed`.
+    pub lowest: Option<Earlier>,
+    /// Seconds for which a high recommendation keeps replicas.
+    pub down_window_s: u64,
+    /// The recommendation in that window that is above `proposed`.
+    pub highest: Option<Earlier>,
+    /// What is left.
+    pub replicas: i32,
+}
+
+impl Stabilised {
+    /// Without `behavior`: the highest recommendation of the flag's window,
+    /// both its ends included.
+    pub(super) fn plain(history: &[Past], window: Duration, proposed: i32, now: Timestamp) -> Self {
+        let inside = history.iter().filter(|past| past.at >= now - window);
+        let highest = inside.max_by_key(|past| past.replicas);
+        let highest = highest.filter(|past| past.replicas > proposed);
+        Self {
+            proposed,
+            up_window_s: None,
+            lowest: None,
+            down_window_s: window.as_secs(),
+            highest: highest.map(|past| past.earlier(now)),
+            replicas: highest.map_or(proposed, |past| past.replicas),
+        }
+    }
+
+    /// With `behavior`: the replicas of now, moved no further than to the
+    /// lowest of one window and the highest of the other, starts excluded.
+    pub(super) fn with_behavior(
+        history: &[Past],
+        behavior: &Behavior,
+        flag: Duration,
+        current: i32,
+        proposed: i32,
+        now: Timestamp,
+    ) -> Self {
+        let flag = i32::try_from(flag.as_secs()).unwrap_or(i32::MAX);
+        let seconds = |window: Option<i32>| u64::try_from(window.unwrap_or(flag)).unwrap_or(0);
+        let up_window = seconds(behavior.up.window.or(Some(0)));
+        let down_window = seconds(behavior.down.window);
+        let inside = |window: u64| {
+            let start = now - Duration::from_secs(window);
+            history.iter().filter(move |past| past.at > start)
+        };
+        let lowest = inside(up_window).min_by_key(|past| past.replicas);
+        let lowest = lowest.filter(|past| past.replicas < proposed);
+        let highest = inside(down_window).max_by_key(|past| past.replicas);
+        let highest = highest.filter(|past| past.replicas > proposed);
+        let floor = lowest.map_or(proposed, |past| past.replicas);
+        let ceiling = highest.map_or(proposed, |past| past.replicas);
+        Self {
+            proposed,
+            up_window_s: Some(up_window),
+            lowest: lowest.map(|past| past.earlier(now)),
+            down_window_s: down_window,
+            highest: highest.map(|past| past.earlier(now)),
+            replicas: current.max(floor).min(ceiling),
+        }
+    }
+
+    /// The reason and message of `AbleToScale`.
+    pub(super) fn condition(&self, current: i32) -> (&'static str, &'static str) {
+        if self.replicas == self.proposed {
+            return ("ReadyForNewScale", "recommended size matches current size");
+        }
+        if self.up_window_s.is_some() && self.proposed >= current {
+            return (
+                "ScaleUpStabilized",
+                "recent recommendations were lower than current one, \
+                 applying the lowest recent recommendation",
+            );
+        }
+        (
+            "ScaleDownStabilized",
+            "recent recommendations were higher than current one, \
+             applying the highest recent recommendation",
+        )
+    }
+}
+
+impl Past {
+    fn earlier(&self, now: Timestamp) -> Earlier {
+        Earlier {
+            replicas: self.replicas,
+            age_ms: millis(now.since(self.at)),
+        }
+    }
+}
+
+impl fmt::Display for Stabilised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            proposed, replicas, ..
+        } = self;
+        let (earlier, window, word) = match (self.lowest, self.highest) {
+            _ if proposed == replicas => {
+                return write!(f, "stabilisation changes nothing: {replicas}");
+            }
+            (Some(lowest), _) if replicas < proposed => {
+                (lowest, self.up_window_s.unwrap_or_default(), "lowest")
+            }
+            (_, Some(highest)) => (highest, self.down_window_s, "highest"),
+            _ => return write!(f, "stabilisation holds {proposed} at {replicas}"),
+        };
+        let (then, age) = (earlier.replicas, earlier.age_ms / 1000);
+        write!(
+            f,
+            "stabilisation: {then}, recommended {age} s ago, is the {word} of the last \
+             {window} s, so {proposed} becomes {replicas}"
+        )
+    }
+}

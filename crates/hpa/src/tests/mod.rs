@@ -1,0 +1,233 @@
+//! Numbers that the controller gives, as its own tests state them, and rules
+//! that hold for all numbers.
+
+mod policies;
+mod properties;
+mod replicas;
+mod specification;
+mod syncs;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::hpa::{Behavior, Metric, Policy, Rules, Source, Target};
+use super::pods::{Phase, Readiness, Requests, Sample};
+use super::ratio::Milli;
+use super::stabilise::Past;
+use super::{Answer, Flags, History, Hpa, Pod, Scale, Selection, Situation, Trace};
+use apimachinery::time::Timestamp;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+/// The flags of the controller's own tests.
+fn flags() -> Flags {
+    Flags {
+        cpu_initialization: Duration::from_secs(120),
+        initial_readiness: Duration::from_secs(10),
+        ..Flags::of_version(35)
+    }
+}
+
+fn ago(seconds: u64) -> Timestamp {
+    NOW - Duration::from_secs(seconds)
+}
+
+/// `10@120 9@60`: replicas, and how many seconds ago.
+fn past(text: &str) -> Vec<Past> {
+    let read = |word: &str| {
+        let (replicas, age) = word.split_once('@').unwrap();
+        Past {
+            replicas: replicas.parse().unwrap(),
+            at: ago(age.parse().unwrap()),
+        }
+    };
+    text.split_whitespace().map(read).collect()
+}
+
+/// `4/15 100%/60`: policies with their periods.
+fn policies(text: &str) -> Vec<Policy> {
+    let read = |word: &str| {
+        let (value, period) = word.split_once('/').unwrap();
+        Policy {
+            percent: value.ends_with('%'),
+            value: value.trim_end_matches('%').parse().unwrap(),
+            period: period.parse().unwrap(),
+        }
+    };
+    text.split_whitespace().map(read).collect()
+}
+
+/// Everything of one sync, so that tests change what they are about.
+struct Case {
+    hpa: Hpa,
+    scale: Result<Scale, String>,
+    selection: Selection,
+    pods: Vec<Pod>,
+    answers: Vec<Answer>,
+    flags: Flags,
+    history: History,
+}
+
+impl Case {
+    /// `measure` and `pods` as the rows of the tables have them.
+    fn new(current: i32, (min, max): (i32, i32), measure: &str, pods: &str) -> Self {
+        let (metric, given) = read_measure(measure);
+        let (pods, samples) = read_pods(pods);
+        Self {
+            hpa: Hpa {
+                namespace: "team".to_owned(),
+                min,
+                max,
+                metrics: vec![metric],
+                behavior: None,
+            },
+            scale: Ok(Scale {
+                spec_replicas: current,
+                status_replicas: current,
+            }),
+            selection: Selection::Clear,
+            pods,
+            answers: vec![given.map_or(Answer::Pods(samples), Answer::Values)],
+            flags: flags(),
+            // Somebody else's memory: nothing of it is in a window.
+            history: History {
+                recommendations: past("1@86400"),
+                ..History::default()
+            },
+        }
+    }
+
+    /// Adds a metric over the same pods.
+    fn and(mut self, measure: &str) -> Self {
+        let (metric, given) = read_measure(measure);
+        self.hpa.metrics.push(metric);
+        self.answers
+            .push(given.map_or(self.answers[0].clone(), Answer::Values));
+        self
+    }
+
+    fn sync(&self) -> Trace {
+        Situation {
+            hpa: &self.hpa,
+            scale: self.scale.as_ref().map_err(String::as_str),
+            selection: &self.selection,
+            pods: &self.pods,
+            answers: &self.answers,
+            flags: &self.flags,
+            history: &self.history,
+            now: NOW,
+        }
+        .sync()
+    }
+}
+
+fn behavior() -> Behavior {
+    Behavior {
+        up: Rules::up(),
+        down: Rules::down(),
+    }
+}
+
+/// `cpu 30%`, `cpu@c 30%`, `cpu 300` (thousandths), `pods 15000`,
+/// `object =15000 of 20000`, `external /5000 of 20000+100`.
+fn read_measure(text: &str) -> (Metric, Option<Vec<i64>>) {
+    let (text, given) = text.split_once(" of ").unwrap_or((text, ""));
+    let given = (!given.is_empty()).then(|| {
+        let values = given.split('+').filter(|value| *value != "nothing");
+        values.map(|value| value.parse().unwrap()).collect()
+    });
+    let (source, target) = text.split_once(' ').unwrap();
+    let milli = |text: &str| Milli(text.parse().unwrap());
+    let target = match target.split_at(1) {
+        ("=", rest) => Target::Value(milli(rest)),
+        ("/", rest) => Target::AverageValue(milli(rest)),
+        _ => match target.strip_suffix('%') {
+            Some(percent) => Target::Utilization(percent.parse().unwrap()),
+            None => Target::AverageValue(milli(target)),
+        },
+    };
+    let metric = "qps".to_owned();
+    let selector = "nil".to_owned();
+    let source = match source {
+        "pods" => Source::Pods { metric },
+        "external" => Source::External { metric, selector },
+        "object" => Source::Object {
+            metric,
+            selector,
+            kind: "Deployment".to_owned(),
+            name: "web".to_owned(),
+        },
+        _ => Source::Resource {
+            resource: source.trim_end_matches("@c").to_owned(),
+            container: source.ends_with("@c").then(|| "c".to_owned()),
+        },
+    };
+    (Metric { source, target }, given)
+}
+
+/// One word for each pod: its value or `-`, `/` and its request when that is
+/// not 1000 (`none` for nothing), and letters: `u`nready, `h`ot (started now),
+/// `P`ending, `F`ailed, `S`ucceeded, `D`eleted. `x2000` is the value of a pod
+/// that is not selected.
+fn read_pods(text: &str) -> (Vec<Pod>, BTreeMap<String, Sample>) {
+    let (mut pods, mut samples) = (Vec::new(), BTreeMap::new());
+    for (index, word) in text.split_whitespace().enumerate() {
+        let sample = |text: &str| Sample {
+            milli: text.parse().unwrap(),
+            at: NOW,
+            window: Duration::from_secs(60),
+        };
+        if let Some(value) = word.strip_prefix('x') {
+            samples.insert(format!("stranger-{index}"), sample(value));
+            continue;
+        }
+        let (word, no_request) = match word.strip_suffix("/none") {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let letters = &word[number.len()..];
+        let (value, request) = number.split_once('/').unwrap_or((number, "1000"));
+        let name = format!("pod-{index}");
+        if value != "-" {
+            samples.insert(name.clone(), sample(value));
+        }
+        let started = if letters.contains('h') { NOW } else { ago(180) };
+        let request = request.parse().unwrap();
+        let requests = |request| Requests::from([("cpu".to_owned(), request)]);
+        let mut containers = vec![("c".to_owned(), requests(request))];
+        if no_request {
+            containers[0].1.clear();
+        }
+        let phases = [
+            ('P', Phase::Pending),
+            ('F', Phase::Failed),
+            ('S', Phase::Succeeded),
+        ];
+        let phase = phases
+            .into_iter()
+            .find(|(letter, _)| letters.contains(*letter));
+        pods.push(Pod {
+            name,
+            phase: phase.map_or(Phase::Running, |(_, phase)| phase),
+            deleted: letters.contains('D'),
+            started: Some(started),
+            ready: Some(Readiness {
+                ready: Some(!letters.contains('u')),
+                since: started,
+            }),
+            containers,
+            whole: None,
+        });
+    }
+    (pods, samples)
+}
+
+fn condition<'a>(trace: &'a Trace, type_: &str) -> (bool, &'a str) {
+    let found = trace
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_);
+    let found = found.unwrap_or_else(|| panic!("no condition {type_}"));
+    (found.status, found.reason)
+}

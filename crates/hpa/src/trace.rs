@@ -1,0 +1,199 @@
+//! One sync as data: every step with its numbers, and a sentence for each.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::metric::{MetricTrace, Outcome};
+use super::policy::Limited;
+use super::stabilise::{History, Past, Stabilised};
+use super::words::counted;
+use super::{Flags, Hpa};
+use apimachinery::time::Timestamp;
+
+/// The longest window or period that a specification may name.
+const LONGEST_WINDOW: Duration = Duration::from_secs(3600);
+
+/// What one sync computes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// `spec.replicas` of the scale; `None` when it could not be read.
+    pub current: Option<i32>,
+    /// Replicas put aside the metrics: they were not read then.
+    pub shortcut: Option<Shortcut>,
+    /// Each metric, in the order of the specification.
+    pub metrics: Vec<MetricTrace>,
+    /// What the metrics ask for together.
+    pub proposal: Option<Proposal>,
+    /// What was recommended before.
+    pub stabilised: Option<Stabilised>,
+    /// How fast, and between which bounds.
+    pub limited: Option<Limited>,
+    /// `status.desiredReplicas`; `None` leaves it as it was.
+    pub desired: Option<i32>,
+    /// The reason in the event `SuccessfulRescale`; `None` when the scale is
+    /// not touched.
+    pub rescale: Option<String>,
+    /// The conditions that this sync sets.
+    pub conditions: Vec<Condition>,
+    /// What the controller reports as failed, whether it scaled or not.
+    pub error: Option<String>,
+    /// What keeps replicas from what the metrics ask for.
+    pub held_by: Vec<Hold>,
+}
+
+/// Why metrics were not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Shortcut {
+    /// No replicas, and the minimum is not zero: somebody switched it off.
+    Disabled,
+    /// More replicas than the maximum.
+    AboveMaximum,
+    /// Fewer replicas than the minimum.
+    BelowMinimum,
+}
+
+/// What all metrics ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proposal {
+    /// The highest of them.
+    pub replicas: i32,
+    /// The metric that asks for it, by its place; `None` when nothing above
+    /// zero was asked for.
+    pub metric: Option<usize>,
+    /// How many metrics could not be used.
+    pub invalid: usize,
+}
+
+/// Something between a proposal and the replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Hold {
+    /// The scale of the target cannot be read.
+    NoScale,
+    /// The pods of the target cannot be told.
+    Selector,
+    /// No replicas: scaling is off.
+    Disabled,
+    /// No metric can be used, or one cannot and the others ask for less.
+    FailedMetrics,
+    /// A recommendation of before.
+    Stabilisation,
+    /// The rate of change.
+    Rate,
+    /// `maxReplicas`.
+    Maximum,
+    /// `minReplicas`.
+    Minimum,
+}
+
+/// A condition of the autoscaler's status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Condition {
+    /// `AbleToScale`, `ScalingActive` or `ScalingLimited`.
+    #[serde(rename = "type")]
+    pub type_: &'static str,
+    /// Whether it holds.
+    pub status: bool,
+    /// In one word.
+    pub reason: &'static str,
+    /// In the controller's words.
+    pub message: String,
+}
+
+impl Trace {
+    /// Adds what the controller remembers of this sync, and drops what no
+    /// window reaches any more.
+    pub fn remember(&self, history: &mut History, hpa: &Hpa, flags: &Flags, now: Timestamp) {
+        if let (Some(current), Some(desired), Some(_), Some(_)) =
+            (self.current, self.desired, &self.rescale, &hpa.behavior)
+        {
+            history.scaled(current, desired, now);
+        }
+        self.recommend(history, flags, now);
+    }
+
+    /// The same of one who watches the controller and sees by itself when it
+    /// scales.
+    pub fn recommend(&self, history: &mut History, flags: &Flags, now: Timestamp) {
+        let Some(current) = self.current else {
+            return;
+        };
+        let past = |replicas| Past { replicas, at: now };
+        if history.recommendations.is_empty() {
+            history.recommendations.push(past(current));
+        }
+        let proposed = self
+            .stabilised
+            .as_ref()
+            .map(|stabilised| stabilised.proposed);
+        history.recommendations.extend(proposed.map(past));
+        let start = now - flags.downscale_stabilisation.max(LONGEST_WINDOW);
+        let newest = history.recommendations.last().copied();
+        for events in [
+            &mut history.recommendations,
+            &mut history.ups,
+            &mut history.downs,
+        ] {
+            events.retain(|event| event.at >= start);
+        }
+        // An empty memory would begin again with the replicas of then.
+        if history.recommendations.is_empty() {
+            history.recommendations.extend(newest);
+        }
+    }
+
+    /// The whole sync in sentences.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        told.extend(
+            self.current
+                .map(|current| format!("{} now", counted(current, "replica"))),
+        );
+        told.extend(self.shortcut.map(|shortcut| shortcut.sentence().to_owned()));
+        told.extend(self.metrics.iter().flat_map(MetricTrace::sentences));
+        if let Some(proposal) = &self.proposal {
+            let name = proposal.metric.and_then(|index| self.metrics.get(index));
+            let name = name.map_or("no metric", |metric| metric.name.as_str());
+            told.push(format!(
+                "{} asked for by {name}",
+                counted(proposal.replicas, "replica")
+            ));
+        }
+        if self.held_by.contains(&Hold::FailedMetrics) {
+            let usable = |metric: &MetricTrace| matches!(metric.outcome, Outcome::Asks(_));
+            let why = if self.metrics.iter().any(usable) {
+                "a metric that fails forbids scaling down: nothing is changed"
+            } else {
+                "no metric can be used: nothing is changed"
+            };
+            told.push(why.to_owned());
+        } else {
+            told.extend(self.error.clone());
+        }
+        told.extend(self.stabilised.as_ref().map(ToString::to_string));
+        if let Some(limited) = &self.limited {
+            told.extend(limited.policies.iter().map(ToString::to_string));
+            told.push(limited.to_string());
+        }
+        told.extend(self.desired.map(|desired| {
+            let what = self.rescale.as_ref().map_or("stays at", |_| "scaled to");
+            format!("{what} {}", counted(desired, "replica"))
+        }));
+        told
+    }
+}
+
+impl Shortcut {
+    const fn sentence(self) -> &'static str {
+        match self {
+            Self::Disabled => "no replicas and a minimum above zero: scaling is switched off",
+            Self::AboveMaximum => "more than the maximum: set to it, no metric is read",
+            Self::BelowMinimum => "fewer than the minimum: set to it, no metric is read",
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Reading small files that somebody else writes: regular ones only, within a
+//! size and a time. A pipe or a device under the name of a certificate would
+//! else hold up its reader for ever.
+
+pub mod yaml;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// More than any certificate chain, key or token, in bytes.
+pub const MOST_BYTES: u64 = 1024 * 1024;
+
+/// How long a read may take; a file system behind a network may hang.
+pub const WITHIN: Duration = Duration::from_secs(5);
+
+/// Reads a file, or says in words why not. A link is followed. Blocks.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let is_regular = |kind: std::fs::Metadata| match kind.is_file() {
+        true => Ok(()),
+        false => Err("this is not a regular file".to_owned()),
+    };
+    // Before it is opened: opening a pipe waits for its writer.
+    std::fs::metadata(path)
+        .map_err(|error| error.to_string())
+        .and_then(is_regular)?;
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.metadata()
+        .map_err(|error| error.to_string())
+        .and_then(is_regular)?;
+    let mut bytes = Vec::new();
+    let count = file
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if count as u64 > MOST_BYTES {
+        return Err(format!("more than {MOST_BYTES} bytes"));
+    }
+    Ok(bytes)
+}
+
+/// Does what blocks, reading files, away from those who serve; or says in
+/// words that it took too long.
+pub async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work);
+    match tokio::time::timeout(WITHIN, done).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(_)) => Err("reading was given up".to_owned()),
+        Err(_) => Err(format!("not read within {} s", WITHIN.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_file_is_read_through_a_link_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        assert_eq!(read(&at("link")).unwrap(), b"text");
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success(), "mkfifo of coreutils is needed");
+        std::os::unix::fs::symlink(at("pipe"), at("to-pipe")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("device")).unwrap();
+        for name in ["pipe", "to-pipe", "device", "."] {
+            assert_eq!(read(&at(name)).unwrap_err(), "this is not a regular file");
+        }
+        std::fs::write(at("large"), vec![b'x'; 1024 * 1024 + 1]).unwrap();
+        assert_eq!(read(&at("large")).unwrap_err(), "more than 1048576 bytes");
+        assert!(read(&at("none")).unwrap_err().contains("No such file"));
+    }
+}

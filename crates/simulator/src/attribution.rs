@@ -1,0 +1,202 @@
+//! Whose name a line carries: the exporter's view of the kubelet, with its
+//! errors (docs/exporter.md, "How a GPU gets its pod").
+
+use super::exporter::{Exporter, Profile};
+use super::fleet::Fleet;
+use super::orchestrator::Tenancy;
+use super::overrides::Overrides;
+use super::sampler::Field;
+use super::scenario::SharingMode;
+use apimachinery::time::{Timestamp, millis};
+
+/// A pod that holds a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub pod: &'a str,
+    /// The container that holds it.
+    pub container: &'a str,
+    /// The pod's UID.
+    pub uid: &'a str,
+    /// Which replica of a time-sliced device.
+    pub replica: Option<u32>,
+}
+
+/// One line's owner and its part of the device's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Owner<'a> {
+    pub(super) holder: Option<Holder<'a>>,
+    /// A line of one process, with `pod_uid`.
+    pub(super) process: bool,
+    /// The part of the value that is the process' own.
+    pub(super) part: f64,
+}
+
+impl<'a> Owner<'a> {
+    const NOBODY: Self = Self {
+        holder: None,
+        process: false,
+        part: 1.0,
+    };
+
+    const fn whole(holder: Holder<'a>) -> Self {
+        Self {
+            holder: Some(holder),
+            process: false,
+            part: 1.0,
+        }
+    }
+
+    /// Whether two lines belong to one series. A pod that was created again
+    /// under its name goes on with the series of the first, unless the line
+    /// carries the UID.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let key = |owner: &Self| {
+            owner.holder.map(|holder| Holder {
+                uid: if owner.process { holder.uid } else { "" },
+                ..holder
+            })
+        };
+        self.process == other.process && key(self) == key(other)
+    }
+}
+
+impl Fleet {
+    /// Who truly holds a device at a time; several for a shared one.
+    #[must_use]
+    pub fn holders(&self, device: usize, at: Timestamp) -> Vec<Holder<'_>> {
+        let tenancies = self.orchestrator.tenancies(device).iter();
+        tenancies
+            .filter(|tenancy| tenancy.holds(at))
+            .map(|tenancy| self.holder(tenancy))
+            .collect()
+    }
+
+    fn holder(&self, tenancy: &Tenancy) -> Holder<'_> {
+        let pod = &self.orchestrator.pods[tenancy.pod as usize];
+        Holder {
+            namespace: &pod.namespace,
+            pod: &pod.name,
+            container: pod.container,
+            uid: &pod.uid,
+            replica: tenancy.replica,
+        }
+    }
+
+    /// The owners under which an exporter prints a field of a device at a
+    /// scrape: one line each, into `out`.
+    pub(super) fn owners<'a>(
+        &'a self,
+        exporter: &Exporter,
+        number: usize,
+        field: Field,
+        at: Timestamp,
+        overrides: &'a Overrides,
+        out: &mut Vec<Owner<'a>>,
+    ) {
+        out.clear();
+        let dropout = self.scenario.exporters.dropout_rate;
+        let second = at.millis().div_euclid(1000);
+        let node = self.noise.at(14).at(u64::from(exporter.node));
+        let profile = exporter.profile_at(self, at);
+        let printed = exporter.visible(self, at);
+        let device = &self.devices[number];
+        if let Some(named) = overrides.holders.get(&number) {
+            out.push(named.as_ref().map_or(Owner::NOBODY, |named| {
+                Owner::whole(Holder {
+                    namespace: &named.namespace,
+                    pod: &named.pod,
+                    container: "main",
+                    uid: "",
+                    replica: None,
+                })
+            }));
+        } else if device.parent || node.at_bucket(second).chance(dropout) {
+            out.push(Owner::NOBODY);
+        } else if self.shares(profile, printed) {
+            self.owners_by_replica(profile, number, field, printed, out);
+        } else {
+            out.push(self.one_owner(number, printed));
+        }
+    }
+
+    fn shares(&self, profile: Profile, at: Timestamp) -> bool {
+        let on = match self.scenario.exporters.sharing {
+            SharingMode::Off => false,
+            SharingMode::On => true,
+            SharingMode::Flapping(period) => {
+                let since = at.millis() - self.scenario.epoch.millis();
+                since.div_euclid(millis(period).max(1)).rem_euclid(2) == 0
+            }
+        };
+        on && profile.knows_sharing()
+    }
+
+    fn owners_by_replica<'a>(
+        &'a self,
+        profile: Profile,
+        number: usize,
+        field: Field,
+        at: Timestamp,
+        out: &mut Vec<Owner<'a>>,
+    ) {
+        let tenancies = self.orchestrator.tenancies(number);
+        let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));
+        let shared = self.devices[number].replicas > 1;
+        let split = shared
+            && profile.splits_by_process()
+            && matches!(field, Field::GpuUtil | Field::FbUsed);
+        if split {
+            out.push(Owner::NOBODY);
+        }
+        let weight = |tenancy: &Tenancy| match field {
+            Field::FbUsed => tenancy.load.memory_share(),
+            _ => tenancy.load.busy(at.millis()),
+        };
+        // A pod with two replicas of the device runs one process on it, which has
+        // the memory of both. Each of its lines repeats what is the process'.
+        let mut parts: Vec<(u32, f64)> = Vec::new();
+        for tenancy in holding().filter(|_| split) {
+            match parts.iter_mut().find(|(pod, _)| *pod == tenancy.pod) {
+                Some((_, part)) if field == Field::FbUsed => *part += weight(tenancy),
+                Some(_) => {}
+                None => parts.push((tenancy.pod, weight(tenancy))),
+            }
+        }
+        let total: f64 = parts.iter().map(|(_, part)| part).sum();
+        out.extend(holding().map(|tenancy| {
+            let mut owner = Owner::whole(self.holder(tenancy));
+            if let Some((_, part)) = parts.iter().find(|(pod, _)| *pod == tenancy.pod) {
+                owner.process = true;
+                owner.part = if total > 0.0 { part / total } else { 0.0 };
+            }
+            owner
+        }));
+        // Before 4.4.1-4.5.2 sharing mode left out GPUs without a pod.
+        if out.is_empty() && profile != Profile::V4_1 {
+            out.push(Owner::NOBODY);
+        }
+    }
+
+    /// Sharing mode off: one of the sharers, another one every few seconds.
+    fn one_owner(&self, number: usize, at: Timestamp) -> Owner<'_> {
+        let tenancies = self.orchestrator.tenancies(number);
+        let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));
+        let count = holding().count() as u64;
+        if count == 0 {
+            return Owner::NOBODY;
+        }
+        let noise = self.devices[number].noise.at(40);
+        let pick = noise.at_bucket(at.millis().div_euclid(10_000)).below(count);
+        let pick = holding().nth(usize::try_from(pick).unwrap_or(0));
+        pick.map_or(Owner::NOBODY, |tenancy| {
+            let replica = None;
+            Owner::whole(Holder {
+                replica,
+                ..self.holder(tenancy)
+            })
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! A deterministic DCGM fleet: what exporters, an API server and a Prometheus
+//! would say of GPUs whose truth is known (docs/architecture.md, "Simulator").
+//!
+//! ```text
+//!  Scenario { seed, nodes, … }
+//!      │
+//!      ▼
+//!  1 fleet         nodes, cards, MIG instances, replicas, UUIDs
+//!      │
+//!  2 orchestrator  pods, owners (workloads), who holds what from when ──► truth:
+//!      │                                                                  inventory,
+//!  3 load          the true busy fraction of each device ───────────────► true means
+//!      │
+//!  4 sampler       point readings once per interval I, sentinels, NaN
+//!      │
+//!  5 exporter      labels of a version; attribution; exposition ────────► live (HTTP)
+//!      │
+//!  6 scrape        targets, phases, relabelling ── series ──────────────► OpenMetrics,
+//!                                                                         Prometheus JSON
+//! ```
+//!
+//! Everything is a function of the scenario and the time: nothing is stored
+//! between two questions, there is no clock and no generator with a state, and
+//! noise is a hash of the thing it belongs to. All outputs therefore agree.
+
+mod attribution;
+mod exporter;
+mod exposition;
+mod fleet;
+pub mod live;
+mod load;
+mod orchestrator;
+mod overrides;
+mod presets;
+pub mod random;
+mod sampler;
+mod scenario;
+mod scrape;
+mod series;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod workloads;
+
+pub use attribution::Holder;
+pub use exporter::{Exporter, Profile};
+pub use fleet::{Device, Fleet, MigInstance, Model, Node};
+pub use load::{LoadClass, RESOLUTION};
+pub use sampler::Field;
+pub use scenario::{Exporters, Hardware, Scenario, ScrapePath, SharingMode, Workloads};
+pub use scrape::{LabelScheme, Target};
+pub use series::ScrapedSeries;
+pub use truth::TrueMean;

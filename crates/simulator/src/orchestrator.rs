@@ -1,0 +1,325 @@
+//! Layer 2: pods, their owners, and which device each holds from when until
+//! when.
+//!
+//! The whole timeline is laid out once; afterwards every question is a look
+//! into sorted tables.
+
+use std::sync::Arc;
+
+use super::fleet::Fleet;
+use super::load::{Load, LoadClass};
+use super::random::Noise;
+use super::scenario::picks;
+use super::workloads::{Controller, Open, Workloads};
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::Workload;
+
+/// A pod's life on the timeline.
+#[derive(Clone, Debug)]
+pub(super) struct PodRecord {
+    pub(super) namespace: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) uid: String,
+    pub(super) container: &'static str,
+    pub(super) app: Arc<str>,
+    /// Its controller, the controller's controller …
+    pub(super) owners: Vec<u32>,
+    pub(super) node: u32,
+    pub(super) from: Timestamp,
+    pub(super) until: Option<Timestamp>,
+    /// Until when it is listed as finished.
+    pub(super) listed_until: Option<Timestamp>,
+}
+
+/// A span of time for which a pod holds a device, or a replica of it.
+#[derive(Clone, Debug)]
+pub(super) struct Tenancy {
+    pub(super) device: u32,
+    pub(super) replica: Option<u32>,
+    pub(super) pod: u32,
+    pub(super) from: Timestamp,
+    pub(super) until: Option<Timestamp>,
+    pub(super) load: Load,
+}
+
+impl Tenancy {
+    pub(super) fn holds(&self, at: Timestamp) -> bool {
+        self.from <= at && self.until.is_none_or(|until| at < until)
+    }
+}
+
+/// The timeline of all pods.
+#[derive(Debug, Default)]
+pub(super) struct Orchestrator {
+    pub(super) pods: Vec<PodRecord>,
+    pub(super) workloads: Vec<Workload>,
+    pub(super) namespaces: Vec<Arc<str>>,
+    tenancies: Vec<Tenancy>,
+    /// Range of each device's tenancies.
+    ranges: Vec<(usize, usize)>,
+    /// Indices of tenancies, by pod.
+    by_pod: Vec<Vec<u32>>,
+}
+
+impl Orchestrator {
+    pub(super) fn new(fleet: &Fleet) -> Self {
+        let mut builder = Builder {
+            fleet,
+            workloads: Workloads::new(fleet),
+            pods: Vec::new(),
+            tenancies: Vec::new(),
+            slots: 0,
+        };
+        builder.place_all();
+        let mut tenancies = builder.tenancies;
+        tenancies.sort_by_key(|tenancy| (tenancy.device, tenancy.from, tenancy.replica));
+        let mut ranges = Vec::with_capacity(fleet.devices.len());
+        let mut start = 0;
+        for device in 0..fleet.devices.len() {
+            let len = tenancies[start..]
+                .iter()
+                .take_while(|tenancy| tenancy.device as usize == device)
+                .count();
+            ranges.push((start, start + len));
+            start += len;
+        }
+        let mut by_pod = vec![Vec::new(); builder.pods.len()];
+        for (index, tenancy) in (0u32..).zip(&tenancies) {
+            by_pod[tenancy.pod as usize].push(index);
+        }
+        Self {
+            pods: builder.pods,
+            workloads: builder.workloads.table,
+            namespaces: builder.workloads.namespaces,
+            tenancies,
+            ranges,
+            by_pod,
+        }
+    }
+
+    /// Everybody who ever holds the device.
+    pub(super) fn tenancies(&self, device: usize) -> &[Tenancy] {
+        self.ranges
+            .get(device)
+            .map_or(&[], |&(start, end)| &self.tenancies[start..end])
+    }
+
+    /// Every device that the pod ever holds.
+    pub(super) fn of_pod(&self, pod: usize) -> impl Iterator<Item = &Tenancy> {
+        self.by_pod[pod]
+            .iter()
+            .map(|&index| &self.tenancies[index as usize])
+    }
+}
+
+struct Builder<'a> {
+    fleet: &'a Fleet,
+    workloads: Workloads,
+    pods: Vec<PodRecord>,
+    tenancies: Vec<Tenancy>,
+    slots: u32,
+}
+
+/// Devices that one pod after another holds, with the replica of each that is
+/// meant.
+struct Slot {
+    number: u32,
+    node: u32,
+    devices: Vec<(u32, Option<u32>)>,
+    noise: Noise,
+    idle: bool,
+}
+
+/// From when until when a pod runs, and until when it stays listed.
+type Span = (Timestamp, Option<Timestamp>, Option<Timestamp>);
+
+impl Builder<'_> {
+    fn place_all(&mut self) {
+        if self.fleet.scenario.workloads.across_nodes {
+            self.place_across_nodes();
+        }
+        for node in 0..self.fleet.scenario.nodes {
+            let (first, end) = self.fleet.node_devices[node as usize];
+            let mut whole = Vec::new();
+            for index in first..end {
+                let device = &self.fleet.devices[index];
+                let number = u32::try_from(index).unwrap_or(u32::MAX);
+                if device.parent || self.is_taken(number) {
+                } else if device.replicas > 1 {
+                    self.share_out(node, number, device.replicas);
+                } else if device.mig.is_some() {
+                    self.fill(node, vec![(number, None)]);
+                } else {
+                    whole.push(number);
+                }
+            }
+            self.place_whole(node, &whole);
+        }
+    }
+
+    fn is_taken(&self, device: u32) -> bool {
+        // Only the pod across nodes is placed before its node's turn.
+        self.tenancies
+            .iter()
+            .take(2)
+            .any(|tenancy| tenancy.device == device && self.slots_are_across(tenancy))
+    }
+
+    fn slots_are_across(&self, tenancy: &Tenancy) -> bool {
+        self.fleet.scenario.workloads.across_nodes && tenancy.pod == 0
+    }
+
+    fn place_across_nodes(&mut self) {
+        let firsts = self.fleet.node_devices.iter().take(2);
+        let devices: Vec<_> = firsts
+            .filter_map(|&(first, _)| u32::try_from(first).ok())
+            .map(|device| (device, None))
+            .collect();
+        self.fill(0, devices);
+    }
+
+    fn place_whole(&mut self, node: u32, whole: &[u32]) {
+        let sizes = &self.fleet.scenario.workloads.gpus_per_pod;
+        let mut rest = whole;
+        while !rest.is_empty() {
+            let noise = self.fleet.noise.at(2).at(u64::from(self.slots));
+            let pick = noise.at(1).below(sizes.len() as u64);
+            let size = sizes.get(usize::try_from(pick).unwrap_or(0)).copied();
+            let size = (size.unwrap_or(1).max(1) as usize).min(rest.len());
+            let (these, others) = rest.split_at(size);
+            rest = others;
+            self.fill(node, these.iter().map(|&device| (device, None)).collect());
+        }
+    }
+
+    /// A time-sliced card: the first pod holds its first and last replica, each
+    /// other pod one (docs/exporter.md, "Lines", e); one replica may stay free.
+    fn share_out(&mut self, node: u32, device: u32, replicas: u32) {
+        if replicas >= 4 {
+            let ends = vec![(device, Some(0)), (device, Some(replicas - 1))];
+            self.fill(node, ends);
+            for replica in 1..replicas - 1 {
+                self.fill(node, vec![(device, Some(replica))]);
+            }
+        } else {
+            for replica in 0..replicas {
+                self.fill(node, vec![(device, Some(replica))]);
+            }
+        }
+    }
+
+    /// Gives a slot its pods.
+    fn fill(&mut self, node: u32, devices: Vec<(u32, Option<u32>)>) {
+        let number = self.slots;
+        self.slots += 1;
+        let knobs = &self.fleet.scenario.workloads;
+        let shared = devices.iter().any(|(_, replica)| replica.is_some());
+        if picks(knobs.free_every, number) && !shared {
+            return;
+        }
+        let slot = Slot {
+            number,
+            node,
+            noise: self.fleet.noise.at(2).at(u64::from(number)),
+            idle: picks(knobs.idle_every, number),
+            devices,
+        };
+        let hours = slot.noise.at(2).between(1.0, 48.0);
+        let start = self.fleet.scenario.epoch
+            - std::time::Duration::from_millis((hours * 3_600_000.0) as u64);
+        let event = self.fleet.event_time(slot.noise);
+        let number = slot.number;
+        if picks(knobs.recreated_every, number) {
+            self.recreate(&slot, start, event);
+        } else if picks(knobs.finished_every, number) {
+            let job = self.workloads.open(&slot.wish(Controller::Job));
+            self.run(&slot, &job, (start, Some(event), None));
+        } else if picks(knobs.cron_every, number) {
+            self.repeat(&slot);
+        } else if picks(knobs.handover_every, number) {
+            let (old, new) = self.workloads.pair(&slot.wish(Controller::Deployment));
+            self.run(&slot, &old, (start, Some(event), Some(event)));
+            self.run(&slot, &new, (event, None, None));
+        } else {
+            let controller = match slot.noise.at(3).below(10) {
+                0..6 => Controller::Deployment,
+                6..8 => Controller::StatefulSet,
+                _ => Controller::Job,
+            };
+            let open = self.workloads.open(&slot.wish(controller));
+            self.run(&slot, &open, (start, None, None));
+        }
+    }
+
+    /// `pod-0` dies, and 20 s later another `pod-0` takes its place.
+    fn recreate(&mut self, slot: &Slot, start: Timestamp, event: Timestamp) {
+        let set = self.workloads.open(&slot.wish(Controller::StatefulSet));
+        self.run(slot, &set, (start, Some(event), Some(event)));
+        let again = event + std::time::Duration::from_secs(20);
+        self.run(slot, &set, (again, None, None));
+    }
+
+    /// Six Jobs of a CronJob within the horizon, each at work for 80 % of its
+    /// turn; a finished pod is listed until the next one starts.
+    fn repeat(&mut self, slot: &Slot) {
+        let scenario = &self.fleet.scenario;
+        let turn = scenario.horizon / 6;
+        for run in 0..6 {
+            let job = self.workloads.open(&slot.wish(Controller::CronJob(run)));
+            let from = scenario.epoch + turn * run;
+            let until = from + turn.mul_f64(0.8);
+            self.run(slot, &job, (from, Some(until), Some(from + turn)));
+        }
+    }
+
+    /// Puts a pod of a workload on a slot.
+    fn run(&mut self, slot: &Slot, open: &Open, (from, until, listed_until): Span) {
+        let pod = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+        let noise = self.fleet.noise.at(3).at(u64::from(pod));
+        self.pods.push(PodRecord {
+            namespace: Arc::clone(&open.namespace),
+            name: Arc::clone(&open.pod),
+            uid: noise.uuid(),
+            container: open.container,
+            app: Arc::clone(&open.app),
+            owners: open.owners.clone(),
+            node: slot.node,
+            from,
+            until,
+            listed_until,
+        });
+        let last = slot.devices.len() - 1;
+        for (place, &(device, replica)) in slot.devices.iter().enumerate() {
+            let idles = slot.idle && place == last;
+            let class = match self.fleet.scenario.workloads.load {
+                Some(class) => class,
+                None if idles => LoadClass::Idle,
+                None => open.class,
+            };
+            self.tenancies.push(Tenancy {
+                device,
+                replica,
+                pod,
+                from,
+                until,
+                load: Load {
+                    class,
+                    noise: noise.at(10 + place as u64),
+                },
+            });
+        }
+    }
+}
+
+impl Slot {
+    /// What kind of workload should take the slot.
+    fn wish(&self, controller: Controller) -> super::workloads::Wish {
+        super::workloads::Wish {
+            controller,
+            slot: self.number,
+            gpus: u32::try_from(self.devices.len()).unwrap_or(1),
+            shared: self.devices.iter().any(|(_, replica)| replica.is_some()),
+            noise: self.noise.at(5),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a test or a person changes while exporters run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::fleet::Fleet;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
+
+/// A pod named by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) namespace: Arc<str>,
+    pub(super) pod: Arc<str>,
+}
+
+/// Deviations from the scenario at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overrides {
+    pub(super) holders: BTreeMap<usize, Option<Named>>,
+    pub(super) busy: BTreeMap<usize, f64>,
+    pub(super) silent: BTreeSet<usize>,
+}
+
+/// No deviation.
+pub(super) static NONE: Overrides = Overrides {
+    holders: BTreeMap::new(),
+    busy: BTreeMap::new(),
+    silent: BTreeSet::new(),
+};
+
+/// The handle by which running exporters are changed. It takes effect at the
+/// next scrape; the history of the scenario does not change.
+#[derive(Debug, Default)]
+pub struct Controls(Mutex<Overrides>);
+
+impl Controls {
+    /// The exporter gives no answer until [`Controls::resume`].
+    pub fn silence(&self, exporter: usize) {
+        self.alter(|overrides| overrides.silent.insert(exporter));
+    }
+
+    /// The exporter answers again.
+    pub fn resume(&self, exporter: usize) {
+        self.alter(|overrides| overrides.silent.remove(&exporter));
+    }
+
+    /// Hands a device to a pod, which may be one the scenario does not know.
+    pub fn reassign(&self, device: usize, namespace: &str, pod: &str) {
+        let named = Named {
+            namespace: namespace.into(),
+            pod: pod.into(),
+        };
+        self.alter(|overrides| overrides.holders.insert(device, Some(named)));
+    }
+
+    /// Takes a device from whoever holds it.
+    pub fn release(&self, device: usize) {
+        self.alter(|overrides| overrides.holders.insert(device, None));
+    }
+
+    /// The device is busy for this many percent from now on.
+    pub fn force_value(&self, device: usize, mcu_percent: f64) {
+        self.alter(|overrides| overrides.busy.insert(device, mcu_percent));
+    }
+
+    /// The inventory with the pods that devices were handed to.
+    #[must_use]
+    pub fn inventory(&self, fleet: &Fleet, at: Timestamp) -> Inventory {
+        let mut inventory = fleet.inventory(at);
+        for (device, named) in self.now().holders {
+            let Some(named) = named else { continue };
+            let key = (named.namespace.as_ref(), named.pod.as_ref());
+            let place = inventory
+                .pods
+                .binary_search_by(|pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&key));
+            if let Err(place) = place {
+                let node = fleet.devices.get(device);
+                let node = node.map(|device| fleet.nodes[device.node as usize].name.as_str());
+                let pod = Pod {
+                    namespace: named.namespace,
+                    name: named.pod,
+                    labels: Labels::default(),
+                    node: node.map(Arc::from),
+                    phase: PodPhase::Running,
+                    terminating: false,
+                    started: None,
+                    running_since: None,
+                    ended: None,
+                    gpus: 1,
+                    uncounted: false,
+                    daemon: false,
+                    owners: Vec::new(),
+                };
+                inventory.pods.insert(place, pod);
+            }
+        }
+        inventory
+    }
+
+    pub(super) fn now(&self) -> Overrides {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn alter<T>(&self, change: impl FnOnce(&mut Overrides) -> T) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,109 @@
+//! Noise without state: a number is a hash of what it belongs to.
+//!
+//! The same seed, device and time bucket always give the same number, so any
+//! moment can be asked for in any order.
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit
+/// changes about half of the output bits.
+const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// A point in the space of noise; deeper points are reached with [`Noise::at`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise(u64);
+
+impl Noise {
+    /// The noise of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// The point below this one that belongs to `part`.
+    pub const fn at(self, part: u64) -> Self {
+        Self(mix(self
+            .0
+            .wrapping_add(part.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+    }
+
+    /// The point below this one that belongs to a bucket of time.
+    pub const fn at_bucket(self, bucket: i64) -> Self {
+        self.at(bucket.cast_unsigned())
+    }
+
+    /// Uniform in [0, 1).
+    pub const fn unit(self) -> f64 {
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Uniform in [low, high).
+    pub const fn between(self, low: f64, high: f64) -> f64 {
+        low + self.unit() * (high - low)
+    }
+
+    /// Uniform in 0..bound; 0 for an empty range.
+    pub const fn below(self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.0 % bound }
+    }
+
+    /// True with the given probability.
+    pub const fn chance(self, probability: f64) -> bool {
+        probability > 0.0 && self.unit() < probability
+    }
+
+    /// About normal with mean 0 and deviation 1: the sum of four uniform
+    /// numbers of 16 bits (Irwin–Hall), cheap and bounded by ±3.5.
+    pub const fn gauss(self) -> f64 {
+        let sum = (self.0 & 0xffff)
+            + ((self.0 >> 16) & 0xffff)
+            + ((self.0 >> 32) & 0xffff)
+            + (self.0 >> 48);
+        (sum as f64 / 65_536.0 - 2.0) * 1.732_050_807_568_877_2
+    }
+
+    /// `len` characters as Kubernetes makes them for generated names: no
+    /// vowels, nothing that is mistaken for another.
+    pub fn suffix(self, len: usize) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..len as u64)
+            .map(|place| {
+                let pick = self.at(place).below(ALPHABET.len() as u64);
+                char::from(ALPHABET[usize::try_from(pick).unwrap_or(0)])
+            })
+            .collect()
+    }
+
+    /// A UUID in its `8-4-4-4-12` form.
+    pub fn uuid(self) -> String {
+        let (high, low) = (self.at(1).0, self.at(2).0);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_a_function_of_its_place_and_looks_uniform() {
+        let noise = Noise::new(7);
+        assert_eq!(noise.at(3), noise.at(3));
+        assert_ne!(noise.at(3), noise.at(4));
+        let count = 20_000;
+        let mean = |f: &dyn Fn(Noise) -> f64| {
+            (0..count).map(|i| f(noise.at(i))).sum::<f64>() / count as f64
+        };
+        assert!((mean(&Noise::unit) - 0.5).abs() < 0.01);
+        assert!(mean(&Noise::gauss).abs() < 0.03);
+        assert!((mean(&|n| n.gauss() * n.gauss()) - 1.0).abs() < 0.03);
+    }
+}

@@ -1,0 +1,225 @@
+//! Layer 4: what DCGM reads from a device, and when (docs/exporter.md,
+//! "Values").
+//!
+//! Once per exporter interval I, at a phase of the node's own, every field is
+//! read; between two readings the exporter repeats the last one.
+
+use super::fleet::{Device, Fleet};
+use super::load::RESOLUTION;
+use super::overrides::Overrides;
+use apimachinery::time::{Timestamp, millis};
+
+/// A field that the exporters print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// `DCGM_FI_DEV_MEM_COPY_UTIL`.
+    MemCopyUtil,
+    /// `DCGM_FI_PROF_DRAM_ACTIVE`.
+    DramActive,
+    /// `DCGM_FI_DEV_GPU_UTIL`.
+    GpuUtil,
+    /// `DCGM_FI_PROF_GR_ENGINE_ACTIVE`.
+    GrEngineActive,
+    /// `DCGM_FI_DEV_FB_USED`.
+    FbUsed,
+    /// `DCGM_FI_DEV_FB_FREE`.
+    FbFree,
+    /// `DCGM_FI_DEV_FB_RESERVED`.
+    FbReserved,
+    /// `DCGM_FI_DEV_POWER_USAGE`.
+    PowerUsage,
+}
+
+impl Field {
+    /// All fields, in the order of the built-in signals.
+    pub const ALL: [Self; 8] = [
+        Self::MemCopyUtil,
+        Self::DramActive,
+        Self::GpuUtil,
+        Self::GrEngineActive,
+        Self::FbUsed,
+        Self::FbFree,
+        Self::FbReserved,
+        Self::PowerUsage,
+    ];
+
+    /// Whether it is an fp64 field, printed with six decimals.
+    pub(super) const fn is_float(self) -> bool {
+        matches!(
+            self,
+            Self::DramActive | Self::GrEngineActive | Self::PowerUsage
+        )
+    }
+
+    /// Whether it belongs to whole cards only (docs/exporter.md, "MIG").
+    pub(super) const fn is_whole_card(self) -> bool {
+        matches!(self, Self::MemCopyUtil | Self::GpuUtil)
+    }
+}
+
+/// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
+pub(super) const SENTINEL_INT: i64 = 9_223_372_036_854_775_794;
+/// fp64 `NOT_SUPPORTED`.
+const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;
+
+impl Fleet {
+    /// The time of the reading that the sampler of a node last took.
+    pub(super) fn tick(&self, node: u32, at: Timestamp) -> Timestamp {
+        self.grid(node, at, 11)
+    }
+
+    /// The last time at or before `at` on a grid of I with the node's phase.
+    pub(super) fn grid(&self, node: u32, at: Timestamp, salt: u64) -> Timestamp {
+        let interval = millis(self.scenario.exporters.interval).max(1);
+        let noise = self.noise.at(salt).at(u64::from(node));
+        let phase = i64::try_from(noise.below(interval.cast_unsigned())).unwrap_or(0);
+        let back = (at.millis() - phase).rem_euclid(interval);
+        Timestamp::from_millis(at.millis() - back)
+    }
+
+    /// The value of a field at a reading; `None` where the device has none.
+    pub(super) fn reading(
+        &self,
+        number: usize,
+        field: Field,
+        tick: Timestamp,
+        overrides: &Overrides,
+    ) -> Option<f64> {
+        let device = &self.devices[number];
+        let in_mig_mode = device.mig.is_some() || device.parent;
+        if !device.exists(tick) || (field.is_whole_card() && in_mig_mode) {
+            return None;
+        }
+        let knobs = &self.scenario.exporters;
+        let noise = device.noise.at(50 + field as u64).at_bucket(tick.millis());
+        if noise.at(1).chance(knobs.sentinel_rate) {
+            let int = SENTINEL_INT as f64;
+            return Some(if field.is_float() {
+                SENTINEL_FLOAT
+            } else {
+                int
+            });
+        }
+        let nan_passes = self.exporters[device.node as usize].profile_at(self, tick);
+        if noise.at(2).chance(knobs.nan_rate) && nan_passes.prints_nan() {
+            return Some(f64::NAN);
+        }
+        Some(match field {
+            Field::MemCopyUtil => {
+                let busy = self.window_busy(number, tick, overrides);
+                let zero = noise.at(3).chance(knobs.memory_zero_rate);
+                if zero { 0.0 } else { busy.round() }
+            }
+            Field::GpuUtil => kernels(self.window_busy(number, tick, overrides)).round(),
+            Field::DramActive => ratio(self.interval_busy(number, tick, overrides)),
+            Field::GrEngineActive if knobs.gr_engine_stuck => 0.0,
+            Field::GrEngineActive => ratio(kernels(self.interval_busy(number, tick, overrides))),
+            Field::FbUsed | Field::FbFree | Field::FbReserved => {
+                self.framebuffer(number, field, tick)
+            }
+            Field::PowerUsage => {
+                let busy = kernels(self.window_busy(number, tick, overrides)) / 100.0;
+                let watts = device.model.watts() * (0.15 + 0.75 * busy) + noise.at(4).unit();
+                (watts * 1e6).round() / 1e6
+            }
+        })
+    }
+
+    /// Mean over the ≤ 1 s that NVML's counters cover.
+    fn window_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
+        let window = self.devices[number].model.sample_window();
+        self.forced_or_mean(number, tick, window, overrides)
+    }
+
+    /// Mean over the collection interval, as profiling counters have it.
+    fn interval_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
+        let interval = millis(self.scenario.exporters.interval).max(100);
+        self.forced_or_mean(number, tick, interval, overrides)
+    }
+
+    fn forced_or_mean(&self, number: usize, tick: Timestamp, span: i64, with: &Overrides) -> f64 {
+        let forced = with.busy.get(&number).copied();
+        forced.unwrap_or_else(|| self.mean_busy(number, tick.millis() - span, tick.millis()))
+    }
+
+    /// The exact mean of the busy percent between two times, milliseconds.
+    pub(super) fn mean_busy(&self, number: usize, from: i64, to: i64) -> f64 {
+        if to <= from {
+            return self.busy(number, from);
+        }
+        let mut sum = 0.0;
+        let mut at = from;
+        while at < to {
+            let next = (at.div_euclid(RESOLUTION) + 1) * RESOLUTION;
+            let next = next.min(to);
+            sum += self.busy(number, at) * (next - at) as f64;
+            at = next;
+        }
+        sum / (to - from) as f64
+    }
+
+    /// The busy percent of a device; of a card in MIG mode, of all instances
+    /// by their share of it.
+    pub(super) fn busy(&self, number: usize, millis: i64) -> f64 {
+        let device = &self.devices[number];
+        if device.parent {
+            return self.of_instances(number, device, millis);
+        }
+        let at = Timestamp::from_millis(millis.div_euclid(RESOLUTION) * RESOLUTION);
+        let loads = self.orchestrator.tenancies(number).iter();
+        let mut sum = 0.0;
+        let mut previous = u32::MAX;
+        for tenancy in loads.filter(|tenancy| tenancy.holds(at)) {
+            // A pod with two replicas of the device runs one process on it.
+            if tenancy.pod != previous {
+                sum += tenancy.load.busy(at.millis()) / f64::from(device.replicas);
+            }
+            previous = tenancy.pod;
+        }
+        sum.min(100.0)
+    }
+
+    fn of_instances(&self, number: usize, card: &Device, millis: i64) -> f64 {
+        let at = Timestamp::from_millis(millis);
+        let instances = self.devices.iter().enumerate().skip(number + 1);
+        instances
+            .take_while(|(_, device)| device.uuid == card.uuid)
+            .filter(|(_, device)| device.exists(at))
+            .map(|(index, device)| self.busy(index, millis) * device.share())
+            .sum()
+    }
+
+    fn framebuffer(&self, number: usize, field: Field, tick: Timestamp) -> f64 {
+        let device = &self.devices[number];
+        let total = (device.model.framebuffer() * device.share()).floor();
+        let reserved = (total * 0.0075).floor();
+        if field == Field::FbReserved {
+            return reserved;
+        }
+        let tenancies = self.orchestrator.tenancies(number).iter();
+        let held: f64 = tenancies
+            .filter(|tenancy| tenancy.holds(tick))
+            .map(|tenancy| tenancy.load.memory_share() / f64::from(device.replicas))
+            .sum();
+        let used = (total * 0.98 * held.min(1.0)).floor() + 4.0;
+        if field == Field::FbUsed {
+            used
+        } else {
+            total - reserved - used
+        }
+    }
+}
+
+/// Kernels run whenever memory is busy, and longer.
+fn kernels(busy: f64) -> f64 {
+    if busy <= 0.0 {
+        0.0
+    } else {
+        (busy * 1.3 + 10.0).min(100.0)
+    }
+}
+
+/// Percent to a ratio with six decimals.
+fn ratio(percent: f64) -> f64 {
+    (percent * 1e4).round() / 1e6
+}

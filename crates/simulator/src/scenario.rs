@@ -1,0 +1,238 @@
+//! What a fleet is made of: one plain struct, with every knob.
+
+use std::time::Duration;
+
+use super::exporter::Profile;
+use super::fleet::Model;
+use super::load::LoadClass;
+use super::scrape::LabelScheme;
+use apimachinery::time::Timestamp;
+
+/// Everything that decides what a fleet does. Two equal scenarios make two
+/// fleets that agree byte for byte at every time.
+///
+/// `…_every: n` picks every n-th of a kind in the order of construction, and
+/// none for 0; `…_rate` is a probability per sample or scrape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Source of all noise.
+    pub seed: u64,
+    /// Number of nodes; each runs one exporter.
+    pub nodes: u32,
+    /// Physical GPUs per node.
+    pub gpus_per_node: u32,
+    /// Time zero of the timeline. Pods without an event run from before it.
+    pub epoch: Timestamp,
+    /// Hand-overs, ends and re-creations fall between 20 % and 80 % of this
+    /// span after the epoch.
+    pub horizon: Duration,
+    /// The cards.
+    pub hardware: Hardware,
+    /// Who holds them.
+    pub workloads: Workloads,
+    /// How they are read and printed.
+    pub exporters: Exporters,
+    /// How the lines reach the store.
+    pub scrape: ScrapePath,
+}
+
+/// Layer 1 (docs/architecture.md, "Simulator").
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hardware {
+    /// Models, dealt to the nodes in turn.
+    pub models: Vec<Model>,
+    /// Every n-th card runs in MIG mode, where its model and its exporter's
+    /// generation know MIG.
+    pub mig_every: u32,
+    /// Every n-th card is time-sliced.
+    pub shared_every: u32,
+    /// Replicas of a time-sliced card.
+    pub replicas: u32,
+    /// Every n-th card falls off the bus at an event time (XID 79).
+    pub lost_every: u32,
+    /// MIG cards get another layout at this offset from the epoch.
+    pub mig_reconfigured: Option<Duration>,
+}
+
+/// Layers 2 and 3. A slot is a set of devices that one pod
+/// after another holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workloads {
+    /// Number of namespaces.
+    pub namespaces: u32,
+    /// Sizes of slots, in GPUs, drawn evenly.
+    pub gpus_per_pod: Vec<u32>,
+    /// Load of all pods; `None` deals classes by the kind of workload.
+    pub load: Option<LoadClass>,
+    /// Every n-th slot is not allocated.
+    pub free_every: u32,
+    /// Every n-th slot holds GPUs without using them (of several GPUs, the
+    /// last one).
+    pub idle_every: u32,
+    /// Every n-th slot is handed to another pod, without an idle gap.
+    pub handover_every: u32,
+    /// Every n-th slot is a StatefulSet pod that is created again under its
+    /// own name.
+    pub recreated_every: u32,
+    /// Every n-th slot is a Job whose pod ends and stays listed.
+    pub finished_every: u32,
+    /// Every n-th slot belongs to a CronJob, one Job after another.
+    pub cron_every: u32,
+    /// One more pod that holds a GPU on each of the first two nodes (S20).
+    pub across_nodes: bool,
+}
+
+/// Layers 4 and 5.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exporters {
+    /// Versions, dealt to the nodes in turn.
+    pub profiles: Vec<Profile>,
+    /// The collection interval I.
+    pub interval: Duration,
+    /// Whether exporters that can attribute replicas do so.
+    pub sharing: SharingMode,
+    /// All exporters become this version at this offset from the epoch.
+    pub upgrade: Option<(Duration, Profile)>,
+    /// The csv uses the names of DCGM 4.6 where the version is ≥ 4.8.3.
+    pub renamed_fields: bool,
+    /// The csv has no memory-copy utilisation (vGPU guests, own lists).
+    pub without_memory_copy: bool,
+    /// Parent lines stand beside the instance lines of MIG cards.
+    pub mig_parent_lines: bool,
+    /// Rate of MCU = 0 while GPU_UTIL > 0, per reading.
+    pub memory_zero_rate: f64,
+    /// Rate of leaked sentinels, per reading.
+    pub sentinel_rate: f64,
+    /// Rate of NaN, per reading; never from versions ≥ 4.8.3, whose renderer
+    /// would fail the whole response.
+    pub nan_rate: f64,
+    /// GR_ENGINE_ACTIVE sticks at 0 (docs/exporter.md, "Values").
+    pub gr_engine_stuck: bool,
+    /// Every n-th exporter serves what it knew at this offset for ever.
+    pub frozen: Option<(u32, Duration)>,
+    /// Every n-th exporter prints a label name twice, which a scraper refuses.
+    pub duplicate_label_every: u32,
+    /// Every n-th exporter gives no answer from this offset on.
+    pub silent: Option<(u32, Duration)>,
+    /// Rate of scrapes whose lines lack their pod labels, because the kubelet
+    /// did not answer (docs/exporter.md, "How a GPU gets its pod").
+    pub dropout_rate: f64,
+}
+
+/// Whether replicas of a shared card are printed one by one (docs/exporter.md,
+/// "Lines").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharingMode {
+    /// One line per card; which sharer it names changes.
+    Off,
+    /// One line per replica.
+    On,
+    /// Changes between both with this period.
+    Flapping(Duration),
+}
+
+/// Layer 6.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScrapePath {
+    /// Label schemes, dealt to the nodes in turn.
+    pub schemes: Vec<LabelScheme>,
+    /// The scrape interval S.
+    pub interval: Duration,
+    /// Prometheus replicas; more than one adds the label `prometheus_replica`
+    /// and gives each its own phases.
+    pub replicas: u32,
+    /// A second job scrapes the same exporters under this scheme.
+    pub second_job: Option<LabelScheme>,
+    /// Rate of scrapes that fail as a whole.
+    pub failed_rate: f64,
+    /// Prometheus (its first replica) stores nothing between these offsets
+    /// from the epoch.
+    pub down: Option<(Duration, Duration)>,
+}
+
+/// 2023-11-14T22:13:20Z, a round number of seconds.
+const EPOCH: Timestamp = Timestamp::from_secs(1_700_000_000);
+
+impl Scenario {
+    /// No defect at all: whole GPUs, one exporter version with all eight
+    /// signals, honor-labels off, I = S = 15 s, pods that stay.
+    #[must_use]
+    pub fn clean(nodes: u32, gpus_per_node: u32, seed: u64) -> Self {
+        Self {
+            seed,
+            nodes,
+            gpus_per_node,
+            epoch: EPOCH,
+            horizon: Duration::from_secs(600),
+            hardware: Hardware {
+                models: vec![Model::H100],
+                mig_every: 0,
+                shared_every: 0,
+                replicas: 4,
+                lost_every: 0,
+                mig_reconfigured: None,
+            },
+            workloads: Workloads {
+                namespaces: 4,
+                gpus_per_pod: vec![1, 1, 2, 4],
+                load: None,
+                free_every: 7,
+                idle_every: 5,
+                handover_every: 0,
+                recreated_every: 0,
+                finished_every: 0,
+                cron_every: 0,
+                across_nodes: false,
+            },
+            exporters: Exporters::faultless(Profile::V4_5_3),
+            scrape: ScrapePath {
+                schemes: vec![LabelScheme::HonorFalse],
+                interval: Duration::from_secs(15),
+                replicas: 1,
+                second_job: None,
+                failed_rate: 0.0,
+                down: None,
+            },
+        }
+    }
+
+    /// The same scenario with its time zero moved.
+    #[must_use]
+    pub const fn starting_at(mut self, epoch: Timestamp) -> Self {
+        self.epoch = epoch;
+        self
+    }
+
+    /// A time on the timeline.
+    pub(super) fn offset(&self, offset: Duration) -> Timestamp {
+        self.epoch + offset
+    }
+}
+
+impl Exporters {
+    /// One version that makes no mistake, reading every 15 s.
+    pub(super) fn faultless(profile: Profile) -> Self {
+        Self {
+            profiles: vec![profile],
+            interval: Duration::from_secs(15),
+            sharing: SharingMode::On,
+            upgrade: None,
+            renamed_fields: false,
+            without_memory_copy: false,
+            mig_parent_lines: false,
+            memory_zero_rate: 0.0,
+            sentinel_rate: 0.0,
+            nan_rate: 0.0,
+            gr_engine_stuck: false,
+            frozen: None,
+            duplicate_label_every: 0,
+            silent: None,
+            dropout_rate: 0.0,
+        }
+    }
+}
+
+/// Whether the `index`-th of a kind is one of every `every`.
+pub(super) const fn picks(every: u32, index: u32) -> bool {
+    every > 0 && index % every == every - 1
+}

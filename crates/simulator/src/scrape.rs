@@ -1,0 +1,235 @@
+//! Layer 6: what a scrape makes of an exporter's labels, and when it happens
+//! (docs/exporter.md, "After the scrape").
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::exporter::{Exporter, Pairs};
+use super::fleet::Fleet;
+use super::random::Noise;
+use apimachinery::time::{Timestamp, millis};
+
+/// How labels arrive in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelScheme {
+    /// Operator with `honorLabels: false`: `exported_pod`.
+    HonorFalse,
+    /// Operator with `honorLabels: true`: the exporter's labels win.
+    HonorTrue,
+    /// Annotation job `kubernetes-service-endpoints`: `exported_namespace`
+    /// with bare `pod`.
+    EndpointsAnnotation,
+    /// Annotation job `kubernetes-pods`: `exported_pod`, bare `container`.
+    PodsAnnotation,
+    /// Old annotation jobs with `kubernetes_pod_name`: bare labels.
+    OldAnnotation,
+    /// Google Managed Prometheus: bare labels, `instance` = node and port.
+    Gmp,
+    /// Azure managed Prometheus: all label names in lower case.
+    AzureLowercase,
+    /// A collector that rescales percent fields to 0–1, names unchanged.
+    RhoaiRatio,
+}
+
+impl LabelScheme {
+    /// All schemes.
+    pub const ALL: [Self; 8] = [
+        Self::HonorFalse,
+        Self::HonorTrue,
+        Self::EndpointsAnnotation,
+        Self::PodsAnnotation,
+        Self::OldAnnotation,
+        Self::Gmp,
+        Self::AzureLowercase,
+        Self::RhoaiRatio,
+    ];
+
+    /// The labels that service discovery gives a target.
+    fn target_labels(self, fleet: &Fleet, exporter: &Exporter) -> Vec<(&'static str, String)> {
+        let node = &fleet.nodes[exporter.node as usize].name;
+        let namespace = exporter.namespace.to_owned();
+        let service = || "nvidia-dcgm-exporter".to_owned();
+        let pod = exporter.pod.clone();
+        let instance = exporter.instance.clone();
+        let app = || ("app", "nvidia-dcgm-exporter".to_owned());
+        match self {
+            Self::HonorFalse | Self::HonorTrue | Self::AzureLowercase | Self::RhoaiRatio => vec![
+                ("container", "nvidia-dcgm-exporter".to_owned()),
+                ("endpoint", "gpu-metrics".to_owned()),
+                ("instance", instance),
+                ("job", service()),
+                ("namespace", namespace),
+                ("pod", pod),
+                ("service", service()),
+            ],
+            Self::EndpointsAnnotation => vec![
+                ("instance", instance),
+                ("job", "kubernetes-service-endpoints".to_owned()),
+                ("namespace", namespace),
+                ("node", node.clone()),
+                ("service", service()),
+            ],
+            Self::PodsAnnotation => vec![
+                app(),
+                ("instance", instance),
+                ("job", "kubernetes-pods".to_owned()),
+                ("namespace", namespace),
+                ("pod", pod),
+            ],
+            Self::OldAnnotation => vec![
+                app(),
+                ("instance", instance),
+                ("job", "kubernetes-pods".to_owned()),
+                ("kubernetes_namespace", namespace),
+                ("kubernetes_pod_name", pod),
+            ],
+            Self::Gmp => vec![
+                ("cluster", "gke-a".to_owned()),
+                ("instance", format!("{node}:metrics")),
+                ("job", "gke-managed-dcgm-exporter".to_owned()),
+                ("location", "europe-west4".to_owned()),
+                ("project_id", "gpu-project".to_owned()),
+            ],
+        }
+    }
+}
+
+/// One target of one job of one Prometheus.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Index of the exporter it scrapes.
+    pub exporter: usize,
+    /// What it does to labels.
+    pub scheme: LabelScheme,
+    /// Its scrape interval S.
+    pub interval: Duration,
+    /// Which Prometheus of an HA pair it belongs to.
+    pub replica: u32,
+    phase: i64,
+    noise: Noise,
+    labels: Vec<(&'static str, String)>,
+}
+
+/// All targets of a fleet: every exporter once per Prometheus and job.
+pub(super) fn targets(fleet: &Fleet) -> Vec<Target> {
+    let path = &fleet.scenario.scrape;
+    let jobs = 1 + usize::from(path.second_job.is_some());
+    let mut targets = Vec::new();
+    for replica in 0..path.replicas.max(1) {
+        for job in 0..jobs {
+            for exporter in 0..fleet.exporters.len() {
+                let scheme = path.second_job.filter(|_| job == 1);
+                let scheme = scheme.unwrap_or_else(|| {
+                    let turn = exporter % path.schemes.len().max(1);
+                    let scheme = path.schemes.get(turn).copied();
+                    scheme.unwrap_or(LabelScheme::HonorFalse)
+                });
+                targets.push(Target::new(fleet, exporter, scheme, job, replica));
+            }
+        }
+    }
+    targets
+}
+
+impl Target {
+    fn new(fleet: &Fleet, exporter: usize, scheme: LabelScheme, job: usize, replica: u32) -> Self {
+        let path = &fleet.scenario.scrape;
+        let number = (exporter as u64) << 8 | (job as u64) << 4 | u64::from(replica);
+        let noise = fleet.noise.at(15).at(number);
+        let interval = millis(path.interval).max(1);
+        let mut labels = scheme.target_labels(fleet, &fleet.exporters[exporter]);
+        if job == 1 {
+            for (name, value) in &mut labels {
+                if *name == "job" {
+                    value.push_str("-2");
+                }
+            }
+        }
+        if path.replicas > 1 {
+            labels.push(("prometheus", "monitoring/k8s".to_owned()));
+            labels.push(("prometheus_replica", format!("prometheus-k8s-{replica}")));
+        }
+        Self {
+            exporter,
+            scheme,
+            interval: path.interval,
+            replica,
+            phase: i64::try_from(noise.at(1).below(interval.cast_unsigned())).unwrap_or(0),
+            noise,
+            labels,
+        }
+    }
+
+    /// The times in `[from, to]` at which it stores what it scrapes: without
+    /// failed scrapes, silent exporters and refused texts.
+    pub fn scrapes<'a>(
+        &'a self,
+        fleet: &'a Fleet,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> impl Iterator<Item = Timestamp> + use<'a> {
+        let interval = millis(self.interval).max(1);
+        let exporter = &fleet.exporters[self.exporter];
+        let first = (from.millis() - self.phase).div_euclid(interval);
+        let path = &fleet.scenario.scrape;
+        let down = path
+            .down
+            .filter(|_| self.replica == 0)
+            .map(|(from, to)| fleet.scenario.offset(from)..fleet.scenario.offset(to));
+        (first..)
+            .map(move |turn| (turn, Timestamp::from_millis(turn * interval + self.phase)))
+            .skip_while(move |&(_, at)| at < from)
+            .take_while(move |&(_, at)| at <= to)
+            .filter(move |&(turn, at)| {
+                !self.noise.at(2).at_bucket(turn).chance(path.failed_rate)
+                    && !exporter.is_silent(at)
+                    && !exporter.duplicates_label
+                    && !down.as_ref().is_some_and(|down| down.contains(&at))
+            })
+            .map(|(_, at)| at)
+    }
+
+    /// The label set a line gets in the store, sorted by name: Prometheus'
+    /// `mutateSampleLabels`.
+    pub(super) fn relabel<'a>(&'a self, exposed: Pairs<'a>) -> Pairs<'a> {
+        let honor = self.scheme == LabelScheme::HonorTrue;
+        let own = |name: &str| self.labels.iter().any(|(label, _)| *label == name);
+        let mut pairs: Pairs<'a> = Vec::with_capacity(exposed.len() + self.labels.len());
+        for (name, value) in &self.labels {
+            // Honoured: an exposed label hides the target's, and an empty one
+            // is dropped afterwards.
+            if !(honor && exposed.iter().any(|(label, _)| label == name)) {
+                pairs.push((Cow::Borrowed(*name), Cow::Borrowed(value)));
+            }
+        }
+        for (name, value) in exposed {
+            if value.is_empty() {
+                continue;
+            }
+            let name = if !honor && own(&name) {
+                exported(&name)
+            } else {
+                name
+            };
+            pairs.push((name, value));
+        }
+        if self.scheme == LabelScheme::AzureLowercase {
+            for (name, _) in &mut pairs {
+                if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                    *name = Cow::Owned(name.to_ascii_lowercase());
+                }
+            }
+        }
+        pairs.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        pairs
+    }
+}
+
+fn exported(name: &str) -> Cow<'static, str> {
+    match name {
+        "container" => Cow::Borrowed("exported_container"),
+        "namespace" => Cow::Borrowed("exported_namespace"),
+        "pod" => Cow::Borrowed("exported_pod"),
+        _ => Cow::Owned(format!("exported_{name}")),
+    }
+}

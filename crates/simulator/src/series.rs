@@ -1,0 +1,316 @@
+//! What Prometheus has stored: series with their samples.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attribution::Owner;
+use super::exporter::{self, Pairs, Profile};
+use super::exposition::split;
+use super::fleet::{Device, Fleet};
+use super::overrides::NONE;
+use super::sampler::Field;
+use super::scrape::{LabelScheme, Target};
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+/// A series as the store has it.
+#[derive(Clone, Debug)]
+pub struct ScrapedSeries {
+    /// Its labels, `__name__` among them.
+    pub labels: Labels,
+    /// Its samples in the order of time.
+    pub samples: Vec<(Timestamp, f64)>,
+}
+
+/// A series whose labels still point into the fleet.
+struct Raw<'a> {
+    name: &'static str,
+    labels: Pairs<'a>,
+    samples: Vec<(Timestamp, f64)>,
+}
+
+/// Every name that a fleet may print, sorted.
+const NAMES: [&str; 16] = [
+    "DCGM_FI_DEV_FB_FREE",
+    "DCGM_FI_DEV_FB_RESERVED",
+    "DCGM_FI_DEV_FB_USED",
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_DEV_GPU_UTIL_RATIO",
+    "DCGM_FI_DEV_MEM_COPY_UTIL",
+    "DCGM_FI_DEV_POWER_USAGE",
+    "DCGM_FI_PROF_DRAM_ACTIVE",
+    "DCGM_FI_PROF_DRAM_UTIL_RATIO",
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
+    "dcgm_fb_free",
+    "dcgm_fb_used",
+    "dcgm_gpu_utilization",
+    "dcgm_mem_copy_utilization",
+    "dcgm_power_usage",
+];
+
+impl Fleet {
+    /// All series with at least one sample in `[from, to]`, name by name.
+    ///
+    /// Staleness markers are not among the samples: neither raw range
+    /// selectors nor OpenMetrics text carry them.
+    pub fn scraped(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> impl Iterator<Item = ScrapedSeries> + '_ {
+        self.raw(&NAMES, from, to).map(|raw| {
+            let name = (Arc::from("__name__"), Arc::from(raw.name));
+            let labels = raw.labels.iter();
+            let labels =
+                labels.map(|(name, value)| (Arc::<str>::from(&**name), Arc::from(&**value)));
+            ScrapedSeries {
+                labels: Labels::from_pairs(labels.chain([name])),
+                samples: raw.samples,
+            }
+        })
+    }
+
+    /// Writes the samples of `[from, to]` as OpenMetrics text with times, for
+    /// `promtool tsdb create-blocks-from openmetrics`.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn openmetrics(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let mut family = "";
+        let mut text = String::new();
+        for raw in self.raw(&NAMES, from, to) {
+            text.clear();
+            if raw.name != family {
+                family = raw.name;
+                text.push_str(&format!("# TYPE {family} gauge\n"));
+            }
+            let mut head = format!("{family}{{");
+            for (place, (name, value)) in raw.labels.iter().enumerate() {
+                head.push_str(if place == 0 { "" } else { "," });
+                head.push_str(name);
+                head.push_str("=\"");
+                head.push_str(value);
+                head.push('"');
+            }
+            head.push_str("} ");
+            for (at, value) in raw.samples {
+                text.push_str(&head);
+                push_value(value, &mut text);
+                text.push(' ');
+                push_time(at, &mut text);
+                text.push('\n');
+            }
+            out.write_all(text.as_bytes())?;
+        }
+        out.write_all(b"# EOF\n")
+    }
+
+    /// The body that `/api/v1/query` answers to `{__name__=~"…"}[range]` at
+    /// `at`, the window closed on both sides as in Prometheus 2.x.
+    #[must_use]
+    pub fn prometheus_json(&self, names: &[&str], at: Timestamp, range: Duration) -> String {
+        let mut out = String::with_capacity(1024 * self.devices.len().max(1));
+        out.push_str(r#"{"status":"success","data":{"resultType":"matrix","result":["#);
+        let names: Vec<_> = NAMES.into_iter().filter(|n| names.contains(n)).collect();
+        let mut first = true;
+        for raw in self.raw(&names, at - range, at) {
+            out.push_str(if first {
+                "{\"metric\":{"
+            } else {
+                ",{\"metric\":{"
+            });
+            first = false;
+            write_metric(&raw, &mut out);
+            out.push_str("},\"values\":[");
+            for (place, &(at, value)) in raw.samples.iter().enumerate() {
+                out.push_str(if place == 0 { "[" } else { ",[" });
+                push_time(at, &mut out);
+                out.push_str(",\"");
+                push_value(value, &mut out);
+                out.push_str("\"]");
+            }
+            out.push_str("]}");
+        }
+        out.push_str("]}}");
+        out
+    }
+
+    fn raw<'a>(
+        &'a self,
+        names: &[&'static str],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> impl Iterator<Item = Raw<'a>> + use<'a> {
+        let names = names.to_vec();
+        names.into_iter().flat_map(move |name| {
+            self.targets.iter().flat_map(move |target| {
+                let node = self.exporters[target.exporter].node;
+                let field = self.field_of(name, target);
+                let (first, end) = self.node_devices[node as usize];
+                let devices = if field.is_some() { first..end } else { 0..0 };
+                let scrapes: Vec<_> = match field {
+                    Some(_) => target.scrapes(self, from, to).collect(),
+                    None => Vec::new(),
+                };
+                devices.flat_map(move |number| {
+                    let field = field.unwrap_or(Field::MemCopyUtil);
+                    self.series_of(target, number, field, name, &scrapes)
+                })
+            })
+        })
+    }
+
+    /// Which field a target's exporter ever prints under a name.
+    fn field_of(&self, name: &str, target: &Target) -> Option<Field> {
+        let exporter = &self.exporters[target.exporter];
+        let upgraded = self.scenario.exporters.upgrade.map(|(_, profile)| profile);
+        let profiles = [Some(exporter.profile), upgraded];
+        profiles.into_iter().flatten().find_map(|profile| {
+            let mut fields = self.printed_fields(profile).into_iter();
+            fields.find_map(|(field, printed)| (printed == name).then_some(field))
+        })
+    }
+
+    /// The series of one field of one device in one target: one per owner and
+    /// exporter version.
+    fn series_of<'a>(
+        &'a self,
+        target: &'a Target,
+        number: usize,
+        field: Field,
+        name: &'static str,
+        scrapes: &[Timestamp],
+    ) -> Vec<Raw<'a>> {
+        if !self.is_printed(number, field) {
+            return Vec::new();
+        }
+        let exporter = &self.exporters[target.exporter];
+        let mut collected = Collected {
+            target,
+            device: &self.devices[number],
+            node: &self.nodes[exporter.node as usize].name,
+            name,
+            series: Vec::new(),
+        };
+        let renamed = self.scenario.exporters.renamed_fields;
+        let mut owners = Vec::new();
+        let mut last = None;
+        for &at in scrapes {
+            let profile = exporter.profile_at(self, at);
+            if profile.wire_name(field, renamed) != Some(name) {
+                continue;
+            }
+            let tick = self.tick(exporter.node, exporter.visible(self, at));
+            let value = match last {
+                Some((read, value)) if read == tick => value,
+                _ => self.reading(number, field, tick, &NONE),
+            };
+            last = Some((tick, value));
+            let Some(value) = value else { continue };
+            self.owners(exporter, number, field, at, &NONE, &mut owners);
+            for owner in &owners {
+                let value = target.rescaled(field, split(field, value, owner.part));
+                collected.push(profile, owner, (at, value));
+            }
+        }
+        collected
+            .series
+            .into_iter()
+            .map(|(_, _, raw)| raw)
+            .collect()
+    }
+}
+
+/// The series of one field of one device while they are collected.
+struct Collected<'a> {
+    target: &'a Target,
+    device: &'a Device,
+    node: &'a str,
+    name: &'static str,
+    series: Vec<(Profile, Owner<'a>, Raw<'a>)>,
+}
+
+impl<'a> Collected<'a> {
+    /// Adds a sample to the series it belongs to; labels are made only for a
+    /// version and owner not met before.
+    fn push(&mut self, profile: Profile, owner: &Owner<'a>, sample: (Timestamp, f64)) {
+        let mut known = self.series.iter_mut();
+        let known = known.find(|(version, known, _)| *version == profile && known.is(owner));
+        if let Some((_, _, raw)) = known {
+            return raw.samples.push(sample);
+        }
+        let holder = owner.holder.as_ref();
+        let exposed = exporter::labels(profile, self.node, self.device, holder, owner.process);
+        let labels = self.target.relabel(exposed);
+        // Two versions may print the same labels.
+        let mut same = self.series.iter_mut();
+        if let Some((_, _, raw)) = same.find(|(_, _, raw)| raw.labels == labels) {
+            return raw.samples.push(sample);
+        }
+        let raw = Raw {
+            name: self.name,
+            labels,
+            samples: vec![sample],
+        };
+        self.series.push((profile, *owner, raw));
+    }
+}
+
+impl Target {
+    fn rescaled(&self, field: Field, value: f64) -> f64 {
+        if self.scheme == LabelScheme::RhoaiRatio && field.is_whole_card() {
+            value / 100.0
+        } else {
+            value
+        }
+    }
+}
+
+fn write_metric(raw: &Raw<'_>, out: &mut String) {
+    let mut first = true;
+    let mut put = |name: &str, value: &str| {
+        out.push_str(if first { "\"" } else { ",\"" });
+        first = false;
+        out.push_str(name);
+        out.push_str("\":\"");
+        out.push_str(value);
+        out.push('"');
+    };
+    let mut named = false;
+    for (name, value) in &raw.labels {
+        if !named && &**name > "__name__" {
+            put("__name__", raw.name);
+            named = true;
+        }
+        put(name, value);
+    }
+    if !named {
+        put("__name__", raw.name);
+    }
+}
+
+fn push_time(at: Timestamp, out: &mut String) {
+    use std::fmt::Write as _;
+    let (secs, fraction) = (at.secs(), at.millis().rem_euclid(1000));
+    let _ = match fraction {
+        0 => write!(out, "{secs}"),
+        _ => write!(out, "{secs}.{fraction:03}"),
+    };
+}
+
+/// Shortest digits without an exponent: the form of Prometheus' JSON.
+fn push_value(value: f64, out: &mut String) {
+    use std::fmt::Write as _;
+    let _ = if value.fract() == 0.0 && value.abs() < 1e9 {
+        write!(out, "{}", value as i64)
+    } else {
+        write!(out, "{value}")
+    };
+}

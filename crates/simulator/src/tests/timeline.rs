@@ -1,0 +1,282 @@
+//! Time: determinism, hand-overs, rates, truth.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use gpu_metrics::inventory::PodPhase;
+
+fn everything(scenario: Scenario) -> String {
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let mut out = Vec::new();
+    fleet
+        .openmetrics(from, from + Duration::from_secs(600), &mut out)
+        .unwrap();
+    let mut text = String::from_utf8(out).unwrap();
+    for index in 0..fleet.exporters().len() {
+        text.extend(fleet.exposition(index, from + Duration::from_secs(250)));
+    }
+    text
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let text = everything(Scenario::defects(8, 4, 7));
+    assert_eq!(text, everything(Scenario::defects(8, 4, 7)));
+    assert_ne!(text, everything(Scenario::defects(8, 4, 8)));
+}
+
+#[test]
+fn every_named_scenario_has_data() {
+    for number in (1..=20).filter(|number| ![14, 15, 17, 18].contains(number)) {
+        let scenario = Scenario::named(&format!("S{number}"), 3).unwrap();
+        let from = after(&scenario, 0);
+        let fleet = Fleet::new(scenario);
+        let count = fleet.scraped(from, from + Duration::from_secs(60)).count();
+        assert!(count > 40, "S{number}: {count}");
+    }
+    assert!(Scenario::named("S14", 3).is_none());
+}
+
+#[test]
+fn a_gpu_handed_over_has_one_owner_at_each_scrape() {
+    let mut scenario = Scenario::clean(2, 8, 5);
+    scenario.workloads.handover_every = 2;
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let mut owners: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut changes = 0;
+    for series in fleet.scraped(from, from + Duration::from_secs(600)) {
+        if series.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL") {
+            let uuid = series.labels.get("UUID").unwrap().to_owned();
+            let pod = series.labels.get("exported_pod").map(str::to_owned);
+            for (at, _) in series.samples {
+                owners
+                    .entry((uuid.clone(), at))
+                    .or_default()
+                    .push(pod.clone());
+            }
+        }
+    }
+    assert!(owners.values().all(|pods| pods.len() == 1));
+    let owners: Vec<_> = owners.into_iter().collect();
+    for pair in owners.windows(2) {
+        if pair[0].0.0 == pair[1].0.0 && pair[0].1 != pair[1].1 {
+            changes += 1;
+            assert!(pair[1].1[0].is_some(), "no idle gap");
+        }
+    }
+    assert!(changes >= 3, "{changes}");
+}
+
+#[test]
+fn a_stateful_pod_comes_back_under_its_name_with_a_later_start() {
+    let mut scenario = Scenario::clean(1, 8, 5);
+    scenario.workloads.recreated_every = 2;
+    let (first, last) = (after(&scenario, 0), after(&scenario, 600));
+    let fleet = Fleet::new(scenario);
+    let (old, new) = (fleet.inventory(first), fleet.inventory(last));
+    let again = old.pods.iter().filter(|pod| {
+        let other = new.pod(&pod.namespace, &pod.name).unwrap();
+        other.started > pod.started
+    });
+    assert!(again.count() > 0);
+}
+
+#[test]
+fn a_finished_pod_stays_listed_and_holds_nothing() {
+    let mut scenario = Scenario::clean(1, 8, 5);
+    scenario.workloads.finished_every = 2;
+    let last = after(&scenario, 600);
+    let fleet = Fleet::new(scenario);
+    let inventory = fleet.inventory(last);
+    let finished: Vec<_> = inventory
+        .pods
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Finished)
+        .collect();
+    assert!(!finished.is_empty());
+    for device in 0..fleet.devices().len() {
+        for holder in fleet.holders(device, last) {
+            assert!(finished.iter().all(|pod| pod.name.as_ref() != holder.pod));
+        }
+    }
+}
+
+#[test]
+fn inventories_are_sorted_and_owners_lead_to_their_tops() {
+    for secs in [0, 100, 300, 500, 900] {
+        let fleet = Fleet::new(Scenario::defects(14, 8, 2));
+        let inventory = fleet.inventory(after(fleet.scenario(), secs));
+        let keys: Vec<_> = inventory
+            .pods
+            .iter()
+            .map(|p| (&p.namespace, &p.name))
+            .collect();
+        assert!(keys.is_sorted_by(|left, right| left < right), "at {secs}");
+        for pod in &inventory.pods {
+            assert!(!pod.owners.is_empty());
+            let kinds = pod.owners.iter();
+            let kinds: Vec<_> = kinds
+                .map(|&i| &*inventory.workloads[i as usize].kind.kind)
+                .collect();
+            let known: [&[&str]; 5] = [
+                &["ReplicaSet", "Deployment"],
+                &["StatefulSet"],
+                &["Job"],
+                &["Job", "CronJob"],
+                &["DaemonSet"],
+            ];
+            assert!(known.contains(&kinds.as_slice()), "{kinds:?}");
+        }
+        let exporters = inventory.pods.iter().filter(|pod| !pod.requests_gpu());
+        assert_eq!(exporters.count(), 14);
+    }
+}
+
+/// Valid, sentinel, NaN, and zero-while-busy shares of MCU.
+fn shares(scenario: Scenario) -> [f64; 3] {
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let samples: Vec<_> = fleet
+        .scraped(from, from + Duration::from_secs(3600))
+        .filter(|series| series.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"))
+        .flat_map(|series| series.samples)
+        .map(|(_, value)| value)
+        .collect();
+    let share = |wanted: &dyn Fn(f64) -> bool| {
+        samples.iter().filter(|&&v| wanted(v)).count() as f64 / samples.len() as f64
+    };
+    [
+        share(&|v| v > 1e18),
+        share(&f64::is_nan),
+        share(&|v| v == 0.0),
+    ]
+}
+
+#[test]
+fn sentinels_nan_and_zeros_come_at_their_rates() {
+    let mut scenario = Scenario::clean(4, 8, 9).under(LoadClass::Constant(50.0));
+    scenario.workloads.free_every = 0;
+    assert_eq!(shares(scenario.clone()), [0.0; 3]);
+    scenario.exporters.sentinel_rate = 0.05;
+    scenario.exporters.nan_rate = 0.03;
+    scenario.exporters.memory_zero_rate = 0.10;
+    // 7,680 samples: a share of 5 % has a deviation of 0.25 points.
+    for (share, rate) in shares(scenario).into_iter().zip([0.05, 0.03, 0.092]) {
+        assert!((share - rate).abs() < 0.012, "{share} is not {rate}");
+    }
+}
+
+#[test]
+fn labels_drop_out_for_a_scrape_and_the_value_stays() {
+    let mut scenario = Scenario::clean(1, 8, 9).under(LoadClass::Constant(50.0));
+    scenario.workloads.free_every = 0;
+    scenario.exporters.dropout_rate = 0.1;
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let series = fleet.scraped(from, from + Duration::from_secs(3600));
+    let bare: usize = series
+        .filter(|s| s.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"))
+        .filter(|s| s.labels.get("exported_pod").is_none())
+        .map(|s| s.samples.len())
+        .sum();
+    assert!(
+        bare > 0 && bare.is_multiple_of(8),
+        "{bare}: a node loses all labels at once"
+    );
+    assert!((10..=40).contains(&(bare / 8)), "{bare}");
+}
+
+#[test]
+fn samples_stay_within_the_bound_around_the_truth() {
+    let mut scenario = Scenario::clean(4, 8, 11);
+    scenario.workloads.idle_every = 0;
+    let (from, to) = (after(&scenario, 0), after(&scenario, 3600));
+    let fleet = Fleet::new(scenario);
+    let mut checked = 0;
+    for series in fleet.scraped(from, to) {
+        let name = series.labels.get("__name__");
+        let pod = series.labels.get("exported_pod");
+        let (Some("DCGM_FI_DEV_MEM_COPY_UTIL"), Some(pod)) = (name, pod) else {
+            continue;
+        };
+        let namespace = series.labels.get("exported_namespace").unwrap();
+        let truth = fleet.true_mean(namespace, pod, from, to).unwrap();
+        if truth.devices == 1 {
+            let sum: f64 = series.samples.iter().map(|(_, value)| value).sum();
+            let mean = sum / series.samples.len() as f64;
+            let error = (mean - truth.active).abs();
+            assert!(error <= truth.bound(4.5), "{pod}: {mean} against {truth:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 3, "{checked}");
+}
+
+#[test]
+fn text_and_store_agree_at_one_time() {
+    let fleet = Fleet::new(Scenario::clean(1, 8, 4));
+    let from = after(fleet.scenario(), 0);
+    let mut compared = 0;
+    for series in fleet.scraped(from, from + Duration::from_secs(30)) {
+        let (at, value) = series.samples[0];
+        let name = series.labels.get("__name__").unwrap();
+        let uuid = series.labels.get("UUID").unwrap();
+        let text = fleet.exposition(0, at).unwrap();
+        let mut lines = text.lines();
+        let line = lines.find(|l| l.starts_with(&format!("{name}{{")) && l.contains(uuid));
+        let printed: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!((printed - value).abs() < 1e-9);
+        compared += 1;
+    }
+    assert_eq!(compared, 64);
+}
+
+#[test]
+fn five_thousand_gpus_give_all_their_series() {
+    let started = std::time::Instant::now();
+    let mut scenario = Scenario::clean(625, 8, 4);
+    scenario.workloads.free_every = 0;
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let built = started.elapsed();
+    let mut out = Vec::new();
+    fleet
+        .openmetrics(from, from + Duration::from_secs(600), &mut out)
+        .unwrap();
+    let written = started.elapsed();
+    println!("5,000 GPUs: built in {built:?}, text in {written:?}");
+    let samples = out.iter().filter(|&&byte| byte == b'\n').count() - 9;
+    assert!((1_600_000..=1_640_000).contains(&samples), "{samples}");
+}
+
+#[test]
+fn an_upgrade_that_changes_no_label_keeps_the_series() {
+    let mut scenario = held_and_free(Profile::V4_1).scenario().clone();
+    scenario.exporters.upgrade = Some((Duration::from_secs(300), Profile::V4_5_3));
+    let from = after(&scenario, 0);
+    let fleet = Fleet::new(scenario);
+    let mut seen = std::collections::BTreeSet::new();
+    for series in fleet.scraped(from, from + Duration::from_secs(600)) {
+        assert!(series.samples.is_sorted_by(|left, right| left.0 < right.0));
+        assert!(seen.insert(series.labels), "a label set comes once");
+    }
+}
+
+#[test]
+fn a_demo_has_a_mig_card_a_shared_card_and_old_labels() {
+    let fleet = Fleet::new(Scenario::demo());
+    let at = after(fleet.scenario(), 30);
+    assert_eq!(fleet.devices().iter().filter(|d| d.parent).count(), 1);
+    assert_eq!(fleet.devices().iter().filter(|d| d.replicas > 1).count(), 1);
+    assert!(fleet.exposition(1, at).unwrap().contains(", UUID="));
+    let inventory = fleet.inventory(at);
+    let deployments = inventory.workloads.iter();
+    assert!(
+        deployments
+            .filter(|w| &*w.kind.kind == "Deployment")
+            .count()
+            >= 3
+    );
+}

@@ -1,0 +1,261 @@
+//! The truth beside the data: what a perfect observer would have seen, and
+//! how far samples may stray from it (docs/exporter.md, "Scenarios").
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::fleet::Fleet;
+use super::load::RESOLUTION;
+use super::orchestrator::PodRecord;
+use super::workloads::DAEMON_SET;
+use apimachinery::labels::Labels;
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::inventory::{
+    Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, PodPhase, Workload,
+};
+
+/// A pod's true mean over a window, and what samples can know of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrueMean {
+    /// Time average of the mean over the pod's busy devices, 0 when none is
+    /// busy: what `mean-of-instants` estimates. Percent.
+    pub active: f64,
+    /// Deviation of `active`'s integrand over time, percent points.
+    pub deviation: f64,
+    /// Distinct readings per device within the window.
+    pub readings: u32,
+    /// The pod's devices.
+    pub devices: u32,
+}
+
+impl TrueMean {
+    /// k standard errors of a mean over the readings, percent points: from the
+    /// true variance, which for on/off load is the p(1−p) of docs/exporter.md,
+    /// "Scenarios". Readings of one device count once: bursts are common to
+    /// them.
+    #[must_use]
+    pub fn bound(&self, k: f64) -> f64 {
+        let readings = f64::from(self.readings.max(1));
+        // Integer percent: half a point of rounding.
+        k * self.deviation / readings.sqrt() + 0.5
+    }
+}
+
+impl Fleet {
+    /// The true means of a pod over a window, cut at its start and end. `None`
+    /// when no such pod holds a device in the window.
+    #[must_use]
+    pub fn true_mean(
+        &self,
+        namespace: &str,
+        pod: &str,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Option<TrueMean> {
+        let alive = |pod: &PodRecord| pod.from < to && pod.until.is_none_or(|until| until > from);
+        let mut pods = self.orchestrator.pods.iter().enumerate();
+        // Of two lives under one name the later one is the pod.
+        let (index, record) = pods.rfind(|(_, record)| {
+            record.namespace.as_ref() == namespace && record.name.as_ref() == pod && alive(record)
+        })?;
+        let tenancies = self.orchestrator.of_pod(index);
+        let devices: BTreeSet<_> = tenancies.map(|tenancy| tenancy.device as usize).collect();
+        let from = record.from.max(from);
+        let to = record.until.map_or(to, |until| until.min(to));
+        Some(self.integrate(&devices, from, to))
+    }
+
+    fn integrate(&self, devices: &BTreeSet<usize>, from: Timestamp, to: Timestamp) -> TrueMean {
+        let (mut sum, mut squares, mut steps) = (0.0, 0.0, 0u32);
+        let mut at = from.millis();
+        while at < to.millis() || steps == 0 {
+            let (mut busy, mut active) = (0.0, 0u32);
+            for &device in devices {
+                let percent = self.busy(device, at);
+                busy += percent;
+                active += u32::from(percent > 0.0);
+            }
+            let mean = busy / f64::from(active.max(1));
+            sum += mean;
+            squares += mean * mean;
+            steps += 1;
+            at += RESOLUTION;
+        }
+        let count = f64::from(steps);
+        let active = sum / count;
+        let interval = millis(self.scenario.exporters.interval).max(1);
+        let readings = (to.millis() - from.millis()).max(0) / interval;
+        TrueMean {
+            active,
+            deviation: (squares / count - active * active).max(0.0).sqrt(),
+            readings: u32::try_from(readings).unwrap_or(u32::MAX).max(1),
+            devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// When everything that was there before the timeline was made.
+    pub(super) fn long_ago(&self) -> Timestamp {
+        self.scenario.epoch - std::time::Duration::from_secs(864_000)
+    }
+
+    /// The cluster's objects at a time, as its API server would list them.
+    #[must_use]
+    pub fn inventory(&self, at: Timestamp) -> Inventory {
+        let mut workloads = self.orchestrator.workloads.clone();
+        let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
+        workloads.push(self.exporter_workload());
+        let records = self.orchestrator.pods.iter().enumerate();
+        let listed = records.filter(|(_, pod)| is_listed(pod, at));
+        let mut pods: Vec<_> = listed.map(|(index, _)| self.pod(index, at)).collect();
+        pods.extend(self.exporters.iter().map(|exporter| Pod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+            node: Some(self.nodes[exporter.node as usize].name.as_str().into()),
+            phase: PodPhase::Running,
+            terminating: false,
+            started: Some(self.long_ago()),
+            running_since: Some(self.long_ago()),
+            ended: None,
+            gpus: 0,
+            uncounted: false,
+            daemon: true,
+            owners: vec![exporters],
+        }));
+        pods.sort_by(|left, right| {
+            (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
+        });
+        let mut namespaces = self.orchestrator.namespaces.clone();
+        namespaces.push("gpu-operator".into());
+        namespaces.sort();
+        let (exporters, exporter_nodes) = self.exporter_pods();
+        Inventory {
+            authority: Authority::Cluster,
+            departed: self.departed(at),
+            exporter_nodes,
+            exporters,
+            pods,
+            namespaces: namespaces.iter().map(|name| self.namespace(name)).collect(),
+            nodes: self.node_objects(),
+            workloads,
+            ..Inventory::default()
+        }
+    }
+
+    fn node_objects(&self) -> Vec<ClusterObject> {
+        let object = |node: &super::fleet::Node| {
+            let name: Arc<str> = node.name.as_str().into();
+            ClusterObject {
+                created: Some(self.long_ago()),
+                labels: Labels::from_pairs([
+                    ("kubernetes.io/hostname", Arc::clone(&name)),
+                    ("nvidia.com/gpu.present", "true".into()),
+                    (
+                        "nvidia.com/gpu.product",
+                        node.model.name().replace(' ', "-").into(),
+                    ),
+                ]),
+                name,
+            }
+        };
+        let mut nodes: Vec<_> = self.nodes.iter().map(object).collect();
+        nodes.sort_by(|left, right| left.name.cmp(&right.name));
+        nodes
+    }
+
+    /// Pods that went within [`REMEMBERED`], those that went last first of each
+    /// name.
+    fn departed(&self, at: Timestamp) -> Vec<Pod> {
+        let records = self.orchestrator.pods.iter().enumerate();
+        let mut departed: Vec<_> = records
+            .filter(|(_, pod)| pod.from <= at && !is_listed(pod, at))
+            .filter_map(|(index, pod)| Some((pod.until.max(pod.listed_until)?, index)))
+            .filter(|(gone, _)| at < *gone + REMEMBERED)
+            .collect();
+        let name = |index: usize| {
+            let pod = &self.orchestrator.pods[index];
+            (&pod.namespace, &pod.name)
+        };
+        departed.sort_by(|left, right| (name(left.1), right.0).cmp(&(name(right.1), left.0)));
+        let pods = departed.into_iter();
+        pods.map(|(_, index)| self.pod(index, at)).collect()
+    }
+
+    fn exporter_pods(&self) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
+        let host = |instance: &str| Some(instance.split_once(':')?.0.into());
+        let pods = self.exporters.iter().map(|exporter| ExporterPod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            address: host(&exporter.instance),
+        });
+        let mut pods: Vec<_> = pods.collect();
+        pods.sort_by(|left, right| {
+            (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
+        });
+        let exporters = self.exporters.iter();
+        let nodes = exporters.map(|exporter| self.nodes[exporter.node as usize].name.as_str());
+        let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
+        nodes.sort();
+        nodes.dedup();
+        (pods, nodes)
+    }
+
+    /// A pod as it is, or was, at a time.
+    fn pod(&self, index: usize, at: Timestamp) -> Pod {
+        let pod = &self.orchestrator.pods[index];
+        let running = is_running(pod, at);
+        let held = self.orchestrator.of_pod(index).count();
+        Pod {
+            namespace: Arc::clone(&pod.namespace),
+            name: Arc::clone(&pod.name),
+            labels: Labels::from_pairs([("app", Arc::clone(&pod.app))]),
+            node: Some(self.nodes[pod.node as usize].name.as_str().into()),
+            phase: if running {
+                PodPhase::Running
+            } else {
+                PodPhase::Finished
+            },
+            terminating: false,
+            started: Some(pod.from),
+            running_since: running.then_some(pod.from),
+            ended: None,
+            gpus: u32::try_from(held).unwrap_or(u32::MAX).max(1),
+            uncounted: false,
+            daemon: false,
+            owners: pod.owners.clone(),
+        }
+    }
+
+    fn exporter_workload(&self) -> Workload {
+        let (resource, kind, api_version) = DAEMON_SET;
+        Workload {
+            created: Some(self.long_ago()),
+            kind: ObjectKind::new(resource, kind, api_version, true),
+            namespace: "gpu-operator".into(),
+            name: "nvidia-dcgm-exporter".into(),
+            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+        }
+    }
+
+    fn namespace(&self, name: &Arc<str>) -> ClusterObject {
+        ClusterObject {
+            created: Some(self.long_ago()),
+            name: Arc::clone(name),
+            labels: Labels::from_pairs([("kubernetes.io/metadata.name", Arc::clone(name))]),
+        }
+    }
+}
+
+/// How long a pod that went is remembered.
+const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(600);
+
+fn is_running(pod: &PodRecord, at: Timestamp) -> bool {
+    pod.from <= at && pod.until.is_none_or(|until| at < until)
+}
+
+/// Whether the API server lists it: while it runs, and until its end is
+/// forgotten.
+fn is_listed(pod: &PodRecord, at: Timestamp) -> bool {
+    let gone = pod.listed_until.is_some_and(|until| at >= until);
+    pod.from <= at && (is_running(pod, at) || !gone)
+}

@@ -1,0 +1,278 @@
+//! Names and owner chains: Deployment → ReplicaSet → Pod, StatefulSet → Pod,
+//! CronJob → Job → Pod, with the names that Kubernetes would make.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fleet::Fleet;
+use super::load::LoadClass;
+use super::random::Noise;
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+use gpu_metrics::inventory::{ObjectKind, Workload};
+
+/// What controls a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Controller {
+    Deployment,
+    StatefulSet,
+    Job,
+    /// The n-th Job of a CronJob.
+    CronJob(u32),
+}
+
+/// What a slot asks for.
+pub(super) struct Wish {
+    pub(super) controller: Controller,
+    pub(super) slot: u32,
+    pub(super) gpus: u32,
+    pub(super) shared: bool,
+    pub(super) noise: Noise,
+}
+
+/// A pod to be: its name, its owners, what it does.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) namespace: Arc<str>,
+    pub(super) pod: Arc<str>,
+    pub(super) app: Arc<str>,
+    pub(super) container: &'static str,
+    pub(super) owners: Vec<u32>,
+    pub(super) class: LoadClass,
+}
+
+/// A Deployment or StatefulSet that still wants replicas.
+#[derive(Debug)]
+struct Growing {
+    namespace: Arc<str>,
+    app: Arc<str>,
+    owners: Vec<u32>,
+    class: LoadClass,
+    container: &'static str,
+    prefix: String,
+    replicas: u64,
+    wanted: u64,
+}
+
+/// All workloads so far.
+#[derive(Debug)]
+pub(super) struct Workloads {
+    pub(super) table: Vec<Workload>,
+    pub(super) namespaces: Vec<Arc<str>>,
+    created: Timestamp,
+    growing: BTreeMap<(Controller, u32, bool), Growing>,
+    named: BTreeMap<&'static str, u32>,
+    cron: BTreeMap<u32, (Arc<str>, u32, Arc<str>)>,
+}
+
+const NAMESPACES: [&str; 8] = [
+    "team-a", "team-b", "vision", "search", "research", "batch", "speech", "ads",
+];
+
+/// Name, container and load by what runs there.
+type Role = (&'static str, &'static str, LoadClass);
+
+const SERVICES: [Role; 6] = [
+    ("llm-server", "vllm", LoadClass::DecodeServing),
+    ("detector", "triton", LoadClass::VisionInference),
+    ("reranker", "tei", LoadClass::DecodeServing),
+    ("embedder", "tei", LoadClass::VisionInference),
+    ("chat", "vllm", LoadClass::DecodeServing),
+    ("notebook", "jupyter", LoadClass::Training),
+];
+const SETS: [Role; 2] = [
+    ("sharded-llm", "sglang", LoadClass::DecodeServing),
+    ("trainer", "torch", LoadClass::Training),
+];
+const JOBS: [Role; 3] = [
+    ("finetune", "torch", LoadClass::Training),
+    ("pretrain", "torch", LoadClass::Training),
+    ("evaluate", "lm-eval", LoadClass::DecodeServing),
+];
+const CRON: [Role; 1] = [("nightly-eval", "lm-eval", LoadClass::Training)];
+
+impl Workloads {
+    pub(super) fn new(fleet: &Fleet) -> Self {
+        let count = fleet.scenario.workloads.namespaces.max(1) as usize;
+        let namespaces = (0..count).map(|index| {
+            let name = NAMESPACES[index % NAMESPACES.len()];
+            match index / NAMESPACES.len() {
+                0 => Arc::from(name),
+                turn => Arc::from(format!("{name}-{}", turn + 1)),
+            }
+        });
+        Self {
+            table: Vec::new(),
+            namespaces: namespaces.collect(),
+            created: fleet.long_ago(),
+            growing: BTreeMap::new(),
+            named: BTreeMap::new(),
+            cron: BTreeMap::new(),
+        }
+    }
+
+    /// The next pod for a wish: another replica of a workload that still wants
+    /// one, or the first of a new workload.
+    pub(super) fn open(&mut self, wish: &Wish) -> Open {
+        match wish.controller {
+            Controller::Deployment | Controller::StatefulSet => self.replica(wish),
+            Controller::Job => self.job(wish),
+            Controller::CronJob(run) => self.cron_run(wish, run),
+        }
+    }
+
+    /// Two pods of different Deployments, in different namespaces if there is
+    /// more than one.
+    pub(super) fn pair(&mut self, wish: &Wish) -> (Open, Open) {
+        let key = (wish.controller, wish.gpus, wish.shared);
+        let old = self.replica(wish);
+        let kept = self.growing.remove(&key);
+        let mut new = self.replica(wish);
+        if new.namespace == old.namespace && self.namespaces.len() > 1 {
+            // Each new workload takes the next namespace: the second try
+            // cannot land on the same one.
+            self.growing.remove(&key);
+            new = self.replica(wish);
+        }
+        if let Some(kept) = kept {
+            self.growing.insert(key, kept);
+        }
+        (old, new)
+    }
+
+    fn replica(&mut self, wish: &Wish) -> Open {
+        let key = (wish.controller, wish.gpus, wish.shared);
+        let grown = self.growing.remove(&key);
+        let mut growing = match grown {
+            Some(growing) if growing.replicas < growing.wanted => growing,
+            _ => self.start(wish),
+        };
+        let ordinal = growing.replicas;
+        growing.replicas += 1;
+        let pod = match wish.controller {
+            Controller::StatefulSet => format!("{}-{ordinal}", growing.prefix),
+            _ => format!(
+                "{}-{}",
+                growing.prefix,
+                wish.noise.at(20 + ordinal).suffix(5)
+            ),
+        };
+        let open = Open {
+            namespace: Arc::clone(&growing.namespace),
+            pod: pod.into(),
+            app: Arc::clone(&growing.app),
+            container: growing.container,
+            owners: growing.owners.clone(),
+            class: growing.class,
+        };
+        self.growing.insert(key, growing);
+        open
+    }
+
+    fn start(&mut self, wish: &Wish) -> Growing {
+        let stateful = wish.controller == Controller::StatefulSet;
+        let roles: &[Role] = if stateful { &SETS } else { &SERVICES };
+        let (app, (_, container, class)) = self.name(roles);
+        let namespace = self.namespace();
+        let (owners, prefix) = if stateful {
+            let set = self.add(STATEFUL_SET, &namespace, &app, &app);
+            (vec![set], app.to_string())
+        } else {
+            let name = format!("{app}-{}", wish.noise.at(6).suffix(10));
+            let deployment = self.add(DEPLOYMENT, &namespace, &app, &app);
+            let set = self.add(REPLICA_SET, &namespace, &name, &app);
+            (vec![set, deployment], name)
+        };
+        Growing {
+            namespace,
+            app,
+            owners,
+            class,
+            container,
+            prefix,
+            replicas: 0,
+            wanted: 1 + wish.noise.at(7).below(4),
+        }
+    }
+
+    fn job(&mut self, wish: &Wish) -> Open {
+        let (app, (_, container, class)) = self.name(&JOBS);
+        let namespace = self.namespace();
+        let job = self.add(JOB, &namespace, &app, &app);
+        Open {
+            pod: format!("{app}-{}", wish.noise.at(8).suffix(5)).into(),
+            namespace,
+            app,
+            container,
+            owners: vec![job],
+            class,
+        }
+    }
+
+    fn cron_run(&mut self, wish: &Wish, run: u32) -> Open {
+        let known = self.cron.get(&wish.slot).cloned();
+        let (namespace, cron, app) = known.unwrap_or_else(|| {
+            let (app, _) = self.name(&CRON);
+            let namespace = self.namespace();
+            let cron = self.add(CRON_JOB, &namespace, &app, &app);
+            let entry = (namespace, cron, app);
+            self.cron.insert(wish.slot, entry.clone());
+            entry
+        });
+        // A CronJob's Jobs carry the minute they were due.
+        let name = format!("{app}-{}", 28_333_333 + run * 2);
+        let job = self.add(JOB, &namespace, &name, &app);
+        let suffix = wish.noise.at(30 + u64::from(run)).suffix(5);
+        Open {
+            pod: format!("{name}-{suffix}").into(),
+            namespace,
+            app,
+            container: CRON[0].1,
+            owners: vec![job, cron],
+            class: CRON[0].2,
+        }
+    }
+
+    /// The next role in turn and a name that no other workload has.
+    fn name(&mut self, roles: &[Role]) -> (Arc<str>, Role) {
+        let first = roles[0].0;
+        let turn = self.named.entry(first).or_default();
+        let count = u32::try_from(roles.len()).unwrap_or(1);
+        let (round, role) = (*turn / count, roles[(*turn % count) as usize]);
+        *turn += 1;
+        let name = match round {
+            0 => Arc::from(role.0),
+            _ => Arc::from(format!("{}-{}", role.0, round + 1)),
+        };
+        (name, role)
+    }
+
+    /// Namespaces in turn, one per new workload.
+    fn namespace(&mut self) -> Arc<str> {
+        let turn = self.named.entry("").or_default();
+        let index = *turn as usize % self.namespaces.len();
+        *turn += 1;
+        Arc::clone(&self.namespaces[index])
+    }
+
+    fn add(&mut self, kind: Kind, namespace: &Arc<str>, name: &str, app: &Arc<str>) -> u32 {
+        let (resource, kind, api_version) = kind;
+        self.table.push(Workload {
+            created: Some(self.created),
+            kind: ObjectKind::new(resource, kind, api_version, true),
+            namespace: Arc::clone(namespace),
+            name: name.into(),
+            labels: Labels::from_pairs([("app", Arc::clone(app))]),
+        });
+        u32::try_from(self.table.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// Resource, kind, version.
+pub(super) type Kind = (&'static str, &'static str, &'static str);
+const DEPLOYMENT: Kind = ("deployments.apps", "Deployment", "apps/v1");
+const REPLICA_SET: Kind = ("replicasets.apps", "ReplicaSet", "apps/v1");
+const STATEFUL_SET: Kind = ("statefulsets.apps", "StatefulSet", "apps/v1");
+const JOB: Kind = ("jobs.batch", "Job", "batch/v1");
+const CRON_JOB: Kind = ("cronjobs.batch", "CronJob", "batch/v1");
+pub(super) const DAEMON_SET: Kind = ("daemonsets.apps", "DaemonSet", "apps/v1");

@@ -1,0 +1,336 @@
+//! Whose a device is where labels mislead: docs/attribution.md.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::scene::{Scene, at, close, policy};
+use apimachinery::labels::Labels;
+use apimachinery::selector::Selector;
+use findings::source::{self, Seen};
+use gpu_metrics::inventory::{ClusterObject, Inventory, PodPhase};
+use gpu_metrics::signal::SignalId;
+
+const SUM: &str = "gpu_memory_utilization_sum";
+const HELD: &str = "gpu_held_count";
+
+fn with(mut scene: Scene, change: impl FnOnce(&mut Inventory)) -> Scene {
+    let mut inventory = Inventory::clone(&scene.inventory);
+    change(&mut inventory);
+    scene.inventory = Arc::new(inventory);
+    scene
+}
+
+fn node(name: &str) -> ClusterObject {
+    ClusterObject {
+        name: name.into(),
+        labels: Labels::default(),
+        created: None,
+    }
+}
+
+/// The nodes of other clusters that are found.
+fn foreign(scene: &mut Scene) -> Vec<String> {
+    let snapshot = scene.snapshot();
+    let nodes = snapshot.layout().foreign_nodes().iter();
+    nodes.map(ToString::to_string).collect()
+}
+
+/// What is said under a code.
+fn said(scene: &mut Scene, code: &str) -> Vec<String> {
+    let snapshot = scene.snapshot();
+    let seen = Seen {
+        snapshot: &snapshot,
+        store: scene.pipeline.store(),
+        failing: &BTreeSet::new(),
+    };
+    let found = source::check(seen, None).findings;
+    let of_code = found.into_iter().filter(|it| it.code == code);
+    of_code.map(|it| it.message).collect()
+}
+
+/// Pod p on node-1 with the GPU A, and another cluster's node with GPUs of a pod
+/// of that name, of a pod that is not known here, and of none. p asks for so many
+/// GPUs.
+fn two_clusters(job: &str, gpus: u32) -> Scene {
+    let other = |uuid: &str, pod: &str| {
+        format!("UUID={uuid} job={job} instance=b Hostname=other-1 namespace=n {pod}")
+    };
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None)])
+        .mcu(
+            "UUID=A job=d instance=a Hostname=node-1 namespace=n pod=p",
+            "40 40 40",
+        )
+        .mcu(&other("B", "pod=p"), "90 90 90")
+        .mcu(&other("C", "pod=q"), "90 90 90")
+        .mcu(&other("D", ""), "90 90 90");
+    with(scene, |inventory| inventory.pods[0].gpus = gpus)
+}
+
+#[test]
+fn a_pod_that_lives_on_a_reported_node_has_no_gpu_on_an_unknown_one() {
+    let mut scene = two_clusters("d", 2);
+    assert_eq!(foreign(&mut scene), ["other-1"]);
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p"), 40.0);
+    close(answers.of("pods n/p", HELD), 1.0);
+    close(answers.of("namespaces n", SUM), 40.0);
+    close(answers.cluster(), 40.0);
+    let said = said(&mut scene, "GM304");
+    assert!(said[0].contains(": other-1 are no nodes"), "{said:?}");
+}
+
+#[test]
+fn a_pod_has_no_more_gpus_elsewhere_than_it_asks_for() {
+    let mut scene = two_clusters("e", 1);
+    assert_eq!(foreign(&mut scene), ["other-1"]);
+    let answers = scene.provider();
+    close(answers.of("pods n/p", HELD), 1.0);
+    close(answers.cluster(), 40.0);
+    // A second GPU is none too many for one that asks for two.
+    assert!(foreign(&mut two_clusters("e", 2)).is_empty());
+}
+
+#[test]
+fn where_gpus_are_shared_a_request_is_no_number_of_them() {
+    let sharing = [("nvidia.com/gpu.sharing-strategy", "time-slicing")];
+    let mut scene = with(two_clusters("e", 1), |inventory| {
+        inventory.nodes[0].labels = Labels::from_pairs(sharing);
+    });
+    assert!(foreign(&mut scene).is_empty());
+}
+
+#[test]
+fn where_nodes_are_not_listed_nothing_is_foreign() {
+    let mut scene = with(two_clusters("d", 1), |inventory| inventory.nodes.clear());
+    assert!(foreign(&mut scene).is_empty());
+}
+
+/// Pods p and q on two nodes, whose exporters name these nodes so.
+fn two_nodes(names: [&str; 2]) -> Scene {
+    let held = |uuid: &str, host: &str, pod: &str| {
+        format!("UUID={uuid} job=d instance={pod} Hostname={host} namespace=n pod={pod}")
+    };
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None), ("n/q", None)])
+        .mcu(&held("A", names[0], "p"), "40 40 40")
+        .mcu(&held("B", names[1], "q"), "20 20 20")
+        .mcu(
+            &format!("UUID=C job=d instance=p Hostname={}", names[0]),
+            "60 60 60",
+        );
+    with(scene, |inventory| {
+        inventory.nodes.push(node("node-2"));
+        inventory.pods[1].node = Some("node-2".into());
+    })
+}
+
+#[test]
+fn a_node_that_is_called_otherwise_makes_no_device_foreign() {
+    for names in [
+        ["node-1", "node-2"],
+        ["renamed", "node-2"],
+        ["node-1", "renamed"],
+        ["renamed-1", "renamed-2"],
+        ["same", "same"],
+    ] {
+        let mut scene = two_nodes(names);
+        assert!(foreign(&mut scene).is_empty(), "{names:?}");
+        let answers = scene.provider();
+        close(answers.flagship("pods n/p"), 40.0);
+        close(answers.flagship("pods n/q"), 20.0);
+        close(answers.of("nodes node-2", SUM), 20.0);
+        close(answers.cluster(), 40.0);
+    }
+}
+
+#[test]
+fn devices_stay_when_an_upgrade_renames_the_node() {
+    let held = |uuid: &str, host: &str| {
+        format!("UUID={uuid} job=d instance=a Hostname={host} namespace=n pod=p")
+    };
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None)])
+        .mcu(&held("A", "node-1"), "40 40 40")
+        .mcu("UUID=B job=d instance=a Hostname=node-1", "20 20 20")
+        .mcu(&held("A", "renamed"), "· · · 40 40")
+        .mcu(&held("B", "renamed"), "· · · 20 20");
+    assert!(foreign(&mut scene).is_empty());
+    let answers = scene.provider();
+    close(answers.cluster(), 30.0);
+    assert!(answers.flagship("pods n/p").is_some());
+}
+
+#[test]
+fn a_node_has_what_is_reported_under_any_of_its_names() {
+    for host in ["node-1", "node-1.dc.local", "gpu-host", "10.0.0.7"] {
+        let labels = format!("UUID=A job=d instance=a Hostname={host}");
+        let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+        let scene = with(scene.mcu(&labels, "40 40 40"), |inventory| {
+            let host = [("kubernetes.io/hostname", "gpu-host")];
+            inventory.nodes[0].labels = Labels::from_pairs(host);
+            inventory.node_addresses = vec![("10.0.0.7".into(), "node-1".into())];
+        });
+        close({ scene }.provider().of("nodes node-1", SUM), 40.0);
+    }
+}
+
+/// Pod p with the GPU A at 80 until second 20, q with B at 20. p's label stays.
+fn ended(departed: bool) -> Scene {
+    let held =
+        |uuid: &str, pod: &str| format!("UUID={uuid} job=d instance=i namespace=n pod={pod}");
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None), ("n/q", None)])
+        .mcu(&held("A", "p"), "80 80 80 80 80")
+        .mcu(&held("B", "q"), "20 20 20 20 20");
+    with(scene, |inventory| {
+        let pod = &mut inventory.pods[0];
+        (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(25.0)));
+        if departed {
+            inventory.departed.push(inventory.pods.remove(0));
+        }
+    })
+}
+
+#[test]
+fn readings_from_after_a_pods_end_count_for_no_pod() {
+    for departed in [false, true] {
+        let answers = ended(departed).provider();
+        assert_eq!(answers.flagship("pods n/p"), None);
+        // At second 15 both pods hold a GPU, at 30, 45 and 60 one of them.
+        for group in ["namespaces n", "deployments.apps n/d"] {
+            close(answers.of(group, SUM), (100.0 + 3.0 * 20.0) / 4.0);
+            close(answers.of(group, HELD), 1.25);
+        }
+        // The device goes on, free.
+        close(answers.of("nodes node-1", SUM), 100.0);
+        close(answers.of("nodes node-1", HELD), 1.25);
+        close(
+            answers.external("n", "cluster_gpu_memory_utilization_sum"),
+            100.0,
+        );
+        close(answers.external("n", "cluster_gpu_held_count"), 1.25);
+    }
+}
+
+/// The next pod holds the GPU, and the exporter goes on naming the one before now
+/// and then.
+#[test]
+fn the_name_of_a_pod_that_ended_hides_the_next_ones_readings_from_no_group() {
+    let held = |pod: &str| format!("UUID=A job=d instance=i namespace=n pod={pod}");
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None), ("n/q", None)])
+        .mcu(&held("p"), "80 · · 20 ·")
+        .mcu(&held("q"), "· 20 20 · 20");
+    let scene = with(scene, |inventory| {
+        let pod = &mut inventory.pods[0];
+        (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(15.0)));
+    });
+    let answers = { scene }.provider();
+    close(answers.of("namespaces n", SUM), 20.0);
+    close(answers.of("namespaces n", HELD), 1.0);
+}
+
+/// Eight pods, and a GPU whose series name a pod that is not known.
+fn with_a_stranger(listed: Option<f64>) -> Scene {
+    let values = [40, 42, 44, 46, 48, 50, 52, 53];
+    let pods: Vec<String> = (0..8).map(|pod| format!("n/p{pod}")).collect();
+    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
+    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    for (place, value) in values.into_iter().enumerate() {
+        let labels = format!("UUID=G{place} job=d instance=i namespace=n pod=p{place}");
+        scene = scene.mcu(&labels, &format!("{value} ").repeat(5));
+    }
+    let stranger = "UUID=X job=d instance=i namespace=n pod=d-6d4cf56db6-aaaaa";
+    let scene = scene.mcu(stranger, "99 99 99 99 99");
+    with(scene, |inventory| inventory.listed = listed.map(at))
+}
+
+#[test]
+fn a_pod_that_was_never_there_counts_for_nothing() {
+    let (without, with) = (46.875, 474.0 / 9.0);
+    for (listed, value) in [
+        (None, with),
+        (Some(-25.0), without),
+        (Some(42.0), (with + without) / 2.0),
+        (Some(66.0), with),
+    ] {
+        let answers = with_a_stranger(listed).provider();
+        for group in ["namespaces n", "deployments.apps n/d"] {
+            close(answers.flagship(group), value);
+        }
+        assert_eq!(answers.flagship("pods n/d-6d4cf56db6-aaaaa"), None);
+    }
+}
+
+/// Twelve pods with a GPU at 59 each behind three exporters, of which the last has
+/// named no pods since the third scrape.
+fn without_labels(scrapes: usize) -> Scene {
+    let pods: Vec<String> = (0..12).map(|pod| format!("n/p{pod:02}")).collect();
+    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
+    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    for gpu in 0..12 {
+        let exporter = gpu / 4 + 1;
+        let device = format!("UUID=G{gpu:02} job=d instance=i{exporter} Hostname=node-{exporter}");
+        let held = format!("{device} exported_namespace=n exported_pod=p{gpu:02}");
+        if exporter < 3 {
+            scene = scene.mcu(&held, &"59 ".repeat(scrapes));
+        } else {
+            scene = scene.mcu(&held, "59 59 59");
+            let values = format!("· · · {}", "59 ".repeat(scrapes - 3));
+            scene = scene.mcu(&device, &values);
+        }
+    }
+    with(scene, |inventory| {
+        inventory.nodes.extend([node("node-2"), node("node-3")]);
+        for (place, pod) in inventory.pods.iter_mut().enumerate() {
+            pod.node = Some(format!("node-{}", place / 4 + 1).into());
+        }
+    })
+}
+
+#[test]
+fn a_device_whose_labels_went_is_missing_and_not_lost() {
+    for scrapes in [5, 8, 13, 20] {
+        let mut scene = without_labels(scrapes);
+        let answers = scene.provider();
+        let sum = answers.of("namespaces n", SUM);
+        assert!(sum.is_none_or(|sum| (sum - 708.0).abs() < 1e-9), "{sum:?}");
+        close(answers.of("namespaces n", HELD), 12.0);
+        assert!(scene.snapshot().lost().is_empty());
+    }
+    let said = said(&mut without_labels(13), "GM410");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("exporters on node-3 report"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_free_device_and_lines_of_processes_have_no_labels_to_lose() {
+    let device = "UUID=A gpu=0 job=d instance=i Hostname=node-1";
+    let process = format!("{device} namespace=n pod=p pod_uid=u vgpu=0");
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None)])
+        .signal(SignalId::GPU_UTIL, device, &"59 ".repeat(13))
+        .signal(SignalId::GPU_UTIL, &process, "59 59 59");
+    assert!(scene.snapshot().without_labels().is_empty());
+}
+
+#[test]
+fn the_name_of_a_model_is_the_newest_series() {
+    let labels = |model: &str| {
+        format!("UUID=A job=d instance=i modelName={model} exported_namespace=n exported_pod=p")
+    };
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None)])
+        .mcu(&labels("A100"), "40 40 40 40")
+        .mcu(&labels("NVIDIA-A100"), "· · · · 40");
+    let answers = scene.provider();
+    for (model, value) in [("A100", None), ("NVIDIA-A100", Some(40.0))] {
+        let selector = Selector::parse(&format!("modelName={model}")).unwrap();
+        let found = answers.ask("pods n/p", "gpu_memory_utilization", &selector);
+        assert_eq!(found.ok().map(|found| found.value), value, "{model}");
+    }
+}

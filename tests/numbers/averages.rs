@@ -1,0 +1,374 @@
+//! The numbers of docs/numbers.md beside its small cases: the original's, MIG,
+//! label schemes, predicates, and what an autoscaler makes of them.
+
+use std::time::Duration;
+
+use super::scene::{Answers, SCRAPE, Scene, at, close, policy};
+use gpu_metrics::policy::{Activity, Condition, DeviceValue, Idle, MigWeight, Policy, Shared};
+use gpu_metrics::signal::SignalId;
+
+#[test]
+fn the_original_takes_the_non_zero_of_the_whole_cluster() {
+    // Two of three active, then one, then none; each instant of 5 s holds the
+    // last scrape.
+    let scene = || {
+        Scene::new(policy(60))
+            .mcu("UUID=A namespace=n pod=p", "80 80 0 0 80")
+            .mcu("UUID=B", "40 0 0 0 40")
+            .mcu("UUID=C namespace=m pod=q", "0 0 0 0 0")
+    };
+    let answers = scene().provider();
+    // (0, 60]: 60 at 5 and 10, 80 from 15 to 25, 0 from 30 to 55, 60 at 60.
+    close(
+        answers.external("n", "avg_GPU_utilization"),
+        (2.0 * 60.0 + 3.0 * 80.0 + 60.0) / 12.0,
+    );
+}
+
+#[test]
+fn the_original_counts_each_gpu_once_and_any_namespace_shows_it() {
+    let mut scene = Scene::new(policy(30))
+        .mcu("UUID=A prometheus_replica=a", "60 60 60")
+        .mcu("UUID=A prometheus_replica=b", "60 60 60")
+        .mcu("UUID=B prometheus_replica=a", "20 20 20");
+    let answers = scene.provider();
+    close(answers.external("x", "avg_gpu_utilization"), 40.0);
+    close(
+        answers.of("namespaces whatever", "avg_GPU_utilization"),
+        40.0,
+    );
+    assert_eq!(answers.of("pods n/p", "avg_GPU_utilization"), None);
+}
+
+fn any_of() -> Activity {
+    Activity::Any(vec![
+        Condition::Above(DeviceValue::MemoryUtilization, 0.0),
+        Condition::Above(DeviceValue::GpuUtilization, 0.0),
+        Condition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.01),
+    ])
+}
+
+#[test]
+fn any_of_three_predicates() {
+    let settings = Policy {
+        activity: any_of(),
+        ..policy(50)
+    };
+    let mut scene = Scene::new(settings)
+        .mcu("UUID=A namespace=n pod=p", "0 40 0 20")
+        .signal(SignalId::GPU_UTIL, "UUID=A namespace=n pod=p", "90 95 0 30")
+        .mcu("UUID=B namespace=n pod=p", "0 0 0 60")
+        .signal(SignalId::GPU_UTIL, "UUID=B namespace=n pod=p", "0 0 0 0")
+        .signal(
+            SignalId::GR_ENGINE_ACTIVE,
+            "UUID=B namespace=n pod=p",
+            "0.5 0.001 0 0.4",
+        );
+    close(scene.provider().flagship("pods n/p"), 20.0);
+}
+
+#[test]
+fn mig_instances_use_dram_and_shadow_their_parent() {
+    let mut scene = Scene::new(policy(50))
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=A GPU_I_ID=1 namespace=n pod=p1",
+            "0.4 0.2 0 0.2",
+        )
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=A namespace=n pod=p1",
+            "0.9 0.9 0.9 0.9",
+        )
+        .mcu("UUID=A namespace=n pod=p1", "99 99 99 99")
+        .signal(
+            SignalId::DRAM_ACTIVE,
+            "UUID=B namespace=n pod=p2",
+            "0.5 0.5 0.5 0.5",
+        )
+        .mcu("UUID=B namespace=n pod=p2", "70 70 70 70");
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p1"), 20.0);
+    close(answers.flagship("pods n/p2"), 70.0);
+}
+
+#[test]
+fn mig_weights_keep_small_instances_from_outvoting_a_gpu() {
+    let build = |weight| {
+        let settings = Policy {
+            mig_weight: weight,
+            ..policy(50)
+        };
+        let mut scene = Scene::new(settings)
+            .signal(
+                SignalId::DRAM_ACTIVE,
+                "UUID=A GPU_I_ID=7 GPU_I_PROFILE=1g.10gb namespace=n pod=p",
+                "0.2 0.2",
+            )
+            .mcu("UUID=B namespace=n pod=p", "60 60");
+        scene.provider().flagship("pods n/p")
+    };
+    close(build(MigWeight::Equal), 40.0);
+    close(build(MigWeight::Slices), (20.0 + 7.0 * 60.0) / 8.0);
+}
+
+/// Four series, four schemes (docs/attribution.md, "Pods").
+#[test]
+fn all_schemes_in_one_store() {
+    let mut scene = Scene::new(policy(50))
+        .mcu(
+            "UUID=A exported_namespace=t exported_pod=w1 exported_container=c namespace=gpu-operator pod=exp-1 \
+             container=nvidia-dcgm-exporter",
+            "30 30 30 30",
+        )
+        .mcu("UUID=B namespace=gpu-operator pod=exp-1 container=nvidia-dcgm-exporter", "0 0 0 0")
+        .mcu("UUID=C namespace=t pod=w2 container=vllm", "50 50 50 50")
+        .mcu("UUID=D exported_namespace=t namespace=monitoring pod=w3 container=vllm", "70 70 70 70");
+    let answers = scene.provider();
+    close(answers.flagship("pods t/w1"), 30.0);
+    close(answers.flagship("pods t/w2"), 50.0);
+    close(answers.flagship("pods t/w3"), 70.0);
+    assert_eq!(answers.flagship("pods gpu-operator/exp-1"), None);
+    assert_eq!(answers.flagship("namespaces gpu-operator"), None);
+    close(answers.flagship("namespaces t"), 50.0);
+    close(answers.of("namespaces t", "gpu_held_count"), 3.0);
+}
+
+/// The idle GPU under `honor_labels: true` (docs/exporter.md, "After the
+/// scrape").
+#[test]
+fn an_unheld_gpu_is_never_booked_on_the_exporter() {
+    let idle = "UUID=B namespace=monitoring pod=gpu-exp-9xk2f container=main instance=i:9400 job=j";
+    let held = "UUID=A exported_namespace=t exported_pod=w1 namespace=monitoring pod=gpu-exp-9xk2f container=main \
+                instance=i:9400 job=j";
+    // By a series of the same exporter that names another pod.
+    let mut scene = Scene::new(policy(50))
+        .mcu(idle, "7 7 7 7")
+        .mcu(held, "30 30 30 30");
+    assert_eq!(
+        scene.provider().flagship("pods monitoring/gpu-exp-9xk2f"),
+        None
+    );
+    // By the cluster: the pod is there, and asked for no GPU.
+    let mut scene = Scene::new(policy(50))
+        .mcu(idle, "7 7 7 7")
+        .cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
+    let mut inventory = (*scene.inventory).clone();
+    inventory.pods[0].gpus = 0;
+    scene.inventory = inventory.into();
+    let answers = scene.provider();
+    assert_eq!(answers.flagship("pods monitoring/gpu-exp-9xk2f"), None);
+    assert_eq!(answers.flagship("namespaces monitoring"), None);
+    close(answers.cluster(), 7.0);
+    assert_eq!(answers.external("x", "cluster_gpu_held_count"), Some(0.0));
+}
+
+#[test]
+fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
+    let mut scene = Scene::new(policy(50))
+        .mcu(
+            "UUID=A exported_namespace=n exported_pod=p Hostname=node-2",
+            "50 50 50 50",
+        )
+        .cluster(&[("n/p", None)]);
+    let mut inventory = (*scene.inventory).clone();
+    inventory.nodes.push(gpu_metrics::inventory::ClusterObject {
+        created: None,
+        name: "node-2".into(),
+        labels: Default::default(),
+    });
+    scene.inventory = inventory.into();
+    let answers = scene.provider();
+    assert_eq!(answers.flagship("pods n/p"), None);
+    assert_eq!(answers.cluster(), None);
+}
+
+/// Ten replicas, two of them busy at 80, eight idle, target 50
+/// (docs/concepts.md, "What an autoscaler makes of it").
+#[test]
+fn what_an_autoscaler_sees() {
+    let mut scene = Scene::new(policy(50));
+    for pod in 0..10 {
+        let load = if pod < 2 { "80 80 80 80" } else { "0 0 0 0" };
+        scene = scene.mcu(&format!("UUID=G{pod} namespace=n pod=p{pod}"), load);
+    }
+    let answers = scene.provider();
+    let desired = |value: f64, replicas: f64| (replicas * value / 50.0).ceil();
+    let mean = answers.flagship("namespaces n").unwrap();
+    close(Some(mean), 80.0);
+    close(Some(desired(mean, 10.0)), 16.0);
+    close(Some(desired(mean, 16.0)), 26.0);
+    let pods = (0..10).map(|pod| answers.flagship(&format!("pods n/p{pod}")).unwrap());
+    let mean_of_pods = pods.sum::<f64>() / 10.0;
+    close(Some(mean_of_pods), 16.0);
+    close(Some(desired(mean_of_pods, 10.0)), 4.0);
+    let sum = answers.external("n", "gpu_memory_utilization_sum").unwrap();
+    close(Some(sum), 160.0);
+    close(Some((sum / 50.0).ceil()), 4.0);
+    close(answers.of("namespaces n", "gpu_active_count"), 2.0);
+    close(answers.of("namespaces n", "gpu_idle_count"), 8.0);
+    close(answers.of("namespaces n", "gpu_held_count"), 10.0);
+}
+
+#[test]
+fn omitted_idle_pods_leave_two() {
+    let settings = Policy {
+        idle: Idle::Omit,
+        ..policy(50)
+    };
+    let mut scene = Scene::new(settings)
+        .mcu("UUID=A namespace=n pod=busy", "80 80 80 80")
+        .mcu("UUID=B namespace=n pod=idle", "0 0 0 0");
+    let answers = scene.provider();
+    close(answers.flagship("pods n/busy"), 80.0);
+    assert_eq!(answers.flagship("pods n/idle"), None);
+}
+
+#[test]
+fn framebuffer_and_power_are_sums_and_the_percent_a_ratio_of_sums() {
+    let mut scene = Scene::new(policy(50));
+    for (uuid, used, free, watts) in [
+        ("A", "20000", "60000", "300"),
+        ("B", "1000", "19000", "70.5"),
+    ] {
+        let labels = format!("UUID={uuid} namespace=n pod=p");
+        let twice = |value: &str| format!("{value} {value}");
+        scene = scene
+            .signal(SignalId::FB_USED, &labels, &twice(used))
+            .signal(SignalId::FB_FREE, &labels, &twice(free))
+            .signal(SignalId::FB_RESERVED, &labels, &twice("500"))
+            .signal(SignalId::POWER_USAGE, &labels, &twice(watts));
+    }
+    let answers = scene.provider();
+    close(answers.of("pods n/p", "gpu_memory_used"), 21_000.0);
+    close(
+        answers.of("pods n/p", "gpu_memory_used_percent"),
+        100.0 * 21_000.0 / 101_000.0,
+    );
+    close(answers.of("pods n/p", "gpu_power_usage"), 370.5);
+    assert_eq!(
+        answers.flagship("pods n/p"),
+        None,
+        "no utilisation was seen"
+    );
+    close(answers.of("pods n/p", "gpu_held_count"), 2.0);
+}
+
+#[test]
+fn gpu_utilization_has_its_own_activity() {
+    let mut scene = Scene::new(policy(50))
+        .mcu("UUID=A namespace=n pod=p", "0 0 0 0")
+        .signal(
+            SignalId::GPU_UTIL,
+            "UUID=A namespace=n pod=p",
+            "90 90 90 90",
+        )
+        .signal(
+            SignalId::GR_ENGINE_ACTIVE,
+            "UUID=M GPU_I_ID=1 namespace=n pod=m",
+            "0.25 0.25 0.25 0.25",
+        );
+    let answers = scene.provider();
+    close(answers.of("pods n/p", "gpu_utilization"), 90.0);
+    close(answers.flagship("pods n/p"), 0.0);
+    close(answers.of("pods n/m", "gpu_utilization"), 25.0);
+}
+
+#[test]
+fn hold_keeps_a_flickering_device_in_the_mean() {
+    let build = |hold| {
+        let settings = Policy { hold, ..policy(50) };
+        let mut scene = Scene::new(settings)
+            .mcu("UUID=A namespace=n pod=p", "60 0 60 0")
+            .mcu("UUID=B namespace=n pod=p", "20 20 20 20");
+        scene.provider().flagship("pods n/p")
+    };
+    close(build(Duration::ZERO), (40.0 + 20.0 + 40.0 + 20.0) / 4.0);
+    close(build(SCRAPE), (40.0 + 10.0 + 40.0 + 10.0) / 4.0);
+}
+
+#[test]
+fn a_split_share_is_the_devices_value_by_its_holders() {
+    let settings = Policy {
+        shared: Shared::Split,
+        ..policy(50)
+    };
+    let mut scene = Scene::new(settings)
+        .mcu("UUID=A namespace=n pod=p1 vgpu=0", "60 60 60 60")
+        .mcu("UUID=A namespace=n pod=p2 vgpu=1", "60 60 60 60");
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p1"), 30.0);
+    close(answers.flagship("namespaces n"), 60.0);
+}
+
+/// A collector that rescaled percents to ratios (docs/exporter.md, "After the
+/// scrape").
+#[test]
+fn a_job_that_sends_ratios_is_served_in_percent() {
+    let mut scene = Scene::new(policy(50))
+        .mcu("UUID=A namespace=n pod=p job=rhoai", "1 0.5 0.25 0.25")
+        .mcu("UUID=B namespace=n pod=q job=plain", "1 1 1 1");
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p"), 50.0);
+    close(answers.flagship("pods n/q"), 1.0);
+}
+
+#[test]
+fn values_end_f_and_fifteen_seconds_after_the_last_sample() {
+    let mut scene = Scene::new(policy(120)).mcu("UUID=A namespace=n pod=p", "60 60 60 60 60");
+    let last = 65.0;
+    // The last instant that holds it is 105; the window has it among its last two
+    // until second 120.
+    let mut at_age =
+        |age: f64| Answers::new(scene.snapshot_at(at(last + age))).flagship("pods n/p");
+    close(at_age(54.9), 60.0);
+    assert_eq!(at_age(55.0), None);
+    // A snapshot that is not replaced goes stale by itself.
+    let mut answers = Answers::new(scene.snapshot_at(at(last + 1.0)));
+    answers.now = at(last + 24.0);
+    close(answers.flagship("pods n/p"), 60.0);
+    answers.now = at(last + 25.0);
+    assert_eq!(answers.flagship("pods n/p"), None);
+}
+
+#[test]
+fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
+    let mut scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40");
+    let answers = scene.provider();
+    close(answers.external("n", "avg_GPU_utilization"), 40.0);
+    let value = answers
+        .ask("namespaces n", "avg_GPU_utilization", &Default::default())
+        .unwrap();
+    assert_eq!(value.window_secs, 30);
+}
+
+/// Power is the board's, repeated on every instance (docs/exporter.md, "MIG").
+#[test]
+fn a_board_draws_its_power_once_however_many_instances_it_has() {
+    let mut scene = Scene::new(policy(50));
+    for instance in 1..8 {
+        let labels =
+            format!("UUID=A GPU_I_ID={instance} GPU_I_PROFILE=1g.10gb namespace=n pod=p{instance}");
+        scene = scene.signal(SignalId::POWER_USAGE, &labels, "340 340");
+    }
+    scene = scene
+        .signal(SignalId::POWER_USAGE, "UUID=A", "340 340")
+        .signal(SignalId::POWER_USAGE, "UUID=B namespace=n pod=q", "350 350");
+    let answers = scene.provider();
+    close(answers.of("namespaces n", "gpu_power_usage"), 690.0);
+    close(answers.of("pods n/p3", "gpu_power_usage"), 340.0);
+    close(answers.external("n", "cluster_gpu_power_usage"), 690.0);
+}
+
+#[test]
+fn a_window_too_short_is_stretched_to_four_readings() {
+    use apimachinery::selector::Selector;
+    let mut scene = Scene::new(policy(300)).mcu("UUID=A namespace=n pod=p", "90 10 20 30 40");
+    let answers = scene.provider();
+    for window in ["5s", "15s", "60s"] {
+        let selector = Selector::parse(&format!("window={window}")).unwrap();
+        let value = answers.ask("pods n/p", "gpu_memory_utilization", &selector);
+        let value = value.unwrap();
+        assert_eq!((value.value, value.window_secs), (25.0, 60), "{window}");
+    }
+}

@@ -1,0 +1,267 @@
+//! Stores, exporters and clusters that say what none should.
+
+use super::scene::{Answers, Scene, at, json, key, policy, samples};
+use super::steady::{Line, detected, line, pod, poll};
+use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+
+const MCU: SignalId = SignalId::MEM_COPY_UTIL;
+const MEAN: &str = "gpu_memory_utilization";
+const SUM: &str = "gpu_memory_utilization_sum";
+
+/// The time of samples, as far as one asks.
+const ALWAYS: (f64, f64) = (-600.0, 5000.0);
+
+/// Values that say when they were read: a minute is one percent.
+fn dated(number: usize) -> Line {
+    let (labels, mut samples) = line(&pod(number, "a"), 0.0, (15.0, 1.0), ALWAYS);
+    for sample in &mut samples {
+        let minutes = (sample.at.millis() - at(0.0).millis()) as f64 / 60_000.0;
+        sample.value = minutes.clamp(0.0, 90.0) + 10.0;
+    }
+    (labels, samples)
+}
+
+#[test]
+fn a_job_in_ratios_leaves_alone_what_another_said_in_percents() {
+    let device = |job: &str| format!("UUID=A gpu=0 job={job} instance=i namespace=n pod=p");
+    let mut scene = Scene::new(policy(60))
+        .mcu(&device("percent"), "46 46 46 46 46 46 46 46")
+        .mcu(&device("ratio"), "· · · · · 0 0 0.46");
+    let value = scene.provider().of("pods n/p", MEAN);
+    assert!(value.is_none_or(|value| value == 46.0), "{value:?}");
+}
+
+#[test]
+fn a_percent_above_a_ratio_that_is_set_is_no_hundred_percent() {
+    let ratios = Policy {
+        percent_as_ratio: Some(true),
+        ..policy(60)
+    };
+    let mut scene = Scene::new(ratios)
+        .mcu(
+            "UUID=A gpu=0 job=dcgm instance=i namespace=n pod=p",
+            "46 46 46 46 46 46",
+        )
+        .mcu(
+            "UUID=B gpu=1 job=dcgm instance=i namespace=n pod=q",
+            "0.1 0.1 0.1 0.1 0.1 0.1",
+        );
+    let answers = scene.provider();
+    assert_eq!(answers.of("pods n/p", MEAN), None);
+    assert_eq!(
+        answers.external("n", "avg_GPU_utilization"),
+        Some(10.0),
+        "of what can be read"
+    );
+}
+
+#[test]
+fn a_sample_of_the_far_future_moves_no_window() {
+    let run = |extra: bool| {
+        let lines: Vec<Line> = (0..2).map(dated).collect();
+        let mut scene = detected(None);
+        if extra {
+            let times = [-16.0, -1.0, 5e9];
+            let samples = times.map(|second| Sample {
+                at: at(second),
+                value: 40.0,
+            });
+            for labels in [
+                &lines[0].0,
+                "UUID=Z gpu=0 job=z instance=z namespace=n pod=z",
+            ] {
+                scene.feed_at(MCU, labels, &samples, at(0.0));
+            }
+        }
+        let polls = (0..120).map(|place| {
+            let snapshot = poll(&mut scene, &lines, f64::from(place) * 5.0);
+            let answers = Answers::new(snapshot);
+            (answers.of("pods n/a0", MEAN), answers.cluster())
+        });
+        polls.collect::<Vec<_>>()
+    };
+    // Until what came beside it is forgotten: it is missing before.
+    assert_eq!(run(false)[80..], run(true)[80..]);
+}
+
+#[test]
+fn a_store_that_gives_more_than_it_is_asked_for_silences_nobody() {
+    let lines: Vec<Line> = (0..3).map(dated).collect();
+    let mut scene = detected(None);
+    for place in 0..60 {
+        let now = f64::from(place) * 5.0;
+        let range = scene.pipeline.range(MCU, at(now));
+        for (labels, samples) in &lines {
+            let asked = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
+            let old = Sample {
+                at: at(now - 3600.0),
+                value: 40.0,
+            };
+            let given: Vec<Sample> = [old]
+                .into_iter()
+                .chain(samples.iter().filter(asked).copied())
+                .collect();
+            scene.feed_at(MCU, labels, &given, at(now));
+        }
+        let value = Answers::new(scene.snapshot_at(at(now))).of("pods n/a0", MEAN);
+        assert!(value.is_some(), "at {now}");
+    }
+}
+
+#[test]
+fn of_one_device_no_more_is_taken_than_anybody_says() {
+    let text = |number: usize| {
+        json(&format!(
+            "UUID=G gpu=0 job=dcgm instance=i namespace=n pod=p trace={number}"
+        ))
+    };
+    let texts: Vec<String> = (0..2_000).map(text).collect();
+    let mut batch = Batch::new(MCU, texts.concat().into());
+    let mut from = 0;
+    for text in &texts {
+        batch.begin_series(key(text), from..from + text.len());
+        samples("40 40 40 40")
+            .into_iter()
+            .for_each(|sample| batch.push(sample));
+        from += text.len();
+    }
+    let mut scene = Scene::new(policy(60));
+    let report = scene.pipeline.take(&batch, at(60.0));
+    assert_eq!((report.refused, report.new_series), (2_000 - 512, 2_000));
+    let answers = Answers::new(scene.snapshot_at(at(61.0)));
+    assert_eq!(answers.of("pods n/p", MEAN), Some(40.0));
+}
+
+#[test]
+fn a_gpu_that_was_replaced_twice_counts_once() {
+    let lines = |uuids: &[(&str, (f64, f64))], node: &str| -> Vec<Line> {
+        let labels = |uuid: &str| {
+            format!(
+                "UUID={uuid} gpu=0 Hostname={node} job=dcgm instance=i \
+                 exported_namespace=n exported_pod=p"
+            )
+        };
+        let of =
+            |(uuid, during): &(&str, (f64, f64))| line(&labels(uuid), 40.0, (15.0, 1.0), *during);
+        uuids.iter().map(of).collect()
+    };
+    let run = |lines: &[Line]| {
+        let mut scene = detected(None).cluster(&[("n/p", None)]);
+        let sums = (0..60).map(|place| {
+            let answers = Answers::new(poll(&mut scene, lines, f64::from(place) * 5.0));
+            (
+                answers.of("pods n/p", SUM),
+                answers.of("pods n/p", "gpu_held_count"),
+            )
+        });
+        sums.collect::<Vec<_>>()
+    };
+    let once = [("B", (-600.0, 60.0)), ("C", (60.0, 5000.0))];
+    let twice = [
+        ("A", (-600.0, -100.0)),
+        ("B", (-100.0, 60.0)),
+        ("C", (60.0, 5000.0)),
+    ];
+    assert_eq!(run(&lines(&twice, "node-1")), run(&lines(&once, "node-1")));
+    // Also where another node stands behind the same `instance`.
+    let other = line(
+        "UUID=X gpu=0 Hostname=another job=dcgm instance=i",
+        40.0,
+        (15.0, 1.0),
+        ALWAYS,
+    );
+    let mut all = vec![other];
+    all.extend(lines(&once, "node-1"));
+    assert_eq!(run(&all), run(&lines(&once, "node-1")));
+}
+
+#[test]
+fn a_new_row_has_nothing_of_the_one_whose_place_it_takes() {
+    let labels = |uuid: &str, job: &str, namespace: &str| {
+        format!("UUID={uuid} gpu=0 job={job} instance={uuid} namespace={namespace} pod={uuid}")
+    };
+    let keep = line(&labels("k", "a", "x"), 10.0, (15.0, 1.0), ALWAYS);
+    let late = line(&labels("l", "b", "m"), 10.0, (15.0, 1.0), ALWAYS);
+    let gone = line(&labels("g", "a", "n"), 90.0, (15.0, 1.0), (-600.0, 222.0));
+    let new = line(&labels("w", "a", "m"), 10.0, (15.0, 1.0), (600.0, 5000.0));
+    let mut scene = detected(Some(300));
+    for place in 0..180 {
+        let now = f64::from(place) * 5.0;
+        let mut behind = late.clone();
+        behind.1.retain(|sample| sample.at <= at(now - 118.0));
+        let lines = [keep.clone(), behind, gone.clone(), new.clone()];
+        let answers = Answers::new(poll(&mut scene, &lines, now));
+        let value = answers.of("namespaces m", MEAN);
+        assert!(now <= 300.0 || value == Some(10.0), "{value:?} at {now}");
+    }
+}
+
+#[test]
+fn a_clock_set_back_by_less_than_two_minutes_stops_no_window() {
+    let all = dated(0);
+    let mut scene = detected(None);
+    for place in 0..120 {
+        let truth = f64::from(place) * 5.0;
+        let now = if truth < 300.0 { truth + 115.0 } else { truth };
+        let mut lines = all.clone();
+        lines.1.retain(|sample| sample.at <= at(truth));
+        let value = Answers::new(poll(&mut scene, &[lines], now)).of("pods n/a0", MEAN);
+        // The mean of a minute that ended within half a minute.
+        let least = 10.0 + (truth - 90.0) / 60.0;
+        assert!(truth < 330.0 || value > Some(least), "{value:?} at {truth}");
+    }
+}
+
+#[test]
+fn an_exporter_whose_power_nobody_reads_any_more_is_not_frozen() {
+    let labels = "UUID=G0 gpu=0 job=dcgm instance=i0 namespace=n pod=p0";
+    let power: String = (0..20).map(|watt| format!("{} ", 100 + watt)).collect();
+    let (busy, power) = (samples(&"50 ".repeat(80)), samples(&power));
+    let mut scene = Scene::new(policy(60));
+    for scrape in 0..busy.len() {
+        let time = at(scrape as f64 * 15.0);
+        if scrape < power.len() {
+            scene.feed_at(SignalId::POWER_USAGE, labels, &power[..=scrape], time);
+        }
+        let since = scrape.saturating_sub(4);
+        scene.feed_at(MCU, labels, &busy[since..=scrape], time);
+        let snapshot = scene.snapshot_at(time);
+        assert!(snapshot.silent().is_empty(), "at {scrape}");
+    }
+    let answers = Answers::new(scene.snapshot_at(at(79.0 * 15.0 + 1.0)));
+    assert_eq!(answers.of("pods n/p0", MEAN), Some(50.0));
+}
+
+#[test]
+fn profiling_fields_take_over_where_a_target_loses_the_only_percent_it_had() {
+    let labels = pod(0, "a");
+    let of = |value: f64, until: f64| line(&labels, value, (15.0, 1.0), (-600.0, until)).1;
+    let signals = [
+        (SignalId::GPU_UTIL, of(50.0, 300.0)),
+        (SignalId::DRAM_ACTIVE, of(0.5, 9000.0)),
+        (SignalId::GR_ENGINE_ACTIVE, of(0.5, 9000.0)),
+        (SignalId::FB_USED, of(1000.0, 9000.0)),
+    ];
+    let mut scene = detected(None);
+    let mut last_absent = 0.0;
+    for place in 0..600 {
+        let now = f64::from(place) * 5.0;
+        for (signal, samples) in &signals {
+            if !scene.pipeline.is_wanted(*signal, at(now)) {
+                continue;
+            }
+            let range = scene.pipeline.range(*signal, at(now));
+            let asked = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
+            let given: Vec<Sample> = samples.iter().filter(asked).copied().collect();
+            scene.feed_at(*signal, &labels, &given, at(now));
+        }
+        let answers = Answers::new(scene.snapshot_at(at(now)));
+        if answers.of("pods n/a0", "gpu_utilization").is_none() {
+            last_absent = now;
+        }
+    }
+    // They are looked for every ten minutes.
+    assert!(last_absent < 1500.0, "absent until {last_absent}");
+}

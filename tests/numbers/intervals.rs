@@ -1,0 +1,243 @@
+//! Scrape intervals that are read from the data, and how far back is asked for.
+
+use std::time::Duration;
+
+use super::scene::{Answers, SENTINEL, Scene, ZERO, at, close, json, key};
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+
+const MCU: SignalId = SignalId::MEM_COPY_UTIL;
+
+const POD: &str = "UUID=A job=dcgm namespace=n pod=p";
+
+fn detected() -> Scene {
+    Scene::new(Policy {
+        window: Some(Duration::from_secs(60)),
+        ..Policy::default()
+    })
+}
+
+/// Scrapes of an exporter that makes a new reading every `exporter` seconds.
+fn scraped(from: i64, until: i64, scrape: i64, exporter: i64) -> Vec<Sample> {
+    let times = (from..=until).filter(|secs| secs % scrape == 0);
+    let sample = |secs: i64| Sample {
+        at: at(secs as f64),
+        value: (20 + secs.div_euclid(exporter) % 50) as f64,
+    };
+    times.map(sample).collect()
+}
+
+/// Takes samples of a series, and publishes.
+fn round(scene: &mut Scene, labels: &str, samples: &[Sample], now: i64) {
+    scene.feed_at(MCU, labels, samples, at(now as f64));
+    scene.snapshot_at(at(now as f64));
+}
+
+/// A scene that has read as far back as a start does.
+fn started(scrape: i64) -> Scene {
+    let mut scene = detected();
+    round(&mut scene, POD, &scraped(-1200, 0, scrape, scrape), 0);
+    scene
+}
+
+/// Polls every five seconds, each a little over what is new.
+fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) {
+    for now in (from..=until).step_by(5) {
+        let range = scene.pipeline.range(MCU, at(now as f64));
+        let seen =
+            |sample: &&Sample| sample.at <= at(now as f64) && sample.at + range > at(now as f64);
+        let part: Vec<Sample> = samples.iter().filter(seen).copied().collect();
+        round(scene, POD, &part, now);
+    }
+}
+
+fn scrape(scene: &Scene) -> i64 {
+    let (.., scrape_ms) = scene.pipeline.store().targets().iter().next().unwrap();
+    scrape_ms / 1000
+}
+
+#[test]
+fn the_first_read_shows_the_scrape_interval() {
+    for interval in [1, 2, 5, 15, 30, 60, 300] {
+        assert_eq!(scrape(&started(interval)), interval);
+    }
+}
+
+#[test]
+fn lost_scrapes_and_a_restart_of_prometheus_move_nothing() {
+    let mut scene = started(15);
+    let lost = |sample: &Sample| {
+        let secs = (sample.at.millis() - ZERO.millis()) / 1000;
+        secs == 60 || (120..=180).contains(&secs)
+    };
+    let mut samples = scraped(-300, 600, 15, 15);
+    samples.retain(|sample| !lost(sample));
+    polled(&mut scene, &samples, 5, 600);
+    assert_eq!(scrape(&scene), 15);
+}
+
+#[test]
+fn a_longer_scrape_interval_is_noticed() {
+    let mut scene = started(15);
+    let mut samples = scraped(-300, 0, 15, 15);
+    samples.extend(scraped(60, 1800, 60, 60));
+    polled(&mut scene, &samples, 5, 1800);
+    assert_eq!(scrape(&scene), 60);
+}
+
+#[test]
+fn an_exporter_without_gaps_goes_by_its_job() {
+    let mut scene = started(60);
+    let sample = [Sample {
+        at: at(0.0),
+        value: 40.0,
+    }];
+    let new = "UUID=B job=dcgm instance=new namespace=n pod=q";
+    round(&mut scene, new, &sample, 5);
+    let targets = scene.pipeline.store().targets();
+    assert!(targets.iter().all(|(.., scrape_ms)| scrape_ms == 60_000));
+}
+
+#[test]
+fn jobs_that_ended_are_forgotten() {
+    let mut scene = started(15);
+    for job in 0..300 {
+        let now = i64::from(job) * 700;
+        let labels = format!("UUID=J job=run-{job}");
+        round(&mut scene, &labels, &scraped(now - 60, now, 15, 15), now);
+        scene.snapshot_at(at((now + 1) as f64));
+    }
+    assert!(scene.pipeline.store().jobs().len() < 5);
+}
+
+#[test]
+fn a_range_that_is_refused_is_asked_for_in_half() {
+    let mut scene = detected();
+    let whole = scene.pipeline.range(MCU, ZERO);
+    assert_eq!(whole, Duration::from_secs(1200));
+    scene.pipeline.refused(MCU);
+    assert_eq!(scene.pipeline.range(MCU, ZERO), whole / 2);
+    for _ in 0..100 {
+        scene.pipeline.refused(MCU);
+    }
+    // What is new is never less than what may come late.
+    assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
+    scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
+    scene.pipeline.refused(MCU);
+    assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
+}
+
+#[test]
+fn what_an_outage_left_is_read_as_far_back_as_a_start_reads() {
+    let mut scene = started(15);
+    let after = |secs: f64| scene.pipeline.range(MCU, at(secs));
+    // Two minutes more, once a minute: targets that are not known may be late.
+    assert_eq!(after(300.0), Duration::from_secs(465));
+    assert_eq!(after(9000.0), Duration::from_secs(1200));
+    scene.pipeline.refused(MCU);
+    assert_eq!(
+        scene.pipeline.range(MCU, at(9000.0)),
+        Duration::from_secs(600)
+    );
+}
+
+#[test]
+fn absurd_sample_times_stretch_no_freshness() {
+    let mut scene = started(15);
+    for year in 1..50 {
+        let sample = Sample {
+            at: Timestamp::from_millis(ZERO.millis() - year * 31_536_000_000),
+            value: year as f64,
+        };
+        let future = Sample {
+            at: Timestamp::from_millis(ZERO.millis() + year * 31_536_000_000),
+            value: year as f64,
+        };
+        round(&mut scene, POD, &[sample, future], year);
+    }
+    assert_eq!(scrape(&scene), 15);
+    let range = scene.pipeline.range(MCU, at(60.0));
+    assert!(range < Duration::from_secs(120), "{range:?}");
+}
+
+#[test]
+fn an_equal_reading_of_a_replica_survives_an_invalid_sample() {
+    let mut scene = detected();
+    let one = "UUID=A job=dcgm prometheus=a namespace=n pod=p";
+    let two = "UUID=A job=dcgm prometheus=b namespace=n pod=p";
+    let samples = |last: f64| {
+        let mut samples = scraped(-120, 0, 15, 1000);
+        samples.push(Sample {
+            at: at(14.0),
+            value: last,
+        });
+        samples
+    };
+    scene.feed_at(MCU, one, &samples(50.0), at(15.0));
+    scene.feed_at(MCU, two, &samples(SENTINEL), at(15.0));
+    let answers = Answers::new(scene.snapshot_at(at(15.0)));
+    let value = answers
+        .ask("pods n/p", "gpu_memory_utilization", &Default::default())
+        .unwrap();
+    assert_eq!(value.at, at(14.0));
+}
+
+#[test]
+fn a_label_text_without_a_name_may_stand_for_two_signals() {
+    let mut scene = detected();
+    let text = json(POD);
+    for (signal, value) in [(MCU, 40.0), (SignalId::GPU_UTIL, 70.0)] {
+        let mut batch = Batch::new(signal, text.clone().into());
+        batch.begin_series(key(&text), 0..text.len());
+        for sample in scraped(-60, 0, 15, 15) {
+            batch.push(Sample { value, ..sample });
+        }
+        scene.pipeline.take(&batch, ZERO);
+    }
+    let answers = Answers::new(scene.snapshot_at(at(1.0)));
+    close(answers.of("pods n/p", "gpu_memory_utilization"), 40.0);
+    close(answers.of("pods n/p", "gpu_utilization"), 70.0);
+}
+
+/// A device that no pod holds is one row of both jobs, and has the times of both.
+#[test]
+fn devices_that_another_job_scrapes_too_are_not_scraped_apart() {
+    let mut scene = detected();
+    for from in (0..75).step_by(15) {
+        let now = at(f64::from(from + 10));
+        for (labels, secs) in [
+            ("UUID=A job=a namespace=n pod=p", from),
+            ("UUID=B job=a", from),
+            ("UUID=B job=b", from + 7),
+        ] {
+            let sample = Sample {
+                at: at(f64::from(secs)),
+                value: 40.0,
+            };
+            scene.feed_at(MCU, labels, &[sample], now);
+        }
+        scene.snapshot_at(now);
+    }
+    assert_eq!(scene.pipeline.store().targets().iter().count(), 2);
+}
+
+/// Another series is missing in each scrape, and comes back with the next one.
+#[test]
+fn an_exporter_that_leaves_out_series_now_and_then_is_one_target() {
+    let mut scene = detected();
+    for scrape in 0..8 {
+        let now = at(f64::from(15 * scrape + 10));
+        for gpu in (0..20).filter(|gpu| *gpu != scrape) {
+            let sample = Sample {
+                at: at(f64::from(15 * scrape)),
+                value: 40.0,
+            };
+            let labels = format!("UUID=G{gpu} job=a namespace=n pod=p");
+            scene.feed_at(MCU, &labels, &[sample], now);
+        }
+        scene.snapshot_at(now);
+    }
+    assert_eq!(scene.pipeline.store().targets().iter().count(), 1);
+}

@@ -1,0 +1,169 @@
+//! Whose reading it is: of pods that went, of processes that share a device, of
+//! other clusters.
+
+use std::sync::Arc;
+
+use super::scene::{Scene, at, close, policy};
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::signal::SignalId;
+
+const SUM: &str = "gpu_memory_utilization_sum";
+
+/// Ten pods of a Deployment at 40 each until second 60, eight until second 75.
+fn scaled_down(known: bool) -> Scene {
+    let pods: Vec<String> = (0..10)
+        .map(|pod| format!("n/d-6d4cf56db6-aaaa{pod}"))
+        .collect();
+    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
+    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    for gpu in 0..10 {
+        let target = format!("UUID=G{gpu} job=dcgm instance=i");
+        let held = format!("{target} exported_namespace=n exported_pod=d-6d4cf56db6-aaaa{gpu}");
+        if gpu < 8 {
+            scene = scene.mcu(&held, "40 40 40 40 40 40");
+        } else {
+            scene = scene.mcu(&held, "40 40 40 40 40");
+            scene = scene.mcu(&target, "· · · · · 0");
+        }
+    }
+    let mut inventory = Inventory::clone(&scene.inventory);
+    let gone = inventory.pods.split_off(8);
+    if known {
+        inventory.departed = gone;
+    }
+    inventory.namespaces = vec![gpu_metrics::inventory::ClusterObject {
+        name: "n".into(),
+        labels: Default::default(),
+        created: None,
+    }];
+    scene.inventory = Arc::new(inventory);
+    scene
+}
+
+#[test]
+fn a_workload_that_was_scaled_down_keeps_its_past() {
+    // At 30, 45 and 60 there were ten, at 75 eight.
+    let sum = (3.0 * 400.0 + 320.0) / 4.0;
+    for known in [true, false] {
+        let answers = scaled_down(known).provider();
+        close(answers.of("deployments.apps n/d", SUM), sum);
+        close(answers.of("namespaces n", SUM), sum);
+        close(answers.of("deployments.apps n/d", "gpu_held_count"), 9.5);
+        assert_eq!(answers.flagship("pods n/d-6d4cf56db6-aaaa9"), None);
+    }
+}
+
+#[test]
+fn a_group_that_was_made_anew_inherits_nothing() {
+    let mut scene = scaled_down(true);
+    let mut inventory = Inventory::clone(&scene.inventory);
+    inventory.workloads[0].created = Some(at(55.0));
+    inventory.namespaces[0].created = Some(at(55.0));
+    scene.inventory = Arc::new(inventory);
+    let answers = scene.provider();
+    close(answers.of("deployments.apps n/d", SUM), 360.0);
+    close(answers.of("namespaces n", SUM), 360.0);
+}
+
+#[test]
+fn what_was_deleted_has_no_values() {
+    let mut scene = scaled_down(true);
+    let mut inventory = Inventory::clone(&scene.inventory);
+    inventory.namespaces.clear();
+    scene.inventory = Arc::new(inventory);
+    assert_eq!(scene.provider().of("namespaces n", SUM), None);
+}
+
+#[test]
+fn shares_of_processes_are_added_up_for_groups_and_kept_apart_for_pods() {
+    let device = "UUID=A gpu=0 job=d instance=i";
+    let share = |pod: &str| format!("{device} namespace=n pod={pod} pod_uid=u-{pod} vgpu=0");
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/a", None), ("n/b", None)]);
+    for (signal, whole, first, second) in [
+        (SignalId::GPU_UTIL, "88 88 88", "61 61 61", "27 27 27"),
+        (
+            SignalId::FB_USED,
+            "9000 9000 9000",
+            "5000 5000 5000",
+            "3000 3000 3000",
+        ),
+        (
+            SignalId::FB_FREE,
+            "1000 1000 1000",
+            "1000 1000 1000",
+            "1000 1000 1000",
+        ),
+    ] {
+        scene = scene
+            .signal(signal, device, whole)
+            .signal(signal, &share("a"), first)
+            .signal(signal, &share("b"), second);
+    }
+    let answers = scene.provider();
+    close(answers.of("pods n/a", "gpu_utilization"), 61.0);
+    close(answers.of("deployments.apps n/d", "gpu_utilization"), 88.0);
+    close(answers.of("pods n/b", "gpu_memory_used"), 3000.0);
+    close(
+        answers.of("deployments.apps n/d", "gpu_memory_used"),
+        8000.0,
+    );
+    close(answers.external("n", "cluster_gpu_memory_used"), 9000.0);
+    close(answers.of("pods n/b", "gpu_memory_used_percent"), 30.0);
+}
+
+/// Exporters 4.4.0 to 4.5.2 with pods' UIDs (docs/exporter.md): the same labels,
+/// but no line of the device itself.
+#[test]
+fn what_older_exporters_repeat_in_lines_of_processes_is_not_added_up() {
+    let line = |pod: &str| {
+        format!("UUID=A gpu=0 job=d instance=i namespace=n pod={pod} pod_uid=u-{pod} vgpu=0")
+    };
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/a", None), ("n/b", None)]);
+    for (signal, repeated) in [
+        (SignalId::GPU_UTIL, "60 60 60"),
+        (SignalId::FB_USED, "4000 4000 4000"),
+        (SignalId::FB_FREE, "6000 6000 6000"),
+    ] {
+        scene = scene
+            .signal(signal, &line("a"), repeated)
+            .signal(signal, &line("b"), repeated);
+    }
+    let answers = scene.provider();
+    close(answers.of("deployments.apps n/d", "gpu_utilization"), 60.0);
+    close(
+        answers.of("deployments.apps n/d", "gpu_memory_used"),
+        4000.0,
+    );
+    close(
+        answers.external("n", "cluster_gpu_memory_used_percent"),
+        40.0,
+    );
+}
+
+#[test]
+fn a_row_of_another_cluster_is_not_booked_on_a_pod_of_the_same_name() {
+    let series = |cluster: &str, uuid: &str, host: &str| {
+        format!(
+            "UUID={uuid} job=d instance={uuid} cluster={cluster} Hostname={host} namespace=n pod=p"
+        )
+    };
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None)])
+        .mcu(&series("east", "A", "node-1"), "40 40 40")
+        .mcu(&series("west", "B", "elsewhere"), "90 90 90")
+        .mcu(
+            &series("west", "C", "elsewhere").replace("pod=p", "pod=q"),
+            "90 90 90",
+        );
+    let snapshot = scene.snapshot();
+    let names: Vec<&str> = snapshot
+        .layout()
+        .several_clusters()
+        .iter()
+        .map(AsRef::as_ref)
+        .collect();
+    assert_eq!(names, ["cluster=east", "cluster=west"]);
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p"), 40.0);
+    close(answers.cluster(), 40.0);
+}

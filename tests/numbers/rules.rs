@@ -1,0 +1,286 @@
+//! The rules of docs/numbers.md one by one: the example worked by hand, units,
+//! fields that vanish, names that stand for several exporters.
+
+use std::time::Duration;
+
+use super::scene::{Answers, Scene, at, close};
+use super::steady::{Line, line, poll};
+use apimachinery::selector::Selector;
+use gpu_metrics::batch::Sample;
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+
+const MEAN: &str = "gpu_memory_utilization";
+const SUM: &str = "gpu_memory_utilization_sum";
+const DEPLOYMENT: &str = "deployments.apps n/d";
+
+fn labels(gpu: usize) -> String {
+    format!("UUID=G{gpu} job=dcgm instance=i{gpu} Hostname=h{gpu} namespace=n pod=p{gpu}")
+}
+
+fn pods(count: usize) -> Vec<(String, Option<f64>)> {
+    (0..count).map(|pod| (format!("n/p{pod}"), None)).collect()
+}
+
+fn scene(count: usize) -> Scene {
+    let pods = pods(count);
+    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|(name, at)| (&**name, *at)).collect();
+    Scene::new(Policy::default()).cluster(&pods)
+}
+
+/// Time zero stands for 11:55:00: ten GPUs at 40 are scraped at 5, 20, 35 and 50
+/// seconds and read two seconds later; the first `silent` end at 11:59:50.
+fn by_hand(silent: usize) -> Scene {
+    let mut scene = scene(10);
+    let until = |gpu| if gpu < silent { 291.0 } else { 900.0 };
+    let line = |gpu| line(&labels(gpu), 40.0, (15.0, 5.0), (-900.0, until(gpu)));
+    let lines: Vec<Line> = (0..10).map(line).collect();
+    for poll_at in (-298..=332).step_by(5) {
+        poll(&mut scene, &lines, f64::from(poll_at));
+    }
+    scene
+}
+
+#[test]
+fn the_example_of_the_manual_comes_out_as_worked_by_hand() {
+    // 12:00:31.
+    let now = at(331.0);
+    let answers = Answers::new(by_hand(1).snapshot_at(now));
+    close(
+        answers.of(DEPLOYMENT, SUM),
+        (10.0 * 400.0 + 2.0 * 360.0) / 12.0,
+    );
+    let mut answers = Answers::new(by_hand(2).snapshot_at(now));
+    let value = answers
+        .ask(DEPLOYMENT, SUM, &Selector::everything())
+        .unwrap();
+    close(Some(value.value), 400.0);
+    assert_eq!(value.fresh_until, at(347.0));
+    assert_eq!(value.window_secs, 60);
+    answers.now = at(347.0);
+    assert_eq!(answers.of(DEPLOYMENT, SUM), None);
+    let explained = answers.explain(DEPLOYMENT, MEAN).unwrap();
+    let window = explained.window.unwrap();
+    assert_eq!(window.end, at(340.0).date());
+    assert_eq!(window.lag_seconds, 2.0);
+}
+
+#[test]
+fn a_mean_is_unknown_rather_than_without_the_busy_half() {
+    let mut scene = scene(8);
+    let line = |gpu: usize| {
+        let (value, until) = if gpu < 4 {
+            (90.0, 120.0)
+        } else {
+            (10.0, 900.0)
+        };
+        line(&labels(gpu), value, (15.0, 5.0), (-900.0, until))
+    };
+    let lines: Vec<Line> = (0..8).map(line).collect();
+    let mut absent = false;
+    for now in (7..600).step_by(5) {
+        let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
+        let mean = answers.flagship("namespaces n");
+        assert!(mean.is_none_or(|mean| mean == 50.0), "{mean:?} at {now}");
+        absent |= mean.is_none();
+    }
+    assert!(absent);
+}
+
+/// A job that sends ratios, and what one GPU sends in one scrape.
+fn ratios(glitch: f64) -> Vec<Line> {
+    let line = |gpu| line(&labels(gpu), 0.8, (15.0, 5.0), (-900.0, 900.0));
+    let mut lines: Vec<Line> = (0..4).map(line).collect();
+    lines[0].1.iter_mut().for_each(|sample| {
+        if sample.at == at(65.0) {
+            sample.value = glitch;
+        }
+    });
+    lines
+}
+
+#[test]
+fn one_glitch_is_one_sample_that_is_no_reading() {
+    for glitch in [1.02, 3.0] {
+        let lines = ratios(glitch);
+        let (mut early, mut late) = (scene(4), scene(4));
+        for now in (7..600).step_by(5) {
+            let now = f64::from(now);
+            let first = Answers::new(poll(&mut early, &lines, now));
+            assert_eq!(first.flagship("pods n/p1"), Some(80.0), "{glitch} at {now}");
+            // What comes in its place is unknown until the next scrape.
+            let of_it = first.flagship("pods n/p0");
+            assert!(
+                of_it.is_none_or(|it| (80.0..=95.0).contains(&it)),
+                "{of_it:?} at {now}"
+            );
+            if now > 200.0 {
+                // A replica that starts later reads the glitch, too.
+                let second = Answers::new(poll(&mut late, &lines, now));
+                for pod in 0..4 {
+                    let pod = format!("pods n/p{pod}");
+                    assert_eq!(first.flagship(&pod), second.flagship(&pod), "at {now}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn another_unit_is_taken_once_it_was_sent_throughout_the_longest_window() {
+    let changed = |gpu| {
+        let (labels, mut samples) = line(&labels(gpu), 0.8, (15.0, 5.0), (-900.0, 900.0));
+        let after = samples.iter_mut().filter(|sample| sample.at > at(60.0));
+        after.for_each(|sample| sample.value = 80.0);
+        (labels, samples)
+    };
+    let lines: Vec<Line> = (0..2).map(changed).collect();
+    let mut scene = scene(2);
+    let mut last_absent = 0;
+    for now in (7..700).step_by(5) {
+        let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
+        match answers.flagship("pods n/p0") {
+            Some(value) => assert_eq!(value, 80.0, "at {now}"),
+            None => last_absent = now,
+        }
+    }
+    assert!((355..400).contains(&last_absent), "{last_absent}");
+    let notices = scene.pipeline.notices();
+    let told = |notice: &String| notice.contains("\"i0\": utilisation runs from 0 to 100 since");
+    assert!(notices.iter().any(told), "{notices:?}");
+}
+
+/// Polls all signals that are wanted; what is served of the pods after each.
+fn watch_signals(
+    scene: &mut Scene,
+    signals: &[(SignalId, Vec<Line>)],
+    until: i32,
+    mut look: impl FnMut(i32, &Answers),
+) {
+    for now in (7..until).step_by(5) {
+        let time = at(f64::from(now));
+        for (signal, lines) in signals {
+            if !scene.pipeline.is_wanted(*signal, time) {
+                continue;
+            }
+            let range = scene.pipeline.range(*signal, time);
+            for (labels, samples) in lines {
+                let asked = |sample: &&Sample| sample.at <= time && sample.at + range > time;
+                let given: Vec<Sample> = samples.iter().filter(asked).copied().collect();
+                scene.feed_at(*signal, labels, &given, time);
+            }
+        }
+        look(now, &Answers::new(scene.snapshot_at(time)));
+    }
+}
+
+#[test]
+fn profiling_fields_take_over_within_a_minute_where_percents_vanish() {
+    let line = |gpu, value, until| line(&labels(gpu), value, (15.0, 5.0), (-900.0, until));
+    let both = |value, until| vec![line(0, value, until), line(1, value, 900.0)];
+    let signals = [
+        (SignalId::MEM_COPY_UTIL, both(50.0, 60.0)),
+        (SignalId::DRAM_ACTIVE, both(0.4, 900.0)),
+        (SignalId::FB_USED, both(1000.0, 900.0)),
+    ];
+    let mut absent = Vec::new();
+    watch_signals(&mut scene(2), &signals, 500, |now, answers| {
+        match answers.flagship("pods n/p0") {
+            Some(value) => assert!((40.0..=50.0).contains(&value), "{value} at {now}"),
+            None => absent.push(now),
+        }
+        assert_eq!(answers.flagship("pods n/p1"), Some(50.0), "at {now}");
+    });
+    // F after the last percent, and a minute until the field is looked for.
+    assert!(
+        absent.iter().all(|now| (60..180).contains(now)),
+        "{absent:?}"
+    );
+}
+
+#[test]
+fn an_exporter_may_have_gpus_of_both_kinds() {
+    let instance =
+        |gpu: usize| format!("UUID=G{gpu} job=dcgm instance=i Hostname=h namespace=n pod=p{gpu}");
+    let line = |gpu, value| line(&instance(gpu), value, (15.0, 5.0), (-900.0, 900.0));
+    let signals = [
+        (SignalId::MEM_COPY_UTIL, vec![line(0, 50.0)]),
+        (SignalId::DRAM_ACTIVE, vec![line(0, 0.3), line(1, 0.7)]),
+        (SignalId::FB_USED, vec![line(0, 1000.0), line(1, 1000.0)]),
+    ];
+    watch_signals(&mut scene(2), &signals, 300, |now, answers| {
+        let sum = answers.of("namespaces n", SUM);
+        assert!(
+            sum.is_none_or(|sum| (sum - 120.0).abs() < 1e-9),
+            "{sum:?} at {now}"
+        );
+        assert!(now < 120 || sum.is_some(), "at {now}");
+    });
+}
+
+#[test]
+fn one_instance_for_all_nodes_is_as_good_as_one_for_each() {
+    // With node names, and without any: then devices are told apart by their times.
+    for node in [true, false] {
+        let labels = |gpu: usize| {
+            let host = if node {
+                format!("Hostname=h{gpu}")
+            } else {
+                String::new()
+            };
+            format!("UUID=G{gpu} job=dcgm {host} namespace=n pod=p{gpu}")
+        };
+        let line = |gpu: usize| {
+            let until = if gpu < 8 { 300.0 } else { 900.0 };
+            line(
+                &labels(gpu),
+                40.0,
+                (30.0, gpu as f64 * 0.9),
+                (-900.0, until),
+            )
+        };
+        let lines: Vec<Line> = (0..32).map(line).collect();
+        let mut scene = scene(32);
+        for now in (0..600).step_by(5) {
+            let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
+            // Without names it takes some scrapes to tell them apart.
+            if !node && now < 90 {
+                continue;
+            }
+            let held = answers.of("namespaces n", "gpu_held_count");
+            assert_eq!(held, Some(32.0), "{node} at {now}");
+            let sum = answers.of("namespaces n", SUM);
+            assert!(
+                sum.is_none_or(|sum| sum >= 0.9 * 1280.0),
+                "{sum:?} {node} at {now}"
+            );
+            assert_eq!(
+                answers.flagship("pods n/p31"),
+                Some(40.0),
+                "{node} at {now}"
+            );
+            // A quarter is silent: sums end, and the pods.
+            let is_over = now > 480;
+            assert_eq!(
+                is_over,
+                is_over && sum.is_none() && answers.flagship("pods n/p0").is_none()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_start_reads_twenty_minutes_or_the_longest_window() {
+    let range = |max_window: u64| {
+        let policy = Policy {
+            max_window: Duration::from_secs(max_window),
+            ..Policy::default()
+        };
+        let scene = Scene::new(policy);
+        scene
+            .pipeline
+            .range(SignalId::MEM_COPY_UTIL, at(0.0))
+            .as_secs()
+    };
+    assert_eq!((range(300), range(3600)), (1200, 3645));
+}

@@ -1,0 +1,354 @@
+//! A stage for series written as in the reference: one value a scrape.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::labels::Labels;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::dcgm::{fields, metrics};
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::{
+    Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
+};
+use gpu_metrics::metric::Value;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::{Formula, MetricSpec, Policy};
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
+use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::provider::{Described, Effort, Error, Objects, Provider, Query, Which};
+
+use super::explained::agrees;
+
+/// Time zero of all scenes: a multiple of every step in use.
+pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
+
+/// Scrape interval of the reference's rows.
+pub(super) const SCRAPE: Duration = Duration::from_secs(15);
+
+/// The sentinel "not supported" as it comes out of Prometheus.
+pub(super) const SENTINEL: f64 = 9_223_372_036_854_775_794.0;
+
+pub(super) fn at(secs: f64) -> Timestamp {
+    Timestamp::from_millis(ZERO.millis() + (secs * 1000.0) as i64)
+}
+
+/// How long after an instant the reference's rows are scraped: each sample counts
+/// first at the next one.
+const AFTER: f64 = 5.0;
+
+/// Settings in which the scrape interval is given, and the step is as long.
+pub(super) fn policy(window_secs: u64) -> Policy {
+    Policy {
+        window: Some(Duration::from_secs(window_secs)),
+        max_window: Duration::from_secs(600),
+        scrape_interval: Some(SCRAPE),
+        step: SCRAPE,
+        ..Policy::default()
+    }
+}
+
+pub(super) struct Scene {
+    pub(super) pipeline: Pipeline,
+    pub(super) inventory: Arc<Inventory>,
+    last: Timestamp,
+}
+
+pub(super) fn key(text: &str) -> SeriesKey {
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, text).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    SeriesKey(half(0) << 64 | half(1))
+}
+
+/// `UUID=A pod=p` as the text of a JSON object.
+pub(super) fn json(labels: &str) -> String {
+    let pairs: std::collections::BTreeMap<&str, &str> = labels
+        .split_whitespace()
+        .filter_map(|pair| pair.split_once('='))
+        .collect();
+    serde_json::to_string(&pairs).unwrap()
+}
+
+/// `50 50 · SENT NaN` as samples, one a scrape from a little after time zero.
+pub(super) fn samples(values: &str) -> Vec<Sample> {
+    let step = SCRAPE.as_secs_f64();
+    let value = |text: &str| match text {
+        "SENT" => SENTINEL,
+        other => other.parse().unwrap(),
+    };
+    values
+        .split_whitespace()
+        .enumerate()
+        .filter(|(_, text)| *text != "·")
+        .map(|(index, text)| Sample {
+            at: at(index as f64 * step + AFTER),
+            value: value(text),
+        })
+        .collect()
+}
+
+impl Scene {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self::of(policy, metrics::built_in())
+    }
+
+    /// A scene with these metrics.
+    pub(super) fn of(policy: Policy, metrics: Vec<MetricSpec>) -> Self {
+        Self {
+            pipeline: Pipeline::new(Settings {
+                policy,
+                signals: fields::built_in(),
+                metrics,
+                exporter: ExporterIdentity::default(),
+            }),
+            inventory: Arc::default(),
+            last: ZERO,
+        }
+    }
+
+    /// Adds a series of a signal.
+    pub(super) fn signal(mut self, signal: SignalId, labels: &str, values: &str) -> Self {
+        self.feed(signal, labels, &samples(values));
+        self
+    }
+
+    /// Adds a series of the memory copy utilisation.
+    pub(super) fn mcu(self, labels: &str, values: &str) -> Self {
+        self.signal(SignalId::MEM_COPY_UTIL, labels, values)
+    }
+
+    pub(super) fn feed(&mut self, signal: SignalId, labels: &str, samples: &[Sample]) {
+        let newest = samples.iter().map(|sample| sample.at).max();
+        self.last = self.last.max(newest.unwrap_or(self.last));
+        self.feed_at(signal, labels, samples, self.last);
+    }
+
+    pub(super) fn feed_at(
+        &mut self,
+        signal: SignalId,
+        labels: &str,
+        samples: &[Sample],
+        now: Timestamp,
+    ) {
+        let text = json(labels);
+        let mut batch = Batch::new(signal, text.clone().into());
+        batch.begin_series(key(&format!("{signal:?}{text}")), 0..text.len());
+        samples.iter().for_each(|sample| batch.push(*sample));
+        self.pipeline.take(&batch, now);
+    }
+
+    /// What is served a second after the last sample.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        self.snapshot_at(self.last + Duration::from_secs(1))
+    }
+
+    pub(super) fn snapshot_at(&mut self, now: Timestamp) -> Snapshot {
+        self.pipeline.publish(&Arc::clone(&self.inventory), now)
+    }
+
+    pub(super) fn provider(&mut self) -> Answers {
+        let snapshot = self.snapshot();
+        Answers::new(snapshot)
+    }
+
+    /// Connects a cluster with these pods: `ns/name` with node and start.
+    pub(super) fn cluster(mut self, pods: &[(&str, Option<f64>)]) -> Self {
+        let mut inventory = Inventory {
+            authority: Authority::Cluster,
+            nodes: vec![ClusterObject {
+                created: None,
+                name: "node-1".into(),
+                labels: Labels::default(),
+            }],
+            workloads: vec![Workload {
+                created: None,
+                kind: ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true),
+                namespace: "n".into(),
+                name: "d".into(),
+                labels: Labels::from_pairs([("app", "d")]),
+            }],
+            ..Inventory::default()
+        };
+        for (name, started) in pods {
+            let (namespace, name) = name.split_once('/').unwrap();
+            inventory.namespaces.push(ClusterObject {
+                created: None,
+                name: namespace.into(),
+                labels: Labels::default(),
+            });
+            inventory.pods.push(Pod {
+                namespace: namespace.into(),
+                name: name.into(),
+                labels: Labels::from_pairs([("app", name)]),
+                node: Some("node-1".into()),
+                phase: PodPhase::Running,
+                terminating: false,
+                started: started.map(at),
+                running_since: None,
+                ended: None,
+                gpus: 1,
+                uncounted: false,
+                daemon: false,
+                owners: vec![0],
+            });
+        }
+        inventory.namespaces.sort_by(|a, b| a.name.cmp(&b.name));
+        inventory.namespaces.dedup_by(|a, b| a.name == b.name);
+        inventory
+            .pods
+            .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.inventory = Arc::new(inventory);
+        self
+    }
+}
+
+/// `pods n/p`, `nodes x`.
+fn described(object: &str) -> Described<'_> {
+    let (resource, name) = object.split_once(' ').unwrap();
+    let (namespace, name) = name
+        .split_once('/')
+        .map_or((None, name), |(ns, name)| (Some(ns), name));
+    Described::Object {
+        resource,
+        namespace,
+        name,
+    }
+}
+
+/// A snapshot behind a provider, asked in short words.
+pub(super) struct Answers {
+    provider: GpuProvider,
+    pub(super) now: Timestamp,
+}
+
+impl Answers {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        let provider = GpuProvider::new(snapshot.metrics());
+        let now = snapshot.frame().now();
+        provider.publish(Arc::new(snapshot));
+        Self { provider, now }
+    }
+
+    /// `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
+    pub(super) fn ask(
+        &self,
+        object: &str,
+        metric: &str,
+        selector: &Selector,
+    ) -> Result<Value, Error> {
+        let Described::Object {
+            resource,
+            namespace,
+            name,
+        } = described(object)
+        else {
+            unreachable!()
+        };
+        let objects = Objects {
+            resource,
+            namespace,
+            which: Which::Named(name),
+        };
+        let query = Query {
+            metric,
+            selector,
+            now: self.now,
+            effort: Effort::Full,
+            fetched: None,
+        };
+        let mut found = None;
+        let answer = self
+            .provider
+            .custom(objects, &query, &mut |item| found = Some(item.value));
+        let answer = answer.and(found.ok_or(Error::NoSuchMetric));
+        if let Ok(explanation) = self.provider.explain(described(object), &query) {
+            agrees(&explanation, &answer);
+        }
+        answer
+    }
+
+    pub(super) fn explain(&self, object: &str, metric: &str) -> Result<Explanation, Error> {
+        self.explained(described(object), metric)
+    }
+
+    pub(super) fn explain_external(
+        &self,
+        namespace: &str,
+        metric: &str,
+    ) -> Result<Explanation, Error> {
+        self.explained(Described::External(namespace), metric)
+    }
+
+    fn explained(&self, of: Described<'_>, metric: &str) -> Result<Explanation, Error> {
+        let query = Query {
+            metric,
+            selector: &Selector::everything(),
+            now: self.now,
+            effort: Effort::Full,
+            fetched: None,
+        };
+        self.provider.explain(of, &query)
+    }
+
+    pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
+        self.ask(object, metric, &Selector::everything())
+            .ok()
+            .map(|value| value.value)
+    }
+
+    pub(super) fn flagship(&self, object: &str) -> Option<f64> {
+        self.of(object, metrics::MEMORY_UTILIZATION)
+    }
+
+    pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
+        let query = Query {
+            metric,
+            selector: &Selector::everything(),
+            now: self.now,
+            effort: Effort::Full,
+            fetched: None,
+        };
+        let mut found = None;
+        let asked = self.provider.external(namespace, &query, &mut |item| {
+            found = Some(item.value.value);
+        });
+        asked.ok().and(found)
+    }
+
+    pub(super) fn cluster(&self) -> Option<f64> {
+        self.external("anything", "cluster_gpu_memory_utilization")
+    }
+}
+
+/// The flagship of a pod under each formula, in the order of
+/// [`Formula::ALL`].
+pub(super) fn by_formula(
+    build: impl Fn(Scene) -> Scene,
+    window_secs: u64,
+    object: &str,
+) -> Vec<f64> {
+    let one = |formula| {
+        let policy = Policy {
+            formula,
+            ..policy(window_secs)
+        };
+        build(Scene::new(policy))
+            .provider()
+            .flagship(object)
+            .unwrap_or(f64::NAN)
+    };
+    Formula::ALL.into_iter().map(one).collect()
+}
+
+pub(super) fn close(actual: Option<f64>, expected: f64) {
+    let near = actual.is_some_and(|actual| (actual - expected).abs() < 1e-9);
+    assert!(near, "{actual:?} is not {expected}");
+}

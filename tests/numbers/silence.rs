@@ -1,0 +1,236 @@
+//! Who is missed when exporters fall silent, and what is said of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::scene::{Answers, Scene, at, close, policy};
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::signal::SignalId;
+
+const SUM: &str = "gpu_memory_utilization_sum";
+
+fn labels(gpu: usize) -> String {
+    format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p{gpu}")
+}
+
+/// Ten pods of one Deployment with a GPU each, at 40; the first `silent` have
+/// no samples after second 60, the others go on until second 180.
+fn outage(silent: usize) -> Scene {
+    let pods: Vec<String> = (0..10).map(|pod| format!("n/p{pod}")).collect();
+    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
+    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    for gpu in 0..10 {
+        let scrapes = if gpu < silent { 5 } else { 13 };
+        scene = scene.mcu(&labels(gpu), &"40 ".repeat(scrapes));
+    }
+    scene
+}
+
+fn reason(answers: &Answers, object: &str, metric: &str) -> String {
+    let asked = answers.ask(object, metric, &Default::default());
+    asked.unwrap_err().to_string()
+}
+
+#[test]
+fn a_sum_of_which_half_has_not_answered_is_not_served_and_says_so() {
+    let answers = outage(5).provider();
+    let reason = reason(&answers, "deployments.apps n/d", SUM);
+    assert!(
+        reason.contains("5 of 10 GPUs have been silent since"),
+        "{reason}"
+    );
+    assert!(reason.contains("2023-11-14T22:16:05Z"), "{reason}");
+    // The mean of the other half stands, and what is held is held.
+    close(answers.flagship("deployments.apps n/d"), 40.0);
+    close(answers.of("deployments.apps n/d", "gpu_held_count"), 10.0);
+    assert_eq!(answers.flagship("pods n/p0"), None);
+    close(answers.flagship("pods n/p9"), 40.0);
+}
+
+#[test]
+fn a_tenth_may_be_missing() {
+    let answers = outage(1).provider();
+    close(answers.of("deployments.apps n/d", SUM), 360.0);
+    assert_eq!(outage(2).provider().of("deployments.apps n/d", SUM), None);
+    assert_eq!(outage(6).provider().flagship("deployments.apps n/d"), None);
+}
+
+#[test]
+fn gpus_of_running_pods_that_were_never_seen_are_missed() {
+    let mut scene = outage(0);
+    let mut inventory = Inventory::clone(&scene.inventory);
+    let mut unseen = inventory.pods[0].clone();
+    unseen.name = "q".into();
+    unseen.gpus = 2;
+    unseen.running_since = Some(at(0.0));
+    inventory.pods.push(unseen.clone());
+    inventory.exporter_nodes = vec!["node-1".into()];
+    scene.inventory = Arc::new(inventory.clone());
+    let answers = scene.provider();
+    assert_eq!(answers.of("deployments.apps n/d", SUM), None);
+    let reason = reason(&answers, "deployments.apps n/d", SUM);
+    assert!(reason.contains("2 of 12 GPUs"), "{reason}");
+    close(answers.of("deployments.apps n/d", "gpu_held_count"), 12.0);
+    // One that has only just begun to run is not missed yet.
+    let last = inventory.pods.last_mut().unwrap();
+    last.running_since = Some(at(150.0));
+    scene.inventory = Arc::new(inventory);
+    close(scene.provider().of("deployments.apps n/d", SUM), 400.0);
+}
+
+#[test]
+fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    for gpu in 0..4 {
+        let labels = format!("UUID=G{gpu} job=dcgm instance=i namespace=n pod=p");
+        let scrapes = if gpu == 0 { 5 } else { 13 };
+        scene = scene.mcu(&labels, &"40 ".repeat(scrapes));
+    }
+    close(scene.provider().of("pods n/p", SUM), 120.0);
+    // Before that it is missed: a quarter of the sum is unknown.
+    let mut early = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    for gpu in 0..4 {
+        let labels = format!("UUID=G{gpu} job=dcgm instance=i namespace=n pod=p");
+        let scrapes = if gpu == 0 { 5 } else { 9 };
+        early = early.mcu(&labels, &"40 ".repeat(scrapes));
+    }
+    let at_end = Answers::new(early.snapshot_at(at(121.0)));
+    assert_eq!(at_end.of("pods n/p", SUM), None);
+}
+
+#[test]
+fn devices_without_percents_are_shown_by_profiling_fields() {
+    let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
+    let mut scene = Scene::new(policy(60))
+        .signal(SignalId::DRAM_ACTIVE, labels, "0.4 0.4 0.4 0.4")
+        .signal(SignalId::GR_ENGINE_ACTIVE, labels, "0.5 0.5 0.5 0.5");
+    let answers = scene.provider();
+    close(answers.flagship("pods n/p"), 40.0);
+    close(answers.of("pods n/p", "gpu_utilization"), 50.0);
+}
+
+#[test]
+fn a_device_shows_at_an_instant_what_it_has_then() {
+    let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
+    let mut scene = Scene::new(policy(60)).mcu(labels, "80 80 80").signal(
+        SignalId::DRAM_ACTIVE,
+        labels,
+        &"0.4 ".repeat(9),
+    );
+    close(scene.provider().flagship("pods n/p"), 40.0);
+}
+
+#[test]
+fn a_store_that_brings_nothing_new_is_named() {
+    let mut scene = outage(0);
+    let late = at(180.0) + Duration::from_secs(120);
+    let answers = Answers::new(scene.snapshot_at(late));
+    let reason = reason(
+        &answers,
+        "deployments.apps n/d",
+        metrics::MEMORY_UTILIZATION,
+    );
+    assert!(
+        reason.contains("Prometheus has had no new samples since"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them() {
+    let dram = SignalId::DRAM_ACTIVE;
+    let mig = "UUID=A GPU_I_ID=1 namespace=n pod=p";
+    let mut scene = Scene::new(policy(60)).mcu("UUID=B namespace=n pod=q", "40 40 40 40");
+    assert!(scene.pipeline.is_wanted(dram, at(60.0)));
+    assert!(
+        !scene.pipeline.is_of_mig_alone(dram, at(60.0)),
+        "never seen"
+    );
+    scene = scene.signal(dram, mig, "0.4 0.4 0.4 0.4");
+    assert!(scene.pipeline.is_of_mig_alone(dram, at(60.0)));
+    // Now and then it is looked whether a whole GPU has come to need them.
+    scene.feed_at(dram, mig, &[], at(600.0));
+    assert!(!scene.pipeline.is_of_mig_alone(dram, at(660.0)));
+    scene = scene.signal(dram, "UUID=C job=new namespace=n pod=r", "0.4 0.4 0.4 0.4");
+    assert!(!scene.pipeline.is_of_mig_alone(dram, at(60.0)));
+}
+
+/// Two pods with a GPU each behind one exporter, which has not reported the
+/// first pod's for two minutes.
+fn without_the_first_gpu() -> Scene {
+    let labels = |gpu: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{gpu}");
+    Scene::new(policy(60))
+        .cluster(&[("n/pA", None), ("n/pB", None)])
+        .mcu(&labels('A'), "40 40 40 40 40")
+        .mcu(&labels('B'), &"20 ".repeat(13))
+}
+
+#[test]
+fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
+    let mut scene = without_the_first_gpu();
+    let snapshot = scene.snapshot();
+    let lost: Vec<&str> = snapshot
+        .lost()
+        .iter()
+        .map(|facts| &*facts.row.device.uuid)
+        .collect();
+    assert_eq!(lost, ["A"]);
+    let answers = Answers::new(snapshot);
+    let reason = reason(&answers, "pods n/pA", SUM);
+    assert!(
+        reason.contains("1 of 1 GPUs have not been reported since 2023-11-14T22:16:05Z"),
+        "{reason}"
+    );
+    close(answers.of("deployments.apps n/d", SUM), 20.0);
+}
+
+/// An exporter that knows one pod a GPU names the pods that share it in turn.
+#[test]
+fn a_gpu_that_is_shared_is_lost_only_if_it_is_for_each_of_its_pods() {
+    let labels =
+        |gpu: char, pod: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{pod}");
+    let later = "· · · · · 30 30 30 30 · · · · · · · · 30 30";
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/pA", None), ("n/pB", None), ("n/pC", None)])
+        .mcu(&labels('A', 'A'), "40 40 40 40 40")
+        .mcu(&labels('A', 'B'), later)
+        .mcu(&labels('C', 'C'), &"20 ".repeat(19));
+    let answers = scene.provider();
+    close(answers.of("deployments.apps n/d", SUM), 50.0);
+    close(answers.of("deployments.apps n/d", "gpu_held_count"), 2.0);
+}
+
+#[test]
+fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
+    let other = "UUID=A job=dcgm instance=i namespace=n pod=pB";
+    let mut scene = without_the_first_gpu().mcu(other, "· · · · · 30 30 30 30 30 30 30 30");
+    let snapshot = scene.snapshot();
+    assert!(snapshot.lost().is_empty());
+    let reason = reason(&Answers::new(snapshot), "pods n/pA", SUM);
+    assert!(
+        reason.contains("its GPUs have been reported for another pod, or for none, since"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn an_exporter_whose_readings_stand_still_is_frozen_and_not_also_silent() {
+    let card = (SignalId::MEM_COPY_UTIL, labels(0), "80 ");
+    let instance = format!("{} GPU_I_ID=1 GPU_I_PROFILE=1g.10gb", labels(0));
+    let instance = (SignalId::DRAM_ACTIVE, instance, "0.8 ");
+    for (signal, labels, busy) in [card, instance] {
+        let power = format!("300 301 {}", "300 ".repeat(43));
+        let mut scene = Scene::new(policy(60))
+            .cluster(&[("n/p0", None)])
+            .signal(signal, &labels, &busy.repeat(45))
+            .signal(SignalId::POWER_USAGE, &labels, &power);
+        let snapshot = scene.snapshot();
+        let targets = &snapshot.frame().view().targets;
+        assert!(targets.iter().all(|target| target.frozen_since.is_some()));
+        assert!(snapshot.silent().is_empty());
+        let reason = reason(&Answers::new(snapshot), "pods n/p0", SUM);
+        let told = "the readings of 1 of 1 GPUs have stood still since";
+        assert!(reason.contains(told), "{reason}");
+    }
+}

@@ -1,0 +1,226 @@
+//! What stands still stays: constant data give one value at every poll, or
+//! none, whatever the intervals of the targets, and whoever falls silent.
+
+use std::time::Duration;
+
+use super::scene::{Answers, Scene, at, close, json, key};
+use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
+
+const MCU: SignalId = SignalId::MEM_COPY_UTIL;
+const MEAN: &str = "cluster_gpu_memory_utilization";
+const SUM: &str = "cluster_gpu_memory_utilization_sum";
+
+/// A series of the memory copy utilisation and its samples.
+pub(super) type Line = (String, Vec<Sample>);
+
+/// A series that shows one value every `scrape` seconds from `phase` on, at
+/// times within `during`.
+pub(super) fn line(
+    labels: &str,
+    value: f64,
+    (scrape, phase): (f64, f64),
+    during: (f64, f64),
+) -> Line {
+    let count = ((during.1 - during.0) / scrape) as i32 + 1;
+    let first = ((during.0 - phase) / scrape).ceil();
+    let times = (0..=count).map(|place| phase + (first + f64::from(place)) * scrape);
+    let times = times.filter(|time| (during.0..during.1).contains(time));
+    let sample = |time| Sample {
+        at: at(time),
+        value,
+    };
+    (labels.to_owned(), times.map(sample).collect())
+}
+
+pub(super) fn pod(gpu: usize, job: &str) -> String {
+    format!("UUID={job}{gpu} gpu=0 job={job} instance={job}{gpu} namespace=n pod={job}{gpu}")
+}
+
+pub(super) fn detected(window: Option<u64>) -> Scene {
+    Scene::new(Policy {
+        window: window.map(Duration::from_secs),
+        ..Policy::default()
+    })
+}
+
+pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
+    let name = |(labels, _): &Line| format!("n/{}", labels.rsplit_once("pod=").unwrap().1);
+    let names: std::collections::BTreeSet<String> = lines.iter().map(name).collect();
+    let pods: Vec<(&str, Option<f64>)> = names.iter().map(|name| (name.as_str(), None)).collect();
+    scene.cluster(&pods)
+}
+
+/// Polls once: the new samples of all lines.
+pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
+    let range = scene.pipeline.range(MCU, at(now));
+    let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
+    let mut batch = Batch::new(MCU, texts.concat().into());
+    let mut from = 0;
+    for ((_, samples), text) in lines.iter().zip(&texts) {
+        let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
+        let mut new = samples.iter().filter(is_new).peekable();
+        if new.peek().is_some() {
+            batch.begin_series(key(text), from..from + text.len());
+            new.for_each(|sample| batch.push(*sample));
+        }
+        from += text.len();
+    }
+    scene.pipeline.take(&batch, at(now));
+    scene.snapshot_at(at(now))
+}
+
+/// Polls as often as the engine does, and hands out what is served after each.
+fn watch(
+    scene: &mut Scene,
+    lines: &[Line],
+    every: f64,
+    until: f64,
+    mut look: impl FnMut(f64, &Answers),
+) {
+    for place in 0..(until / every) as i32 {
+        let now = f64::from(place) * every;
+        let answers = Answers::new(poll(scene, lines, now));
+        look(now, &answers);
+    }
+}
+
+/// Nine targets at 10 whose interval sets the grid, and five at 80 that are
+/// scraped more often.
+fn mixed(quick: f64, slow: f64, phase: f64, jobs: [&str; 2]) -> Vec<Line> {
+    let always = (-30.0 * slow, 100.0 * slow);
+    let quick = (0..5).map(|gpu| {
+        let phase = phase + f64::from(gpu) * quick / 7.0;
+        let labels = pod(gpu as usize, jobs[0]);
+        line(&labels, 80.0, (quick, phase), always)
+    });
+    let slow = (5..14).map(|gpu| {
+        let phase = phase + f64::from(gpu) * slow / 11.0;
+        let labels = pod(gpu as usize, jobs[1]);
+        line(&labels, 10.0, (slow, phase), always)
+    });
+    quick.chain(slow).collect()
+}
+
+#[test]
+fn a_target_that_is_scraped_more_often_than_the_grid_steps_is_never_left_out() {
+    for (quick, slow) in [(1.0, 4.0), (15.0, 60.0)] {
+        for (phase, jobs, cluster) in [
+            (0.0, ["a", "a"], true),
+            (0.3 * quick, ["a", "b"], true),
+            (0.6 * slow, ["a", "a"], false),
+            (0.8 * slow, ["a", "b"], false),
+        ] {
+            let lines = mixed(quick, slow, phase, jobs);
+            let mut scene = detected(None);
+            if cluster {
+                scene = with_cluster(scene, &lines);
+            }
+            let every = (quick / 3.0).clamp(1.0, 5.0);
+            watch(&mut scene, &lines, every, 12.0 * slow, |now, answers| {
+                let of = |metric| answers.external("n", metric);
+                let found = (of(MEAN), of(SUM));
+                let expected = (Some(35.0), Some(490.0));
+                assert_eq!(found, expected, "{quick}/{slow} {phase} {jobs:?} at {now}");
+            });
+        }
+    }
+}
+
+/// Twelve exporters with a GPU each, at 10 to 60; the last five are away for a
+/// while.
+fn half_away(scrape: f64) -> Vec<Line> {
+    let lines = (0..12).flat_map(|gpu| {
+        let labels = pod(gpu, "a");
+        let value = 10.0 * (gpu % 6 + 1) as f64;
+        let rhythm = (scrape, scrape * gpu as f64 / 13.0);
+        let times = match gpu {
+            7.. => vec![(-300.0, 60.0), (120.0 + 20.0 * scrape, 1000.0)],
+            _ => vec![(-300.0, 1000.0)],
+        };
+        times
+            .into_iter()
+            .map(move |during| line(&labels, value, rhythm, during))
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_sum_without_a_cluster_ends_before_it_falls_when_exporters_fall_silent() {
+    for scrape in [1.0, 2.0, 5.0, 15.0] {
+        let mut absent = 0;
+        let lines = half_away(scrape);
+        let every = (scrape / 3.0).clamp(1.0, 5.0);
+        let until = 120.0 + 19.0 * scrape;
+        watch(
+            &mut detected(None),
+            &lines,
+            every,
+            until,
+            |now, answers| match answers.external("n", SUM) {
+                Some(sum) => assert_eq!(sum, 420.0, "scraped every {scrape} s, at {now}"),
+                None => absent += 1,
+            },
+        );
+        assert!(absent > 0, "scraped every {scrape} s");
+    }
+}
+
+#[test]
+fn a_new_uuid_in_the_place_of_another_ends_the_old_one() {
+    for cluster in [true, false] {
+        let mut lines = Vec::new();
+        for gpu in 0..6 {
+            let rhythm = (5.0, gpu as f64);
+            let old = pod(gpu, "a");
+            lines.push(line(&old, 70.0, rhythm, (-300.0, 60.0)));
+            let new = old.replace("UUID=a", "UUID=new");
+            lines.push(line(&new, 70.0, rhythm, (60.0, 300.0)));
+        }
+        let mut scene = detected(None);
+        if cluster {
+            scene = with_cluster(scene, &lines);
+        }
+        watch(&mut scene, &lines, 2.0, 200.0, |now, answers| {
+            close(answers.external("n", SUM), 420.0);
+            let held = answers.external("n", "cluster_gpu_held_count");
+            assert_eq!(held, Some(6.0), "at {now}");
+            assert_eq!(answers.flagship("pods n/a0"), Some(70.0), "at {now}");
+        });
+    }
+}
+
+/// Behind one name of an instance there may be many nodes.
+#[test]
+fn devices_of_two_nodes_have_no_place_in_common() {
+    let node = |name: &str, during| {
+        let labels = format!("UUID={name} gpu=0 Hostname={name} job=a namespace=n pod={name}");
+        line(&labels, 70.0, (5.0, 0.0), during)
+    };
+    let lines = vec![node("x", (-300.0, 60.0)), node("y", (62.0, 300.0))];
+    let mut sums = Vec::new();
+    watch(&mut detected(None), &lines, 2.0, 70.0, |now, answers| {
+        if now > 66.0 {
+            sums.extend(answers.external("n", "cluster_gpu_held_count"));
+        }
+    });
+    assert!(sums.iter().any(|held| *held > 1.0), "{sums:?}");
+}
+
+#[test]
+fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
+    let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
+    for skew_secs in [-3600, -25, -14, 14, 3600] {
+        let mut scene = detected(None);
+        let snapshot = poll(&mut scene, &lines, 100.0).with_skew(skew_secs * 1000);
+        // A quarter of a minute after the poll, on our clock.
+        let ours = at(100.0 - skew_secs as f64);
+        let mut answers = Answers::new(snapshot);
+        answers.now = ours;
+        assert_eq!(answers.flagship("pods n/a0"), Some(40.0), "{skew_secs}");
+        answers.now = ours + Duration::from_secs(120);
+        assert_eq!(answers.flagship("pods n/a0"), None, "{skew_secs}");
+    }
+}

@@ -1,0 +1,128 @@
+//! One signal of several is missing: what follows from it is unknown, not 0.
+
+use super::scene::{Scene, at, close, policy};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::policy::{
+    Activity, Condition, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer,
+};
+use gpu_metrics::signal::SignalId;
+
+const SUM: &str = "gpu_memory_utilization_sum";
+
+fn labels(gpu: usize) -> String {
+    format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p")
+}
+
+/// Four GPUs at 50 for a minute and a half; the first two are said to be active
+/// by `signal` alone, and nothing more is known of it after half a minute.
+fn scene(activity: Activity, signal: SignalId, share: f64) -> Scene {
+    let settings = Policy {
+        activity,
+        ..policy(60)
+    };
+    let mut scene = Scene::new(settings).cluster(&[("n/p", None)]);
+    for gpu in 0..4 {
+        let value = if gpu < 2 { share } else { 0.0 };
+        scene = scene.mcu(&labels(gpu), &"50 ".repeat(7)).signal(
+            signal,
+            &labels(gpu),
+            &format!("{value} ").repeat(3),
+        );
+    }
+    scene
+}
+
+const GPU: Condition = Condition::Above(DeviceValue::GpuUtilization, 5.0);
+const ENGINE: Condition = Condition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.1);
+
+#[test]
+fn a_condition_that_is_not_known_makes_no_device_idle() {
+    for activity in [Activity::Any(vec![GPU]), Activity::All(vec![GPU])] {
+        let answers = scene(activity, SignalId::GPU_UTIL, 80.0).provider();
+        // The first instants, at which all was known, are half of the window.
+        let counts = [("gpu_active_count", 2.0), ("gpu_idle_count", 2.0)];
+        for (metric, known) in [(SUM, 100.0)].into_iter().chain(counts) {
+            let value = answers.of("pods n/p", metric);
+            assert!(
+                value.is_none_or(|value| value == known),
+                "{metric} {value:?}"
+            );
+        }
+        // It does not matter who is active.
+        close(answers.of("pods n/p", "gpu_held_count"), 4.0);
+    }
+}
+
+#[test]
+fn another_condition_may_decide_although_one_is_not_known() {
+    let all_busy = Condition::Above(DeviceValue::MemoryUtilization, 0.0);
+    let none_busy = Condition::Above(DeviceValue::MemoryUtilization, 99.0);
+    let any = Activity::Any(vec![GPU, all_busy]);
+    let answers = scene(any, SignalId::GPU_UTIL, 80.0).provider();
+    close(answers.of("pods n/p", SUM), 200.0);
+    let all = Activity::All(vec![GPU, none_busy]);
+    let answers = scene(all, SignalId::GPU_UTIL, 80.0).provider();
+    close(answers.of("pods n/p", "gpu_idle_count"), 4.0);
+}
+
+#[test]
+fn a_signal_that_a_device_never_had_is_a_condition_that_is_not_met() {
+    let activity = Activity::Any(vec![GPU, ENGINE]);
+    let mut scene = scene(activity, SignalId::GPU_UTIL, 80.0);
+    // Before its query was answered nobody knows that.
+    let answers = scene.provider();
+    assert_eq!(answers.of("pods n/p", "gpu_idle_count"), None);
+    let nothing = Batch::new(SignalId::GR_ENGINE_ACTIVE, "".into());
+    scene.pipeline.take(&nothing, at(90.0));
+    for gpu in 0..4 {
+        let value = if gpu < 2 { 80.0 } else { 0.0 };
+        let values = format!("{value} ").repeat(7);
+        scene = scene.signal(SignalId::GPU_UTIL, &labels(gpu), &values);
+    }
+    let answers = scene.provider();
+    close(answers.of("pods n/p", SUM), 100.0);
+    close(answers.of("pods n/p", "gpu_active_count"), 2.0);
+}
+
+#[test]
+fn who_is_active_is_unknown_without_the_utilisation_that_says_it() {
+    let watts = MetricSpec {
+        name: "watts_of_active".to_owned(),
+        measure: Measure::Devices {
+            value: DeviceValue::PowerUsage,
+            reducer: Reducer::Sum,
+            over: Over::Active,
+        },
+    };
+    let mut scene = Scene::of(policy(60), vec![watts]).cluster(&[("n/p", None)]);
+    for gpu in 0..4 {
+        scene = scene
+            .signal(SignalId::POWER_USAGE, &labels(gpu), &"300 ".repeat(9))
+            .mcu(&labels(gpu), "50 50 50");
+    }
+    assert_eq!(scene.provider().of("pods n/p", "watts_of_active"), None);
+}
+
+#[test]
+fn memory_that_is_reserved_is_not_none_because_it_was_not_read() {
+    let signals = [
+        (SignalId::FB_USED, "400 400 400 400 400 400 400"),
+        (SignalId::FB_FREE, "400 400 400 400 400 400 400"),
+        (SignalId::FB_RESERVED, "200 200 200"),
+    ];
+    let percent = |count: usize| {
+        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+        for (signal, values) in &signals[..count] {
+            scene = scene.signal(*signal, &labels(0), values);
+        }
+        scene.provider().of("pods n/p", "gpu_memory_used_percent")
+    };
+    // Never reported: there is none.
+    close(percent(2), 50.0);
+    // Reported before: 40, where it is known, and never 50.
+    assert!(
+        percent(3).is_none_or(|percent| percent == 40.0),
+        "{:?}",
+        percent(3)
+    );
+}

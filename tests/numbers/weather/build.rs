@@ -1,0 +1,366 @@
+//! From a description to targets, devices and pods.
+
+use std::ops::Range;
+
+use super::FOREVER;
+use super::world::{Fleet, Naming, Weather, World};
+use simulator::random::Noise;
+
+/// Chance, one number after another.
+#[derive(Debug)]
+pub(super) struct Dice(Noise, u64);
+
+impl Dice {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(Noise::new(seed), 0)
+    }
+
+    pub(super) const fn next(&mut self) -> Noise {
+        self.1 += 1;
+        self.0.at(self.1)
+    }
+
+    pub(super) const fn between(&mut self, low: f64, high: f64) -> f64 {
+        self.next().between(low, high)
+    }
+
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        self.next().below(bound as u64) as usize
+    }
+}
+
+/// A scraped exporter.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) job: &'static str,
+    pub(super) source: &'static str,
+    pub(super) node: String,
+    pub(super) scrape: f64,
+    pub(super) renew: f64,
+    pub(super) phase: f64,
+    pub(super) renew_phase: f64,
+    pub(super) second: Option<f64>,
+    pub(super) jitter: f64,
+    pub(super) naming: Naming,
+    pub(super) lives: Range<f64>,
+    /// Wrong clocks: when, and by how much.
+    pub(super) clocks: Vec<(Range<f64>, f64)>,
+    pub(super) silent: Vec<Range<f64>>,
+    pub(super) frozen: Vec<Range<f64>>,
+    /// When its series name no pods.
+    pub(super) unlabelled: Vec<Range<f64>>,
+}
+
+impl Target {
+    /// How wrong its clock is.
+    pub(super) fn clock(&self, at: f64) -> f64 {
+        let now = |(during, _): &&(Range<f64>, f64)| during.contains(&at);
+        self.clocks.iter().find(now).map_or(0.0, |(_, secs)| *secs)
+    }
+
+    /// Whether its exporter does not answer.
+    pub(super) fn is_silent(&self, at: f64) -> bool {
+        within(&self.silent, at)
+    }
+}
+
+/// Whether a time lies in one of some ranges.
+pub(super) fn within(ranges: &[Range<f64>], at: f64) -> bool {
+    ranges.iter().any(|range| range.contains(&at))
+}
+
+/// A GPU.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) uuid: String,
+    pub(super) gpu: usize,
+    /// Who scrapes its exporter: one target a job.
+    pub(super) targets: Vec<usize>,
+    pub(super) percent: f64,
+    pub(super) swing_phase: f64,
+    pub(super) lost: Vec<Range<f64>>,
+    /// Until when it has percents, where it has the profiling field.
+    pub(super) profiled: Option<f64>,
+    /// Which pods its series name, and when.
+    pub(super) holds: Vec<(Range<f64>, usize)>,
+    /// Whether several pods hold it at once.
+    pub(super) shared: bool,
+}
+
+/// A pod that holds GPUs.
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    pub(super) name: String,
+    pub(super) workload: &'static str,
+    pub(super) node: String,
+    pub(super) lives: Range<f64>,
+    pub(super) devices: Vec<usize>,
+}
+
+/// Everything that is in a world.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Built {
+    pub(super) targets: Vec<Target>,
+    pub(super) devices: Vec<Device>,
+    pub(super) pods: Vec<Pod>,
+    /// When every GPU's load changes, and to what.
+    pub(super) jump: Option<(f64, f64)>,
+}
+
+impl Built {
+    /// Builds a world.
+    pub(super) fn new(world: &World) -> Self {
+        let mut built = Self::default();
+        let mut dice = Dice::new(world.seed);
+        for fleet in &world.fleets {
+            built.join(fleet, -FOREVER, 0.0, &(0.0..0.0), &mut dice);
+        }
+        // What holds from the start on comes before what changes it.
+        let initial = |weather: &&Weather| matches!(weather, Weather::Shared { .. });
+        for weather in world.weather.iter().filter(initial) {
+            built.add(weather, &mut dice);
+        }
+        for weather in world.weather.iter().filter(|weather| !initial(weather)) {
+            built.add(weather, &mut dice);
+        }
+        for weather in &world.weather {
+            built.afflict(weather);
+        }
+        built
+    }
+
+    fn join(&mut self, fleet: &Fleet, at: f64, every: f64, unseen: &Range<f64>, dice: &mut Dice) {
+        for place in 0..fleet.targets {
+            let target = self.targets.len();
+            self.targets.push(Target {
+                job: fleet.job,
+                source: fleet.source,
+                node: format!("node-{target}"),
+                scrape: fleet.scrape,
+                renew: fleet.renew,
+                phase: fleet
+                    .phase
+                    .unwrap_or_else(|| dice.between(0.0, fleet.scrape)),
+                renew_phase: dice.between(0.0, fleet.renew),
+                second: fleet.second,
+                jitter: fleet.jitter,
+                naming: fleet.naming,
+                lives: -FOREVER..FOREVER,
+                clocks: Vec::new(),
+                silent: Vec::new(),
+                frozen: Vec::new(),
+                unlabelled: Vec::new(),
+            });
+            for gpu in 0..fleet.gpus {
+                self.devices.push(Device {
+                    uuid: format!("GPU-{}", self.devices.len()),
+                    gpu,
+                    targets: vec![target],
+                    percent: dice.between(40.0, 60.0),
+                    swing_phase: dice.between(0.0, 6.0),
+                    lost: Vec::new(),
+                    profiled: None,
+                    holds: Vec::new(),
+                    shared: false,
+                });
+            }
+            let start = at + place as f64 * every;
+            self.start(fleet.workload, target, start, unseen, dice);
+        }
+    }
+
+    /// A pod that takes all GPUs of a target.
+    fn start(
+        &mut self,
+        workload: &'static str,
+        target: usize,
+        at: f64,
+        unseen: &Range<f64>,
+        dice: &mut Dice,
+    ) {
+        let Some((node, end)) = self
+            .targets
+            .get(target)
+            .map(|of| (of.node.clone(), of.lives.end))
+        else {
+            return;
+        };
+        // No pod starts on a node that has gone, or outlives its node.
+        if at >= end {
+            return;
+        }
+        let pod = self.pods.len();
+        let seen = at + dice.between(unseen.start, unseen.end);
+        // Whoever had the GPUs is gone by then.
+        for before in 0..pod {
+            let of_target = |device: &usize| self.devices[*device].targets[0] == target;
+            if at > -FOREVER && self.pods[before].devices.iter().any(of_target) {
+                self.end(before, at, 0.0);
+            }
+        }
+        let mut devices = Vec::new();
+        for (index, device) in self.devices.iter_mut().enumerate() {
+            if device.targets.first() == Some(&target) {
+                device.holds.push((seen..end, pod));
+                devices.push(index);
+            }
+        }
+        self.pods.push(Pod {
+            name: format!("{workload}-6d4cf56db6-{}", dice.next().suffix(5)),
+            workload,
+            node,
+            lives: at..end,
+            devices,
+        });
+    }
+
+    /// What brings somebody new or lets pods go: in the order of the list.
+    fn add(&mut self, weather: &Weather, dice: &mut Dice) {
+        match weather {
+            Weather::Joins {
+                fleet,
+                at,
+                every,
+                unseen,
+            } => self.join(fleet, *at, *every, unseen, dice),
+            Weather::Starts {
+                workload,
+                targets,
+                at,
+                every,
+                unseen,
+            } => {
+                for (place, target) in targets.clone().enumerate() {
+                    self.start(workload, target, at + place as f64 * every, unseen, dice);
+                }
+            }
+            Weather::Shared { targets, pods } => {
+                for target in targets.clone() {
+                    for _ in 1..*pods {
+                        self.start("w", target, -FOREVER, &(0.0..0.0), dice);
+                    }
+                    for device in &mut self.devices {
+                        device.shared |= device.targets.first() == Some(&target);
+                    }
+                }
+            }
+            Weather::SecondJob { job, scrape } => self.scrape_again(dice, |target| {
+                target.job = job;
+                target.scrape = *scrape;
+            }),
+            Weather::Ha => self.scrape_again(dice, |target| target.source = "b"),
+            Weather::Ends {
+                pods,
+                at,
+                every,
+                labels_late,
+            } => {
+                for (place, pod) in pods.clone().enumerate() {
+                    self.end(pod, at + place as f64 * every, *labels_late);
+                }
+            }
+            Weather::Leaves { targets, at } => {
+                for target in self.exporters(targets) {
+                    target.lives.end = *at;
+                }
+                let nodes: Vec<String> = each(&mut self.targets, targets)
+                    .map(|target| target.node.clone())
+                    .collect();
+                for pod in 0..self.pods.len() {
+                    if nodes.contains(&self.pods[pod].node) {
+                        self.end(pod, *at, 0.0);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, pod: usize, at: f64, labels_late: f64) {
+        let Some(one) = self.pods.get_mut(pod) else {
+            return;
+        };
+        one.lives.end = at.min(one.lives.end);
+        for device in &one.devices {
+            for (during, of) in &mut self.devices[*device].holds {
+                if *of == pod {
+                    during.end = during.end.min(at + labels_late);
+                }
+            }
+        }
+    }
+
+    /// Every exporter is scraped once more, by a target that differs so.
+    fn scrape_again(&mut self, dice: &mut Dice, differs: impl Fn(&mut Target)) {
+        for first in 0..self.targets.len() {
+            let mut again = self.targets[first].clone();
+            differs(&mut again);
+            again.phase = dice.between(0.0, again.scrape);
+            let number = self.targets.len();
+            self.targets.push(again);
+            for device in &mut self.devices {
+                if device.targets.contains(&first) {
+                    device.targets.push(number);
+                }
+            }
+        }
+    }
+
+    /// The targets of these numbers, and those of other jobs on their nodes.
+    fn exporters(&mut self, targets: &Range<usize>) -> impl Iterator<Item = &mut Target> {
+        let nodes: Vec<String> = each(&mut self.targets, targets)
+            .map(|target| target.node.clone())
+            .collect();
+        let among = move |target: &&mut Target| nodes.contains(&target.node);
+        self.targets.iter_mut().filter(among)
+    }
+
+    /// What befalls those who are there.
+    fn afflict(&mut self, weather: &Weather) {
+        match weather {
+            Weather::Silent { targets, during } => self
+                .exporters(targets)
+                .for_each(|target| target.silent.push(during.clone())),
+            Weather::Frozen { targets, during } => self
+                .exporters(targets)
+                .for_each(|target| target.frozen.push(during.clone())),
+            Weather::FrozenJob { job, during } => self
+                .targets
+                .iter_mut()
+                .filter(|target| target.job == *job)
+                .for_each(|target| target.frozen.push(during.clone())),
+            Weather::Unlabelled { targets, during } => self
+                .exporters(targets)
+                .for_each(|target| target.unlabelled.push(during.clone())),
+            Weather::Profiled { devices, until } => {
+                let profiled = |device: &mut Device| device.profiled = Some(*until);
+                each(&mut self.devices, devices).for_each(profiled);
+            }
+            Weather::Down { during } => {
+                let silent = |target: &mut Target| target.silent.push(during.clone());
+                self.targets.iter_mut().for_each(silent);
+            }
+            Weather::Clock {
+                targets,
+                during,
+                secs,
+            } => each(&mut self.targets, targets)
+                .for_each(|target| target.clocks.push((during.clone(), *secs))),
+            Weather::DeviceLost { devices, during } => {
+                each(&mut self.devices, devices)
+                    .for_each(|device| device.lost.push(during.clone()));
+            }
+            Weather::Load { devices, percent } => {
+                each(&mut self.devices, devices).for_each(|device| device.percent = *percent);
+            }
+            Weather::Jump { at, percent } => self.jump = Some((*at, *percent)),
+            _ => {}
+        }
+    }
+}
+
+/// Those of a list that a range names and that exist.
+fn each<'a, T>(all: &'a mut [T], range: &Range<usize>) -> impl Iterator<Item = &'a mut T> {
+    let end = range.end.min(all.len());
+    all[range.start.min(end)..end].iter_mut()
+}

@@ -1,0 +1,143 @@
+//! One replica of the server in virtual time: the only place of the weather
+//! that calls the pipeline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::build::Built;
+use super::cluster::{Cluster, NAMESPACE};
+use super::content::{Store, ms};
+use super::world::World;
+use crate::scene::at;
+use apimachinery::selector::Selector;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::dcgm::{fields, metrics};
+use gpu_metrics::inventory::Inventory;
+use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::{SignalId, SignalSpec};
+use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::provider::{Effort, Objects, Provider, Query, Which};
+
+/// The metrics that are looked at: the mean, the sum, the count.
+pub(super) const METRICS: [&str; 3] = [
+    "gpu_memory_utilization",
+    "gpu_memory_utilization_sum",
+    "gpu_held_count",
+];
+
+/// A replica.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pipeline: Pipeline,
+    provider: GpuProvider,
+    signals: Vec<SignalId>,
+    cluster: Cluster,
+    inventory: Arc<Inventory>,
+    everything: Selector,
+    /// When the memory copy utilisation was last read; before: nothing.
+    pub(super) read: Option<f64>,
+    /// Whether it says that it is ready.
+    pub(super) ready: bool,
+}
+
+impl Replica {
+    /// A replica that starts at `now`.
+    pub(super) fn new(world: &World, built: &Built, now: f64) -> Self {
+        let mut polled = vec![SignalId::MEM_COPY_UTIL, SignalId::FB_USED];
+        if world.has_frozen() {
+            polled.extend([SignalId::GPU_UTIL, SignalId::POWER_USAGE]);
+        }
+        if world.has_profiled() {
+            polled.push(SignalId::DRAM_ACTIVE);
+        }
+        let is_polled = |spec: &SignalSpec| polled.contains(&spec.id);
+        let metrics: Vec<_> = metrics::built_in()
+            .into_iter()
+            .filter(|metric| METRICS.contains(&metric.name.as_str()))
+            .collect();
+        let provider = GpuProvider::new(&metrics);
+        let policy = Policy {
+            window: world.window.map(Duration::from_secs),
+            ..Policy::default()
+        };
+        Self {
+            pipeline: Pipeline::new(Settings {
+                policy,
+                signals: fields::built_in().into_iter().filter(is_polled).collect(),
+                metrics,
+                exporter: ExporterIdentity::default(),
+            }),
+            provider,
+            signals: polled,
+            cluster: Cluster::new(built, now),
+            inventory: Arc::default(),
+            everything: Selector::everything(),
+            read: None,
+            ready: false,
+        }
+    }
+
+    /// Polls once and publishes, as the engine does.
+    pub(super) fn poll(&mut self, world: &World, built: &Built, store: &Store, now: f64) {
+        let time = at(now);
+        for (place, signal) in self.signals.clone().into_iter().enumerate() {
+            if world.refuses(place, now) || !self.pipeline.is_wanted(signal, time) {
+                continue;
+            }
+            let range = self.pipeline.range(signal, time);
+            let range = i64::try_from(range.as_millis()).unwrap();
+            let batch = store.answer(signal, ms(now), range);
+            self.pipeline.take(&batch, time);
+            if signal == SignalId::MEM_COPY_UTIL {
+                self.read = Some(now);
+            }
+        }
+        self.inventory = self.cluster.at(built, now);
+        let snapshot = self.pipeline.publish(&self.inventory, time);
+        self.provider.publish(Arc::new(snapshot));
+        self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
+    }
+
+    /// The value of a metric of an object of the namespace; `namespaces` asks
+    /// for the namespace itself, `cluster` for everything.
+    pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
+        let now = at(now);
+        let mut found = None;
+        if resource == "cluster" {
+            let query = Query {
+                metric: &format!("cluster_{metric}"),
+                selector: &self.everything,
+                now,
+                effort: Effort::Full,
+                fetched: None,
+            };
+            let mut sink = |item: gpu_metrics_apiserver::provider::ExternalItem<'_>| {
+                found = Some(item.value.value)
+            };
+            return self
+                .provider
+                .external(NAMESPACE, &query, &mut sink)
+                .ok()
+                .and(found);
+        }
+        let objects = Objects {
+            resource,
+            namespace: (resource != "namespaces").then_some(NAMESPACE),
+            which: Which::Named(name),
+        };
+        let query = Query {
+            metric,
+            selector: &self.everything,
+            now,
+            effort: Effort::Full,
+            fetched: None,
+        };
+        let mut sink =
+            |item: gpu_metrics_apiserver::provider::CustomItem<'_>| found = Some(item.value.value);
+        self.provider
+            .custom(objects, &query, &mut sink)
+            .ok()
+            .and(found)
+    }
+}
