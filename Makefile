@@ -8,7 +8,7 @@ MDBOOK_VERSION := 0.5.4
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny pinned advisories
+.PHONY: all test test-slow lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny pinned advisories count
 
 all: lint test
 
@@ -34,6 +34,10 @@ lint: cargo-deny pinned
 	$(CARGO) deny --locked check bans licenses sources
 	@tree=$$($(CARGO) tree --locked --target all -i ring 2>/dev/null); \
 	if [ -n "$$tree" ]; then echo "make lint: ring is in the tree beside aws-lc-rs"; exit 1; fi
+
+# Lines of production code, of tests and of end-to-end tests, and public items, by crate.
+count:
+	@crates/count.sh
 
 # What is known against the crates of Cargo.lock: not in `lint`, because it changes
 # without a change here.

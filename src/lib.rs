@@ -4,9 +4,9 @@
 //!
 //! ```text
 //!  Prometheus            ┌────────────── pure, no I/O, no clock ──────────────┐
-//!      │ HTTP            │ pipeline                                           │
+//!      │ HTTP            │ gpu-metrics                                        │
 //!      ▼                 │                                                    │
-//!  source ── Batch ────► │ dcgm ──► core::store ──► core::aggregate ──► Snapshot
+//!  source ── Batch ────► │ dcgm ──► store ────────► aggregate ────────► Snapshot
 //!  (poll, decode)        │ (whose GPU?) (windows)      (formulas)        │    │
 //!                        └──────────────────────────────────────────────┼────┘
 //!  cluster ── pods, owners, services ───────────────────────────────► provider
@@ -17,18 +17,15 @@
 //!      └── HPA controller
 //! ```
 //!
-//! A sample enters in [`source`], [`dcgm`] says whose it is, [`core`] turns it
-//! into a number, [`provider`] answers questions from an immutable snapshot and
-//! [`api`] puts the answer on the wire. Nothing on the right writes to the
-//! left; a request for a GPU metric never causes a query to Prometheus, one for a
-//! rule's metric takes one of a number of [`permits`] for it. Between
-//! [`serve`] and the handlers of [`api`] stands [`security`]: who asks, and
-//! whether they may. [`app`] connects the parts, [`cli`] has the commands,
-//! [`config`] reads the file, [`telemetry`] tells how the server itself does,
-//! and [`simulator`] makes fleets whose truth is known. [`autoscaler`] computes
-//! what the controller on the other side makes of the numbers, [`why`] tells how
-//! they came to be, [`findings`] knows what may be wrong with a cluster, and
-//! [`backtest`] tells what an autoscaler would have done with a past demand.
+//! A sample enters in [`source`], the crate [`gpu_metrics`] says whose it is and
+//! turns it into a number, [`provider`] answers questions from an immutable
+//! snapshot and [`api`] puts the answer on the wire. Nothing on the right writes to
+//! the left. A request for a GPU metric never causes a query to Prometheus; a
+//! request for the metric of a rule takes one of a number of permits
+//! ([`limits::permits`]). Between [`serve`] and the handlers of [`api`] stands
+//! [`security`], which authenticates and authorizes each request. [`app`] connects
+//! the parts, [`cli`] has the commands, [`config`] reads the file, and [`telemetry`]
+//! has the log, the health and the metrics of the server itself.
 
 pub mod api;
 pub mod app;
