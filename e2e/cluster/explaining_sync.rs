@@ -26,8 +26,8 @@ const AROUND: Duration = Duration::from_secs(2 * SYNC.as_secs() + 1);
 /// Replicas, and each metric as the status has it, in thousandths; `None`: it
 /// failed, or was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Inputs {
-    pub(super) current: i64,
+struct Inputs {
+    current: i64,
     shown: Vec<Option<i64>>,
 }
 
@@ -86,11 +86,10 @@ fn shown(metric: &Value) -> Option<i64> {
 }
 
 /// What `explain hpa` computed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Computed {
-    pub(super) time: String,
     at: Timestamp,
-    pub(super) inputs: Inputs,
+    inputs: Inputs,
     desired: Option<i64>,
     /// What no status tells: which pods counted.
     hidden: Value,
@@ -109,9 +108,8 @@ impl Computed {
             .collect()
     }
 
-    pub(super) fn of(said: &Value) -> Option<Self> {
-        let time = said["at"].as_str()?;
-        let at: jiff::Timestamp = time.parse().ok()?;
+    fn of(said: &Value) -> Option<Self> {
+        let at: jiff::Timestamp = said["at"].as_str()?.parse().ok()?;
         let trace = &said["trace"];
         let metrics = trace["metrics"].as_array()?;
         let of_pods = |metric: &Value| metric["outcome"]["asks"]["pods"].clone();
@@ -126,7 +124,6 @@ impl Computed {
             json!([pods["groups"], total["ready"], total["sharedBy"]])
         });
         Some(Self {
-            time: time.to_owned(),
             at: Timestamp::from_millis(at.as_millisecond()),
             inputs: Inputs {
                 current: trace["current"].as_i64()?,

@@ -8,19 +8,17 @@ use http::request::Parts;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 
-use crate::provider::{AsOf, Effort, Error, Fetched, NO_METRICS, Provider};
+use crate::provider::{Effort, Error, Fetched, NO_METRICS, Provider};
 use crate::security::FetchedFor;
 use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
 use apimachinery::time::Timestamp;
 
-use super::asked::Asked;
 use super::buffer::Pool;
 use super::compute::ComputeLimit;
 use super::context::RequestContext;
 use super::documents::{Documents, InForce};
 use super::negotiate::Format;
-use super::params::Params;
 use super::path::Target;
 use super::status::Failure;
 use super::values::Values;
@@ -42,7 +40,6 @@ struct Inner {
     telemetry: Telemetry,
     counters: Arc<Counters>,
     documents: InForce,
-    asked: Asked,
     pool: Pool,
     values: ComputeLimit,
     explanations: ComputeLimit,
@@ -54,19 +51,6 @@ impl fmt::Debug for Api {
         f.debug_struct("Api")
             .field("provider", &self.inner.provider)
             .finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Who answers for a time that is over: every device is looked at.
-    fn as_of(&self, at: Timestamp, now: Timestamp, effort: Effort) -> Result<AsOf, Failure> {
-        if effort == Effort::AtHand {
-            return Err(Failure::TakesWork);
-        }
-        self.provider.as_of(at, now).map_err(|error| match error {
-            Error::NotReady(what) => Failure::NotReady(what),
-            error => Failure::Malformed(format!("at: {error}")),
-        })
     }
 }
 
@@ -86,7 +70,6 @@ impl Api {
                 telemetry,
                 counters: Arc::default(),
                 documents: InForce::default(),
-                asked: Asked::default(),
                 pool: Pool::default(),
                 values: ComputeLimit::of_values(),
                 explanations: ComputeLimit::beside_values(),
@@ -140,12 +123,11 @@ impl Api {
         headers: HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Failure> {
         let headers = Arc::new(headers);
-        // People ask for these, autoscalers for values of now.
-        let for_people = |params: &Params| params.explain() || params.is_of_the_past();
         let is_usage = matches!(context.target, Ok(Target::Usage(_)));
         let limit = match &context.params {
             _ if is_usage => &self.inner.usage,
-            Ok(params) if for_people(params) => &self.inner.explanations,
+            // People ask for these, autoscalers for values.
+            Ok(params) if params.explain() => &self.inner.explanations,
             _ => &self.inner.values,
         };
         let mut fetched: Option<Fetched> = None;
@@ -198,26 +180,17 @@ impl Api {
         }
         params.check_timeout()?;
         let now = (inner.clock)();
-        let at = if target.has_values() {
-            params.at()?
-        } else {
-            None
-        };
-        let past = at.map(|at| inner.as_of(at, now, effort)).transpose()?;
-        let past = at.zip(past.as_ref());
         let values = |format| Values {
-            provider: past.map_or(&*inner.provider, |(_, past)| &*past.provider),
-            past,
-            asked: &inner.asked,
+            provider: &*inner.provider,
             params,
             format,
-            now: past.map_or(now, |(at, _)| at),
+            now,
             effort,
             fetched,
             pool: &inner.pool,
             may_list_pods: context.may_list_pods.get().copied().unwrap_or(true),
         };
-        let is_ours = target.has_values() && (past.is_some() || params.explain());
+        let is_ours = target.has_values() && params.explain();
         if is_ours {
             manner.format = Format::Json;
         }

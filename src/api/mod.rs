@@ -7,11 +7,10 @@
 //! `answers` (`values`, `usage`), an encoder (`json`, `proto`) and `response`; whatever
 //! fails on the way ends in the one table of `status`. What only the
 //! configuration changes (`discovery`, `aggregated`, `openapi`) is made once, in
-//! `documents`. `asked` remembers which questions were answered.
+//! `documents`.
 
 mod aggregated;
 mod answers;
-mod asked;
 mod buffer;
 mod compute;
 mod context;
@@ -34,7 +33,6 @@ mod params;
 pub mod path;
 mod proto;
 mod quote;
-pub mod recalled;
 mod response;
 mod rfc3339;
 pub mod router;

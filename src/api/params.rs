@@ -4,7 +4,6 @@
 use apimachinery::duration::parse_duration;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
-use apimachinery::time::Timestamp;
 
 use super::path::percent_decode;
 use super::quote::quote;
@@ -20,7 +19,6 @@ pub(crate) struct Params {
     timeout: Option<String>,
     pretty: Option<String>,
     explain: Option<String>,
-    at: Option<String>,
     /// Which edition of an OpenAPI document the client knows of.
     pub(crate) hash: Option<String>,
 }
@@ -42,7 +40,6 @@ impl Params {
                 "timeout" => &mut params.timeout,
                 "pretty" => &mut params.pretty,
                 "explain" => &mut params.explain,
-                "at" => &mut params.at,
                 "hash" => &mut params.hash,
                 _ => continue,
             };
@@ -63,21 +60,6 @@ impl Params {
     /// the value.
     pub(crate) fn explain(&self) -> bool {
         is_on(self.explain.as_deref())
-    }
-
-    /// Whether the client asks about a time that is over.
-    pub(crate) fn is_of_the_past(&self) -> bool {
-        self.at.is_some()
-    }
-
-    /// The time that is over and asked about.
-    pub(crate) fn at(&self) -> Result<Option<Timestamp>, Failure> {
-        let at = self.at.as_deref().map(|text| {
-            let hint = "write a time such as 2026-01-02T03:04:05Z";
-            let malformed = || Failure::Malformed(format!("at={}: {hint}", quote(text)));
-            Timestamp::from_date(text).ok_or_else(malformed)
-        });
-        at.transpose()
     }
 
     /// `pretty`, when it was given: the spellings of Go's `strconv.ParseBool`.

@@ -81,9 +81,7 @@ impl Failure {
             Error::Saturated => return Self::saturated(),
             Error::Unlisted { what } => return Self::Unlisted(what),
             Error::Unavailable { what } => return Self::Unavailable(what),
-            Error::BadSelector { reason } | Error::OutOfReach { reason } => {
-                return Self::Malformed(reason);
-            }
+            Error::BadSelector { reason } => return Self::Malformed(reason),
             Error::NoSuchMetric => String::new(),
             Error::WrongScope if objects.namespace.is_some() => {
                 ": these objects live in no namespace, ask without /namespaces/<namespace>"

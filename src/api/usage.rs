@@ -212,7 +212,7 @@ fn failure(error: Error, target: &UsageTarget) -> Failure {
         Error::Saturated => Failure::saturated(),
         Error::Unlisted { what } => Failure::Unlisted(what),
         Error::Unavailable { what } => Failure::Unavailable(what),
-        Error::BadSelector { reason } | Error::OutOfReach { reason } => Failure::Malformed(reason),
+        Error::BadSelector { reason } => Failure::Malformed(reason),
         Error::NoSuchMetric | Error::WrongScope => Failure::NoSuchPath,
     }
 }

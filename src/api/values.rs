@@ -1,31 +1,23 @@
 //! Values: from the path to the provider's question, and back.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
-use crate::provider::{
-    AsOf, Described, Effort, Empty, Error, Fetched, Objects, Provider, Query, Which,
-};
+use crate::provider::{Described, Effort, Empty, Error, Fetched, Objects, Provider, Query, Which};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 
-use super::asked::{Answered, Asked};
 use super::buffer::{Document, Pool};
 use super::group::GroupVersion;
 use super::list::List;
 use super::negotiate::Format;
 use super::params::{Params, selector};
 use super::path::{CustomTarget, FINDINGS, Object};
-use super::recalled::{AskedAt, ComputedAgain, Recalled};
 use super::status::Failure;
 
 /// A request for values.
 #[derive(Debug)]
 pub(super) struct Values<'r> {
     pub(super) provider: &'r dyn Provider,
-    /// The time that is asked about, if it is over: `provider` is that of then.
-    pub(super) past: Option<(Timestamp, &'r AsOf)>,
-    pub(super) asked: &'r Asked,
     pub(super) params: &'r Params,
     pub(super) format: Format,
     pub(super) now: Timestamp,
@@ -44,7 +36,6 @@ impl Values<'_> {
         let (objects, name) = objects(target, &label_selector);
         self.check(target.of, name, objects.resource)?;
         let query = self.query(&target.metric, &metric_selector);
-        let key = self.asked.key(&(target, &label_selector, &metric_selector));
         if self.params.explain() {
             let Some(name) = name else {
                 let reason = "explain needs the name of one object".to_owned();
@@ -55,7 +46,7 @@ impl Values<'_> {
                 namespace: objects.namespace,
                 name,
             };
-            return self.explain(of, objects, &query, key);
+            return self.explain(of, objects, &query);
         }
         // Exactly one item for one object, or clients refuse the answer.
         let room = if name.is_some() { 1 } else { usize::MAX };
@@ -63,7 +54,7 @@ impl Values<'_> {
         let answer = self
             .provider
             .custom(objects, &query, &mut |item| list.custom(&item));
-        self.finish(answer, list, objects, &query, key)
+        finish(answer, list, objects, &query)
     }
 
     /// Answers E1 (docs/protocol.md, "Paths"). The metric comes in lower case from
@@ -77,16 +68,15 @@ impl Values<'_> {
         let selector = selector(self.params.label_selector.as_deref())?;
         self.check(of, None, "*")?;
         let query = self.query(metric, &selector);
-        let key = self.asked.key(&(namespace, metric, &selector));
         let objects = in_namespace(namespace);
         if self.params.explain() {
-            return self.explain(Described::External(namespace), objects, &query, key);
+            return self.explain(Described::External(namespace), objects, &query);
         }
         let mut list = List::new(of, &query, self.format, self.pool.take(), usize::MAX);
         let answer = self
             .provider
             .external(namespace, &query, &mut |item| list.external(&item));
-        self.finish(answer, list, objects, &query, key)
+        finish(answer, list, objects, &query)
     }
 
     fn query<'q>(&'q self, metric: &'q str, selector: &'q Selector) -> Query<'q> {
@@ -122,73 +112,12 @@ impl Values<'_> {
         of: Described<'_>,
         objects: Objects<'_>,
         query: &Query<'_>,
-        key: u64,
     ) -> Result<Document, Failure> {
         let explanation = self.provider.explain(of, query);
         let mut explanation =
             explanation.map_err(|error| Failure::of_provider(error, objects, query))?;
         explanation.name_holders(self.may_list_pods);
-        match self.past {
-            Some(past) => {
-                // Readings that came later prolong it: it is not what was so then.
-                if let Some(value) = &mut explanation.value {
-                    value.served_until = None;
-                }
-                self.recalled(past, key, explanation)
-            }
-            None => json(&explanation),
-        }
-    }
-
-    /// The list, if there is one; `objects` are for the words if not. That there
-    /// is no value is an answer too.
-    fn finish(
-        &self,
-        answer: Result<Empty, Error>,
-        list: List,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        key: u64,
-    ) -> Result<Document, Failure> {
-        let is_answer = matches!(answer, Ok(_) | Err(Error::NoValue { .. }));
-        if let (true, None, Some(snapshot)) = (is_answer, self.past, self.provider.snapshot_taken())
-        {
-            let at = self.now;
-            self.asked.note(key, Answered { at, snapshot });
-        }
-        let document = answer.and_then(|empty| list.finish(empty));
-        let document = document.map_err(|error| Failure::of_provider(error, objects, query))?;
-        let Some(past) = self.past else {
-            return Ok(document);
-        };
-        let (bytes, start) = document;
-        let list: Result<&RawValue, _> =
-            serde_json::from_slice(bytes.get(start..).unwrap_or_default());
-        self.recalled(past, key, list.map_err(|error| unwritten(&error))?)
-    }
-
-    /// An answer with what is known of its time.
-    fn recalled(
-        &self,
-        (at, past): (Timestamp, &AsOf),
-        key: u64,
-        answer: impl Serialize,
-    ) -> Result<Document, Failure> {
-        let asked = self.asked.last(key, at);
-        let computed_again = ComputedAgain {
-            as_of: at.date(),
-            snapshot: past.snapshot.date(),
-            reaches_back_to: past.reach.date(),
-            asked: asked.map(|answered| AskedAt {
-                at: answered.at.date(),
-                snapshot: answered.snapshot.date(),
-            }),
-            asked_known_since: self.asked.since().map(Timestamp::date),
-        };
-        json(&Recalled {
-            computed_again,
-            answer,
-        })
+        json(&explanation)
     }
 
     /// Checks what lists of values cannot do.
@@ -202,6 +131,17 @@ impl Values<'_> {
         }
         Ok(())
     }
+}
+
+/// The list, if there is one; `objects` are for the words if not.
+fn finish(
+    answer: Result<Empty, Error>,
+    list: List,
+    objects: Objects<'_>,
+    query: &Query<'_>,
+) -> Result<Document, Failure> {
+    let document = answer.and_then(|empty| list.finish(empty));
+    document.map_err(|error| Failure::of_provider(error, objects, query))
 }
 
 /// The objects that a target describes, and the one name it gives.
@@ -232,9 +172,6 @@ fn in_namespace(namespace: &str) -> Objects<'_> {
 
 fn json(document: &impl Serialize) -> Result<Document, Failure> {
     let bytes = serde_json::to_vec(document);
-    Ok((bytes.map_err(|error| unwritten(&error))?, 0))
-}
-
-fn unwritten(error: &serde_json::Error) -> Failure {
-    Failure::Malformed(error.to_string())
+    let bytes = bytes.map_err(|error| Failure::Malformed(error.to_string()))?;
+    Ok((bytes, 0))
 }

@@ -10,10 +10,9 @@ use super::gpu::Served;
 use super::rules::RuleProvider;
 use super::usage::{Usage, UsageQuery};
 use super::{
-    AsOf, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack, Objects,
+    CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack, Objects,
     Pending, Provider, Query,
 };
-use apimachinery::time::Timestamp;
 use findings::{Finding, Report};
 use gpu_metrics::explain::Explanation;
 
@@ -139,21 +138,6 @@ impl Provider for Composite {
         report
     }
 
-    fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
-        let past = self.gpus.load().as_of(at, now)?;
-        Ok(AsOf {
-            provider: Box::new(WithoutRules {
-                rules: Arc::clone(&self.rules),
-                gpus: past.provider,
-            }),
-            ..past
-        })
-    }
-
-    fn snapshot_taken(&self) -> Option<Timestamp> {
-        self.gpus.load().snapshot_taken()
-    }
-
     fn knows_usage(&self) -> bool {
         self.rules.knows_usage()
     }
@@ -172,64 +156,5 @@ impl Provider for Composite {
         user: &'a str,
     ) -> Pending<'a, Result<Option<Fetched>, Error>> {
         self.rules.fetch(lack, user)
-    }
-}
-
-/// GPUs as of a time that is over. No other metric takes a rule's place.
-#[derive(Debug)]
-struct WithoutRules {
-    rules: Arc<RuleProvider>,
-    gpus: Box<dyn Provider>,
-}
-
-impl WithoutRules {
-    fn refuse(rule: Option<(String, String)>) -> Result<(), Error> {
-        match rule {
-            Some((rule, _)) => Err(Error::OutOfReach {
-                reason: format!(
-                    "its values are Prometheus' answers to the query of {rule} and are not computed again: ask \
-                     Prometheus for that time, the query is in explain"
-                ),
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Provider for WithoutRules {
-    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        self.gpus.custom_metrics()
-    }
-
-    fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        self.gpus.external_metrics()
-    }
-
-    fn custom(
-        &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<Empty, Error> {
-        Self::refuse(self.rules.rule_of(objects.resource, query.metric))?;
-        self.gpus.custom(objects, query, sink)
-    }
-
-    fn external(
-        &self,
-        namespace: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<Empty, Error> {
-        Self::refuse(self.rules.external_rule(query.metric))?;
-        self.gpus.external(namespace, query, sink)
-    }
-
-    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
-        Self::refuse(match of {
-            Described::Object { resource, .. } => self.rules.rule_of(resource, query.metric),
-            Described::External(_) => self.rules.external_rule(query.metric),
-        })?;
-        self.gpus.explain(of, query)
     }
 }

@@ -2,7 +2,6 @@
 //! asks nobody.
 
 pub(super) mod external;
-mod past;
 
 use std::sync::Arc;
 
@@ -14,11 +13,10 @@ use super::lookup::{Current, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
 use super::{
-    AsOf, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Objects, Provider,
-    Query, Which,
+    CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Objects, Provider, Query,
+    Which,
 };
 use apimachinery::selector::Selector;
-use apimachinery::time::Timestamp;
 use findings::{Report, source};
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
@@ -72,7 +70,6 @@ pub struct GpuProvider {
     /// What pods request where they request GPUs, in words.
     gpus: Arc<str>,
     findings: ArcSwap<Report>,
-    published: past::Published,
 }
 
 impl GpuProvider {
@@ -103,7 +100,6 @@ impl GpuProvider {
             current: ArcSwapOption::empty(),
             gpus: GpuResources::default().words().into(),
             findings: ArcSwap::from_pointee(unknown(metrics)),
-            published: past::Published::default(),
         }
     }
 
@@ -146,10 +142,8 @@ impl GpuProvider {
     /// The same while the source fails: the reason is told to whoever asks for
     /// a value that is not there.
     pub fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
-        self.published.note(&snapshot);
         self.current.store(Some(Arc::new(Current {
             snapshot,
-            held_by: None,
             memo: Memo::default(),
             trouble,
             gpus: Arc::clone(&self.gpus),
@@ -279,15 +273,6 @@ impl Provider for GpuProvider {
 
     fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
         self.explained(of, query)
-    }
-
-    fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
-        self.look_back(at, now)
-    }
-
-    fn snapshot_taken(&self) -> Option<Timestamp> {
-        let current = self.current.load();
-        current.as_ref().map(|current| current.snapshot.taken())
     }
 
     fn external(

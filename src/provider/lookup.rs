@@ -29,9 +29,6 @@ const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) snapshot: Arc<Snapshot>,
-    /// In a look back the snapshot whose readings these are: nothing was
-    /// computed with it, and its windows may begin before what is held.
-    pub(super) held_by: Option<Arc<Snapshot>>,
     pub(super) memo: Memo,
     /// Why values may be missing, if the source fails.
     pub(super) trouble: Option<String>,
@@ -43,7 +40,6 @@ pub(super) struct Current {
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
-    held_by: Option<&'a Snapshot>,
     memo: &'a Memo,
     metric: usize,
     pub(super) spec: &'a MetricSpec,
@@ -66,7 +62,6 @@ impl Current {
         let windows = SHORTEST_WINDOW..=longest_window(snapshot);
         Ok(Lookup {
             snapshot,
-            held_by: self.held_by.as_deref(),
             memo: &self.memo,
             metric,
             spec,
@@ -100,7 +95,7 @@ impl<'a> Lookup<'a> {
 
     /// Whether the values were computed with the snapshot.
     fn is_foreseen(&self) -> bool {
-        self.narrowed.is_default() && self.held_by.is_none()
+        self.narrowed.is_default()
     }
 
     /// The values of a kind that were computed with the snapshot, if the
@@ -108,23 +103,6 @@ impl<'a> Lookup<'a> {
     pub(super) fn foreseen(&self, kind: usize) -> Option<&'a [Option<Value>]> {
         self.is_foreseen()
             .then(|| self.snapshot.values(kind, self.metric))
-    }
-
-    /// Whether the readings of the window are held.
-    fn check_reach(&self) -> Result<(), Error> {
-        let window = self.narrowed.window;
-        let reach = self.held_by.map(|snapshot| snapshot.reach(window));
-        let then = self.snapshot.frame().now();
-        match reach.filter(|reach| then < *reach) {
-            Some(reach) => Err(Error::OutOfReach {
-                reason: format!(
-                    "the readings of that window are not all held any more: ask for {} or later, for a \
-                     shorter window, or set a longer gpu.maxWindow",
-                    reach.whole_second().date()
-                ),
-            }),
-            None => Ok(()),
-        }
     }
 
     /// The value of the `index`th object of a kind.
@@ -214,7 +192,6 @@ impl<'a> Lookup<'a> {
         subjects: &[Subject],
         groups: &[Group<'_>],
     ) -> Result<Vec<Option<Value>>, Error> {
-        self.check_reach()?;
         let answers = self.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(subjects);
         let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {

@@ -233,12 +233,6 @@ pub enum Error {
         /// For the client.
         what: &'static str,
     },
-    /// Values of that time cannot be computed again; the text says why.
-    #[error("{reason}")]
-    OutOfReach {
-        /// For the client.
-        reason: String,
-    },
     /// Too many queries are under way for the answer to be fetched.
     #[error("too many queries are under way")]
     Saturated,
@@ -248,18 +242,6 @@ pub enum Error {
         /// For the client.
         what: &'static str,
     },
-}
-
-/// A time that is over, and who answers for it.
-#[derive(Debug)]
-pub struct AsOf {
-    /// Computes values again from the readings of that time; to be asked with
-    /// that time as `now`.
-    pub provider: Box<dyn Provider>,
-    /// When the snapshot was taken that was in force then.
-    pub snapshot: Timestamp,
-    /// The earliest time that may be asked about with the default window.
-    pub reach: Timestamp,
 }
 
 /// Answers questions.
@@ -309,20 +291,6 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// namespace but the server's own is named.
     fn findings(&self) -> Arc<Report> {
         Arc::default()
-    }
-
-    /// Who answers for a time that is over, as far as readings are still held.
-    /// The work is that of a few looks at every device.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    fn as_of(&self, _: Timestamp, _: Timestamp) -> Result<AsOf, Error> {
-        Err(Error::NoSuchMetric)
-    }
-
-    /// When the snapshot in force was taken.
-    fn snapshot_taken(&self) -> Option<Timestamp> {
-        None
     }
 
     /// Whether it knows what pods and nodes use.

@@ -9,7 +9,6 @@ mod intervals;
 mod membership;
 mod pair;
 mod properties;
-mod recalled;
 mod returns;
 mod rows;
 mod rules;

@@ -47,16 +47,6 @@ impl Frame {
         Self { answered, ..self }
     }
 
-    /// The same readings at `now`, which is over, when the sources were this late.
-    #[must_use]
-    pub fn as_of(&self, now: Timestamp, lags_ms: &[i64]) -> Self {
-        Self {
-            now,
-            view: Arc::new(self.view.as_of(now, lags_ms)),
-            ..self.clone()
-        }
-    }
-
     /// Whether a signal was ever answered: else a device without it may have it.
     #[must_use]
     pub fn is_answered(&self, signal: SignalId) -> bool {
@@ -81,8 +71,7 @@ impl Frame {
         instant_from(at, self.step_ms)
     }
 
-    /// The reading of a row that counts at an instant, held for `hold_ms`; samples
-    /// after `until` are not seen.
+    /// The reading of a row that counts at an instant, held for `hold_ms`.
     #[inline]
     #[must_use]
     pub fn reading(
@@ -90,10 +79,10 @@ impl Frame {
         signal: SignalId,
         row: RowId,
         instant: i64,
-        (hold_ms, until): (i64, Timestamp),
+        hold_ms: i64,
     ) -> Option<Reading> {
         let columns = self.signals.get(signal.index())?;
-        columns.reading(row, (instant, self.step_ms), hold_ms, until)
+        columns.reading(row, (instant, self.step_ms), hold_ms)
     }
 
     /// The newest reading of a row at or before an instant, however old.

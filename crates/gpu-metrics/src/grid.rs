@@ -193,8 +193,8 @@ impl Columns {
     }
 
     /// The reading of `row` that counts at instant `index` of a grid of
-    /// `step_ms`: its newest sample not after `until`, if that is a reading and
-    /// younger than `hold_ms`.
+    /// `step_ms`: its newest sample, if that is a reading and younger than
+    /// `hold_ms`.
     #[inline]
     #[must_use]
     pub fn reading(
@@ -202,14 +202,11 @@ impl Columns {
         row: RowId,
         (index, step_ms): (i64, i64),
         hold_ms: i64,
-        until: Timestamp,
     ) -> Option<Reading> {
         let farthest = (index - hold_ms / step_ms - 1).max(self.first);
         let mut at = index.min(self.first + self.len() - 1);
         while at >= farthest {
-            if let Some(sample) = self.sample(row, at, step_ms)
-                && sample.at <= until
-            {
+            if let Some(sample) = self.sample(row, at, step_ms) {
                 let is_young = index * step_ms - sample.at.millis() < hold_ms;
                 return (is_young && !sample.value.is_nan()).then_some(sample);
             }
@@ -340,7 +337,7 @@ mod tests {
 
     fn at(columns: &Columns, instant: i64, hold_secs: i64) -> Option<f64> {
         let hold_ms = hold_secs * 1000;
-        let reading = columns.reading(ROW, (instant, STEP), hold_ms, Timestamp::MAX)?;
+        let reading = columns.reading(ROW, (instant, STEP), hold_ms)?;
         Some(reading.value)
     }
 
@@ -378,14 +375,6 @@ mod tests {
         assert_eq!(at(&equal, 1, 45), Some(3.0));
     }
 
-    #[test]
-    fn samples_after_a_time_are_not_seen() {
-        let columns = columns(&[(15, 1.0), (16, 2.0)], Feed::Alone);
-        let until = Timestamp::from_secs(15);
-        let reading = columns.reading(ROW, (2, STEP), 45_000, until);
-        assert_eq!(reading, Some(sample(15, 1.0)));
-    }
-
     /// Rows of several words and blocks, put in any order, forgotten in another.
     #[test]
     fn each_row_has_its_own_sample() {
@@ -395,7 +384,7 @@ mod tests {
             columns.put(RowId(row), sample(9, f64::from(row)), STEP, Feed::Alone);
         }
         let value = |columns: &Columns, row| {
-            let reading = columns.reading(RowId(row), (1, STEP), 45_000, Timestamp::MAX);
+            let reading = columns.reading(RowId(row), (1, STEP), 45_000);
             reading.map(|reading| reading.value)
         };
         for row in 0..1400 {

@@ -263,46 +263,6 @@ impl Snapshot {
         }
     }
 
-    /// The readings of this snapshot as of a time when the sources were this late;
-    /// nothing is computed yet.
-    #[must_use]
-    pub fn as_of(&self, ours: Timestamp, lags_ms: &[i64]) -> Self {
-        let frame = self.frame.as_of(self.at_source(ours), lags_ms);
-        Self {
-            targets: RowTarget::of_rows(&frame, &self.layout),
-            frame,
-            layout: Arc::clone(&self.layout),
-            policy: Arc::clone(&self.policy),
-            metrics: Arc::clone(&self.metrics),
-            window: self.window,
-            skew_ms: self.skew_ms,
-            kinds: Vec::new(),
-            cluster: Vec::new(),
-        }
-    }
-
-    /// When it was taken, by our clock.
-    #[must_use]
-    pub fn taken(&self) -> Timestamp {
-        Timestamp::from_millis(self.frame.now().millis().saturating_sub(self.skew_ms))
-    }
-
-    /// How late each source is, milliseconds.
-    pub fn lags_ms(&self) -> impl Iterator<Item = i64> {
-        let sources = self.frame.view().sources.iter();
-        sources.map(|source| source.lag_ms)
-    }
-
-    /// The earliest time of which a window of this length has all its readings:
-    /// they are kept for the longest window there may be.
-    #[must_use]
-    pub fn reach(&self, window: Option<Duration>) -> Timestamp {
-        let (_, span) = self.spanned(self.cluster_group(), window.map(millis));
-        let asked_ms = span.map_or(0, |span| span.window_ms);
-        let spare_ms = millis(self.policy.max_window) - asked_ms + millis(self.policy.hold);
-        Timestamp::from_millis(self.frame.now().millis() - spare_ms.max(0))
-    }
-
     /// The same, read from a source whose clock is ahead of ours by so much.
     #[must_use]
     pub fn with_skew(self, skew_ms: i64) -> Self {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::provider::{
-    AsOf, CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects,
-    Pending, Provider, Query, Which,
+    CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects, Pending,
+    Provider, Query, Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -22,9 +22,6 @@ use gpu_metrics::metric::Value;
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_323_060_250);
 /// 2026-01-02T03:04:05.999Z.
 const AT: Timestamp = Timestamp::from_millis(1_767_323_045_999);
-
-/// When the values were computed.
-const TAKEN: Timestamp = Timestamp::from_millis(1_767_323_058_000);
 
 #[derive(Debug)]
 struct Object {
@@ -229,23 +226,6 @@ impl Provider for Fixture {
         Ok(Explanation {
             devices: vec![device],
             ..Explanation::default()
-        })
-    }
-
-    fn snapshot_taken(&self) -> Option<Timestamp> {
-        Some(TAKEN)
-    }
-
-    fn as_of(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
-        if at > now {
-            return Err(Error::OutOfReach {
-                reason: "too late".to_owned(),
-            });
-        }
-        Ok(AsOf {
-            provider: Box::new(Self::new()),
-            snapshot: TAKEN,
-            reach: AT,
         })
     }
 

@@ -11,7 +11,6 @@ mod negotiation;
 mod openapi;
 mod operation;
 mod parameters;
-mod past;
 mod paths;
 mod robustness;
 mod routing;

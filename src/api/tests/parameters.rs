@@ -140,6 +140,7 @@ async fn s026_other_parameters_change_nothing() {
         "resourceVersion=0",
         "x=y&&=",
         "timeoutSeconds=1",
+        "at=noon",
     ] {
         assert_eq!(
             server.get(&format!("{path}?{query}")).await.body,

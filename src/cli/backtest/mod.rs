@@ -3,6 +3,7 @@
 mod page;
 mod print;
 mod read;
+mod when;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,7 +16,6 @@ use serde::Serialize;
 use super::Failure;
 use super::check::files;
 use super::explain::hpa::{self, a_second_or_more};
-use super::explain::past;
 use super::serve::flags::PrometheusFlags;
 use super::serve::prometheus;
 use super::wrap::shown;
@@ -59,10 +59,10 @@ pub(super) struct BacktestArgs {
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// The beginning: a time, 2026-01-02T03:04:05Z, or so long ago, 7d
-    #[arg(long, value_name = "TIME", value_parser = past::parse, conflicts_with = "last")]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with = "last")]
     from: Option<Timestamp>,
     /// The end, in the same way; without it now
-    #[arg(long, value_name = "TIME", value_parser = past::parse, conflicts_with = "last")]
+    #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with = "last")]
     to: Option<Timestamp>,
     /// So much of the past, up to now
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = a_second_or_more)]

@@ -1,5 +1,5 @@
 //! `explain hpa`: what the autoscaler's controller computes, step by step, from
-//! what it would read now, or would have read then.
+//! what it would read now.
 
 mod flags;
 pub(in crate::cli) mod read;
@@ -11,15 +11,13 @@ use std::time::Duration;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use serde::Serialize;
 
-use super::{ExplainArgs, Output, past};
-use crate::api::recalled::ComputedAgain;
+use super::{ExplainArgs, Output};
 use crate::app::clock;
 use crate::cli::Failure;
 use crate::cli::cluster::Cluster;
 use crate::cli::wrap::{shown, wrapped};
 use apimachinery::time::Timestamp;
 pub(in crate::cli) use flags::{FlagArgs, a_second_or_more};
-use hpa::hpa::Source;
 use hpa::stabilise::Past;
 use hpa::trace::Condition;
 use hpa::{History, Situation, Trace};
@@ -31,15 +29,12 @@ use read::Reading;
 struct Explained<'a> {
     namespace: &'a str,
     name: &'a str,
-    /// When this was read, or the time that is asked about.
+    /// When this was read.
     at: String,
     /// What the controller's last sync wrote; `None`: it never computed.
     written_desired_replicas: Option<i32>,
     /// What this computation gives.
     desired_replicas: Option<i32>,
-    /// What is known of a time that is over, for each metric; `None`: the value is
-    /// of now, or there was none then.
-    computed_again: &'a [Option<ComputedAgain>],
     /// Flags of the controller, as given.
     given: Vec<String>,
     assumed: Vec<String>,
@@ -53,8 +48,8 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
     // Heard also while something is read.
     let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
-        let reading = Reading::of(cluster, (namespace, name), &args.flags, args.at).await?;
-        let now = args.at.unwrap_or_else(clock::now);
+        let reading = Reading::of(cluster, (namespace, name), &args.flags).await?;
+        let now = clock::now();
         let is_first = history.is_none();
         let remembered = history.get_or_insert_with(|| as_written(&reading, now));
         if let Ok(scale) = &reading.scale {
@@ -66,14 +61,13 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
             known.note(replicas, reading.scaled_at, remembered);
         }
         let trace = reading.sync(remembered, now);
-        let [given, assumed] = assumed(&reading, &args.flags, args.at);
+        let [given, assumed] = assumed(&reading, &args.flags);
         let explained = Explained {
             namespace,
             name,
             at: now.date(),
             written_desired_replicas: reading.written,
             desired_replicas: trace.desired,
-            computed_again: &reading.computed_again,
             given,
             assumed,
             trace: &trace,
@@ -109,10 +103,10 @@ pub(in crate::cli) struct Decision {
 impl Decision {
     pub(in crate::cli) async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
         let flags = FlagArgs::default();
-        let reading = Reading::of(cluster, hpa, &flags, None).await?;
+        let reading = Reading::of(cluster, hpa, &flags).await?;
         let now = clock::now();
         let trace = reading.sync(&as_written(&reading, now), now);
-        let [_, assumed] = assumed(&reading, &flags, None);
+        let [_, assumed] = assumed(&reading, &flags);
         Ok(Self {
             written: reading.written,
             otherwise: written_otherwise(&reading.conditions, &trace.conditions),
@@ -173,40 +167,15 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
     }
 }
 
-/// The flags that were given; and what nobody outside the controller can see, or
-/// is of now.
-fn assumed(reading: &Reading, flags: &FlagArgs, at: Option<Timestamp>) -> [Vec<String>; 2] {
+/// The flags that were given; and what nobody outside the controller can see.
+fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     let [given, flags] = flags.written(&reading.flags);
-    let mut assumed = vec![
+    let assumed = vec![
         format!("flags of kube-controller-manager: {}", flags.join(" ")),
         "recommendations of before: only what the status tells of them; --follow remembers them from its start on"
             .to_owned(),
     ];
-    if at.is_some() {
-        assumed.push(
-            "the autoscaler, its target, its pods, its status and values of metrics.k8s.io were then as they are now"
-                .to_owned(),
-        );
-    }
     [given, assumed]
-}
-
-/// What is known of the time that is over, and of each metric then.
-fn of_then(explained: &Explained<'_>, sync: Duration) -> Vec<String> {
-    let again = explained.computed_again;
-    let mut lines = match again.iter().flatten().next() {
-        Some(again) => past::sentences(again).to_vec(),
-        None => vec![format!("values are computed again as of {}", explained.at)],
-    };
-    for (again, metric) in again.iter().zip(&explained.trace.metrics) {
-        let said = match (again, &metric.source) {
-            (Some(again), _) => past::asked(again, sync),
-            (None, Source::Resource { .. }) => "as metrics.k8s.io has it now".to_owned(),
-            (None, _) => "the server has no value of it as of then".to_owned(),
-        };
-        lines.push(format!("{}: {said}", metric.name));
-    }
-    lines
 }
 
 /// Conditions that the controller wrote otherwise.
@@ -246,13 +215,8 @@ fn text(
         lines.push(format!("-- {}", explained.at));
     }
     lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
-    let mut add = |sentences: Vec<String>| {
-        lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
-    };
-    if args.at.is_some() {
-        add(of_then(explained, reading.flags.sync_period));
-    }
-    add(trace.sentences());
+    let sentences = trace.sentences();
+    lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
     let number = |replicas: Option<i32>, unknown: &str| {
         replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
     };

@@ -2,26 +2,20 @@
 
 pub(super) mod hpa;
 mod metric;
-pub(super) mod past;
 pub(super) mod text;
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::Failure;
 use super::cluster::{Cluster, ClusterArgs, encode};
 use super::kinds::{self, AUTOSCALERS};
 use super::values::{self, EXTERNAL, Item, List, of_object};
-use super::wrap::{shown, wrapped};
-use crate::api::recalled::Recalled;
+use super::wrap::shown;
 use crate::cluster::error::CallError;
 use apimachinery::kinds::Kind;
-use apimachinery::time::Timestamp;
 use findings::names::hint;
 use gpu_metrics::explain::Explanation;
 
@@ -34,7 +28,6 @@ use gpu_metrics::explain::Explanation;
   explain ns ml gpu_held_count
   explain external cluster_gpu_memory_utilization -n ml --selector window=2m
   explain hpa ml/train
-  explain hpa ml/train --at 5m
   explain metric gpu_memory_utilization")]
 pub(super) struct ExplainArgs {
     /// A kind as kubectl takes it (pod, deploy, ns, node, ...), `hpa`, `external` or `metric`
@@ -50,11 +43,8 @@ pub(super) struct ExplainArgs {
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
     /// Of `hpa`: again at each sync, with the recommendations of before remembered
-    #[arg(long, conflicts_with = "at")]
+    #[arg(long)]
     follow: bool,
-    /// As of a time, 2026-01-02T03:04:05Z, or so long ago, 5m; as far back as readings are held
-    #[arg(long, value_name = "TIME", value_parser = past::parse)]
-    at: Option<Timestamp>,
     #[command(flatten)]
     flags: hpa::FlagArgs,
     #[command(flatten)]
@@ -85,22 +75,10 @@ pub(super) async fn run(args: ExplainArgs) -> Result<(), Failure> {
     };
     args.once()?;
     let path = asked.path(args.selector.as_deref());
-    let text = match args.at {
-        None => {
-            let said: Explanation = asked.read(&cluster, &path).await?;
-            match args.output {
-                Output::Json => json(&said),
-                Output::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
-            }
-        }
-        Some(at) => {
-            let path = past::asked_at(&path, at);
-            let said: Recalled<Explanation> = asked.read(&cluster, &path).await?;
-            match args.output {
-                Output::Json => json(&said),
-                Output::Text => recalled(&said),
-            }
-        }
+    let said = asked.read(&cluster, &path).await?;
+    let text = match args.output {
+        Output::Json => serde_json::to_string_pretty(&said).unwrap_or_default(),
+        Output::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
     };
     // Whoever read the beginning may have left.
     let _ = writeln!(io::stdout(), "{}", shown(&text));
@@ -116,18 +94,6 @@ impl ExplainArgs {
             false => Ok(()),
         }
     }
-}
-
-fn json(said: &impl Serialize) -> String {
-    serde_json::to_string_pretty(said).unwrap_or_default()
-}
-
-fn recalled(said: &Recalled<Explanation>) -> String {
-    let again = &said.computed_again;
-    let [when, reach] = past::sentences(again);
-    let asked = past::asked(again, Duration::MAX);
-    let of_then = wrapped(&format!("{when}\n{reach}\n{asked}"), 0);
-    format!("{}\n{}", of_then.trim_end(), text::of(&said.answer))
 }
 
 /// Whose value is asked for.
@@ -201,11 +167,7 @@ impl Asked<'_> {
 
     /// The answer at `path`; where there is no such metric, with one that may be
     /// meant.
-    pub(super) async fn read<T: DeserializeOwned>(
-        &self,
-        cluster: &Cluster,
-        path: &str,
-    ) -> Result<T, Failure> {
+    pub(super) async fn read(&self, cluster: &Cluster, path: &str) -> Result<Explanation, Failure> {
         match cluster.read(path).await {
             Ok(answer) => Ok(answer),
             Err(CallError::NotFound(said)) => {

@@ -31,7 +31,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     };
     let asked = Asked { metric, of };
     let choice = choice(&ask, resource, metric).await;
-    let said: Explanation = asked.read(&ask.cluster, &asked.path(None)).await?;
+    let said = asked.read(&ask.cluster, &asked.path(None)).await?;
     let status = match (&said.value, &said.no_value) {
         (Some(value), _) => format!("{metric} of {} is {}", said.of, number(value.number)),
         (None, Some(reason)) => reason.clone(),

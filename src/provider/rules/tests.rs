@@ -13,9 +13,6 @@ use adapter_rules::raw::{self, Checked};
 use adapter_rules::registry::Shape;
 use adapter_rules::rule::Rules;
 use apimachinery::labels::Labels;
-use gpu_metrics::dcgm::schemes::ExporterIdentity;
-use gpu_metrics::pipeline::{Pipeline, Settings};
-use gpu_metrics::policy::Policy;
 
 /// Pods `a`, `b`, `c` of namespace `n`; deployments are followed when asked for.
 #[derive(Debug, Default)]
@@ -410,33 +407,4 @@ fn an_explanation_names_the_rule_its_query_and_what_it_answered() {
             "{notes}"
         );
     }
-}
-
-#[test]
-fn values_of_rules_are_not_computed_again_and_no_other_metric_takes_their_place() {
-    let now = Timestamp::from_secs(100);
-    let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
-    let mut pipeline = Pipeline::new(Settings {
-        policy: Policy::default(),
-        signals: Vec::new(),
-        metrics: gpu_metrics::dcgm::metrics::built_in(),
-        exporter: ExporterIdentity::default(),
-    });
-    gpus.publish(Arc::new(pipeline.publish(&Arc::default(), now)));
-    let gpus = Arc::new(ArcSwap::from_pointee(gpus));
-    let both = Composite::new(Arc::new(provider(Prometheus::default())), gpus);
-    let past = both.as_of(now, now).unwrap().provider;
-    let everything = Selector::everything();
-    for (answer, rule) in [
-        (
-            custom(&*past, "pods", Which::Matching(&everything), ""),
-            "rules[0]",
-        ),
-        (external(&*past, "queue_length"), "externalRules[0]"),
-    ] {
-        let refused = matches!(&answer, Err(Error::OutOfReach { reason }) if reason.contains(rule));
-        assert!(refused, "{answer:?}");
-    }
-    let held = external(&*past, "gpu_held_count");
-    assert!(matches!(held, Err(Error::NoValue { .. })), "{held:?}");
 }

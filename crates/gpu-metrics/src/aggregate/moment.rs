@@ -191,8 +191,8 @@ impl<'a> Moment<'a> {
     /// A row's reading of one signal: the newest, younger than F.
     fn signal(&self, signal: SignalId, facts: &RowFacts) -> Option<Reading> {
         let target = self.of.targets.get(facts.id.0 as usize)?;
-        let held = (target.fresh_ms, target.read_until);
-        self.of.frame.reading(signal, facts.id, self.instant, held)
+        let frame = self.of.frame;
+        frame.reading(signal, facts.id, self.instant, target.fresh_ms)
     }
 
     /// Whether a row had a reading of a signal up to now, however old.

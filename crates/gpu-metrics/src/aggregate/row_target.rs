@@ -3,7 +3,6 @@
 use super::super::frame::Frame;
 use super::super::layout::Layout;
 use super::super::targets::TargetId;
-use apimachinery::time::Timestamp;
 
 /// The target that a row goes by, found once for all questions to a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +13,12 @@ pub struct RowTarget {
     /// How long an instant holds a reading of the row, milliseconds: F, the
     /// longest of its targets that are heard.
     pub fresh_ms: i64,
-    /// Samples after this time were not read yet.
-    pub read_until: Timestamp,
 }
 
 impl RowTarget {
     const NONE: Self = Self {
         id: TargetId(u32::MAX),
         fresh_ms: 0,
-        read_until: Timestamp::MAX,
     };
 
     /// The target of each row, by row number.
@@ -50,11 +46,9 @@ impl RowTarget {
         };
         let heard = known().filter(|(_, other)| other.silent == target.silent);
         let fresh = heard.map(|(_, target)| target.fresh_ms);
-        let read_until = known().map(|(_, target)| target.read_until);
         Self {
             id,
             fresh_ms: fresh.fold(target.fresh_ms, i64::max),
-            read_until: read_until.fold(target.read_until, Timestamp::max),
         }
     }
 }

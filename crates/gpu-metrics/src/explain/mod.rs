@@ -77,8 +77,7 @@ pub struct Served {
     pub timestamp: String,
     /// How old that sample is, seconds.
     pub age_seconds: f64,
-    /// Until when the value is served; `None`: it is asked anew each time, or
-    /// of a time that is over.
+    /// Until when the value is served; `None`: it is asked anew each time.
     pub served_until: Option<String>,
     /// What the window covers, seconds; 0 where a query says it.
     pub window_seconds: u32,

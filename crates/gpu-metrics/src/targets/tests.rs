@@ -125,20 +125,6 @@ fn a_target_is_silent_once_nothing_came_for_f() {
 }
 
 #[test]
-fn a_time_that_is_over_sees_no_sample_that_came_later() {
-    let mut fleet = Fleet::new(1);
-    for round in 0..5 {
-        fleet.read(&[15 * round], 15 * round + 4);
-    }
-    let then = fleet.view(64).as_of(at(34), &[4_000]);
-    assert_eq!(then.targets[0].read_until, at(30));
-    assert_eq!(then.targets[0].newest, at(30));
-    assert!(!then.targets[0].silent);
-    // A source that came later is unknown.
-    assert!(fleet.view(64).as_of(at(34), &[]).targets[0].silent);
-}
-
-#[test]
 fn targets_are_told_apart_by_instance_and_node() {
     let mut targets = Targets::default();
     let ids = [

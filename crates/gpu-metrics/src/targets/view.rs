@@ -19,8 +19,6 @@ pub struct TargetView {
     /// By how much it is later than its source, if that is more than chance,
     /// milliseconds.
     pub own_lateness_ms: i64,
-    /// How late its samples are when they are first read, milliseconds.
-    pub late_ms: i64,
     /// Its newest sample.
     pub newest: Timestamp,
     /// Whether it has fallen silent: no sample for F, or readings that stand still.
@@ -30,8 +28,6 @@ pub struct TargetView {
     /// Since when all its readings stand still, where they should not: from then
     /// on they are unknown.
     pub frozen_since: Option<Timestamp>,
-    /// Samples after this time were not read yet, as far as that is known.
-    pub read_until: Timestamp,
 }
 
 /// A source as a snapshot sees it.
@@ -60,62 +56,36 @@ impl Targets {
             job: source.job,
             lag_ms: source.lag_ms,
         });
-        let sources: Vec<SourceView> = sources.collect();
         let view = |target: &Option<Target>| match target {
-            Some(target) => self.view_of(target).judged(&sources, now),
+            Some(target) => self.view_of(target, now),
             None => TargetView::FORGOTTEN,
         };
         View {
             targets: self.targets.iter().map(view).collect(),
-            sources,
+            sources: sources.collect(),
         }
     }
 
-    fn view_of(&self, target: &Target) -> TargetView {
+    fn view_of(&self, target: &Target, now: Timestamp) -> TargetView {
         let newest = target.gaps.newest();
-        let scrape_ms = self.scrape_ms(target);
+        let fresh_ms = self.fresh_of(target);
+        let frozen_since = target.frozen_since(self.settings);
         let lag_ms = self.sources[usize::from(target.source)].lag_ms;
+        let unheard_ms = now.millis() - lag_ms - newest.millis();
         TargetView {
             source: target.source,
-            scrape_ms,
-            fresh_ms: self.fresh_of(target),
+            scrape_ms: self.scrape_ms(target),
+            fresh_ms,
             own_lateness_ms: self.own_lateness_ms(target),
-            late_ms: target.lateness.ms().unwrap_or(lag_ms),
             newest,
-            frozen_since: target.frozen_since(self.settings),
-            read_until: Timestamp::MAX,
-            ..TargetView::FORGOTTEN
+            silent: unheard_ms >= fresh_ms || frozen_since.is_some(),
+            heard_lately: unheard_ms < fresh_ms + LATELY_MS,
+            frozen_since,
         }
     }
 }
 
 impl View {
-    /// The same at `now`, which is over, when the sources were this late. What
-    /// was learned since of intervals stands.
-    #[must_use]
-    pub fn as_of(&self, now: Timestamp, lags_ms: &[i64]) -> Self {
-        let sources = self.sources.iter().zip(lags_ms);
-        let sources = sources.map(|(source, lag_ms)| SourceView {
-            lag_ms: *lag_ms,
-            ..*source
-        });
-        let sources: Vec<SourceView> = sources.collect();
-        let targets = self.targets.iter().map(|target| {
-            let read_until = Timestamp::from_millis(now.millis() - target.late_ms);
-            let view = TargetView {
-                newest: target.newest.min(read_until),
-                frozen_since: target.frozen_since.filter(|since| *since <= now),
-                read_until,
-                ..*target
-            };
-            view.judged(&sources, now)
-        });
-        Self {
-            targets: targets.collect(),
-            sources,
-        }
-    }
-
     /// L of the source of a target, milliseconds.
     #[must_use]
     pub fn lag_ms(&self, target: &TargetView) -> i64 {
@@ -125,30 +95,14 @@ impl View {
 }
 
 impl TargetView {
-    /// The same, told whether it has fallen silent. A source that came later than
-    /// the view is unknown, and its targets are silent.
-    fn judged(self, sources: &[SourceView], now: Timestamp) -> Self {
-        let Some(source) = sources.get(usize::from(self.source)) else {
-            return Self::FORGOTTEN;
-        };
-        let unheard_ms = now.millis() - source.lag_ms - self.newest.millis();
-        Self {
-            silent: unheard_ms >= self.fresh_ms || self.frozen_since.is_some(),
-            heard_lately: unheard_ms < self.fresh_ms + LATELY_MS,
-            ..self
-        }
-    }
-
     const FORGOTTEN: Self = Self {
         source: 0,
         scrape_ms: 0,
         fresh_ms: 0,
         own_lateness_ms: 0,
-        late_ms: 0,
         newest: Timestamp::MIN,
         silent: true,
         heard_lately: false,
         frozen_since: None,
-        read_until: Timestamp::MIN,
     };
 }

@@ -9,11 +9,10 @@ use k8s_openapi::api::core::v1::Pod as ApiPod;
 use serde::Deserialize;
 
 use super::FlagArgs;
-use super::values::{Asking, Unread};
-use crate::api::recalled::ComputedAgain;
+use super::values::{Unread, answer};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
-use crate::cli::explain::{failure, past};
+use crate::cli::explain::failure;
 use crate::cli::values::List;
 use crate::cluster::error::CallError;
 use apimachinery::labels::Labels;
@@ -34,8 +33,6 @@ pub(super) struct Reading {
     pub(super) selection: Selection,
     pub(super) pods: Vec<Pod>,
     pub(super) answers: Vec<Answer>,
-    /// What is known of the time that is over, for each of them.
-    pub(super) computed_again: Vec<Option<ComputedAgain>>,
     pub(super) flags: Flags,
     /// `status.desiredReplicas`; `None` where it was never computed.
     pub(super) written: Option<i32>,
@@ -55,7 +52,6 @@ impl Reading {
         cluster: &Cluster,
         (namespace, name): (&str, &str),
         flags: &FlagArgs,
-        at: Option<Timestamp>,
     ) -> Result<Self, Failure> {
         let base = format!(
             "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
@@ -83,16 +79,12 @@ impl Reading {
             selection: Selection::Missing,
             pods: Vec::new(),
             answers: Vec::new(),
-            computed_again: Vec::new(),
             flags,
             written: written(&status),
             scaled_at: status.last_scale_time.as_ref().map(timestamp),
             conditions: status.conditions.unwrap_or_default(),
         };
-        let Ok(Target {
-            selector, resource, ..
-        }) = target
-        else {
+        let Ok(Target { selector, .. }) = target else {
             return Ok(reading);
         };
         if selector.is_empty() {
@@ -109,26 +101,11 @@ impl Reading {
             selection(cluster, namespace, &selector, &pods.items, &others.items).await;
         let spec = object.spec.unwrap_or_default();
         for spec in spec.metrics.iter().flatten() {
-            let mut asking = Asking::new(cluster, namespace, at);
-            let answer = asking.answer(&selector, spec).await;
+            let answer = answer((cluster, namespace), &selector, spec).await;
             reading.answers.push(match answer {
                 Ok(answer) => answer,
                 Err(unread) => Answer::Failed(unread.told()?),
             });
-            reading.computed_again.push(asking.computed_again);
-        }
-        let created = pods.items.iter();
-        let created = created.map(|pod| pod.metadata.creation_timestamp.as_ref().map(timestamp));
-        let created: Vec<_> = created.collect();
-        if let Some(at) = at
-            && let Some(why) = past::changed(at, reading.scaled_at, &created)
-        {
-            let (at, target) = (at.date(), spec.scale_target_ref.name);
-            return Err(Failure::Failed(format!(
-                "which pods the autoscaler selected at {at} is not known ({why}): for its target's \
-                 value of then use explain {resource} {namespace}/{target} METRIC --at {at}; \
-                 explain hpa {namespace}/{name} --follow keeps watch from now on"
-            )));
         }
         Ok(reading)
     }
@@ -183,8 +160,6 @@ pub(in crate::cli) fn written(status: &HorizontalPodAutoscalerStatus) -> Option<
 struct Target {
     scale: Scale,
     selector: String,
-    /// `deployments.apps`.
-    resource: String,
 }
 
 impl Target {
@@ -212,7 +187,6 @@ impl Target {
                 status_replicas: status.replicas,
             },
             selector: status.selector.unwrap_or_default(),
-            resource: grouped(version, &resource),
         })
     }
 }

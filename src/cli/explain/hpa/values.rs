@@ -9,10 +9,9 @@ use kube::core::Selector;
 use serde::Deserialize;
 
 use super::read::{grouped, plural};
-use crate::api::recalled::{ComputedAgain, Recalled};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
-use crate::cli::explain::{failure, past};
+use crate::cli::explain::failure;
 use crate::cli::values::{EXTERNAL, Item, List, Named, RESOURCE, of_object};
 use crate::cluster::error::CallError;
 use apimachinery::duration::parse_duration;
@@ -40,21 +39,11 @@ struct ContainerUse {
     usage: BTreeMap<String, String>,
 }
 
-/// One metric's values, asked for as the controller does.
-pub(super) struct Asking<'a> {
-    cluster: &'a Cluster,
-    namespace: &'a str,
-    /// The time that is over.
-    at: Option<Timestamp>,
-    pub(super) computed_again: Option<ComputedAgain>,
-}
-
 /// Why something could not be read.
 pub(super) enum Unread {
     /// As the controller is told.
     Failed(String),
-    /// The caller may not, or nobody knows what it was then: nothing can be said
-    /// of the controller.
+    /// The caller may not: nothing can be said of the controller.
     Refused(Failure),
 }
 
@@ -86,101 +75,67 @@ impl From<String> for Unread {
     }
 }
 
-impl<'a> Asking<'a> {
-    pub(super) const fn new(
-        cluster: &'a Cluster,
-        namespace: &'a str,
-        at: Option<Timestamp>,
-    ) -> Self {
-        Self {
-            cluster,
-            namespace,
-            at,
-            computed_again: None,
-        }
+/// One metric's values, asked for as the controller does.
+pub(super) async fn answer(
+    (cluster, namespace): (&Cluster, &str),
+    selector: &str,
+    spec: &MetricSpec,
+) -> Result<Answer, Unread> {
+    if let Some(pods) = &spec.pods {
+        let path = of_object(("pods", Some(namespace)), "*", &pods.metric.name);
+        let (pods, series) = (encode(selector), series(pods.metric.selector.as_ref())?);
+        let path = format!("{path}?labelSelector={pods}&metricLabelSelector={series}");
+        return of_pods(cluster, &path).await;
     }
+    if let Some(object) = &spec.object {
+        let described = &object.described_object;
+        let version = described.api_version.as_deref().unwrap_or("v1");
+        let plural = plural(cluster, version, &described.kind).await?;
+        let resource = grouped(version, &plural);
+        let namespace = (resource != "nodes").then_some(namespace);
+        let path = of_object((&resource, namespace), &described.name, &object.metric.name);
+        let series = series(object.metric.selector.as_ref())?;
+        return of_values(cluster, &format!("{path}?metricLabelSelector={series}")).await;
+    }
+    if let Some(external) = &spec.external {
+        // The controller asks in lower case.
+        let metric = encode(&external.metric.name.to_lowercase());
+        let series = series(external.metric.selector.as_ref())?;
+        let path = format!(
+            "{EXTERNAL}/{}/{metric}?labelSelector={series}",
+            encode(namespace)
+        );
+        return of_values(cluster, &path).await;
+    }
+    let (resource, container) = match (&spec.resource, &spec.container_resource) {
+        (Some(resource), _) => (&resource.name, None),
+        (None, Some(resource)) => (&resource.name, Some(resource.container.as_str())),
+        (None, None) => return Err("unknown type of metric".to_owned().into()),
+    };
+    of_use(cluster, (namespace, selector), resource, container).await
+}
 
-    pub(super) async fn answer(
-        &mut self,
-        selector: &str,
-        spec: &MetricSpec,
-    ) -> Result<Answer, Unread> {
-        let (cluster, namespace) = (self.cluster, self.namespace);
-        if let Some(pods) = &spec.pods {
-            let path = of_object(("pods", Some(namespace)), "*", &pods.metric.name);
-            let (pods, series) = (encode(selector), series(pods.metric.selector.as_ref())?);
-            let path = format!("{path}?labelSelector={pods}&metricLabelSelector={series}");
-            return self.of_pods(&path).await;
-        }
-        if let Some(object) = &spec.object {
-            let described = &object.described_object;
-            let version = described.api_version.as_deref().unwrap_or("v1");
-            let plural = plural(cluster, version, &described.kind).await?;
-            let resource = grouped(version, &plural);
-            let namespace = (resource != "nodes").then_some(namespace);
-            let path = of_object((&resource, namespace), &described.name, &object.metric.name);
-            let series = series(object.metric.selector.as_ref())?;
-            return self
-                .of_values(&format!("{path}?metricLabelSelector={series}"))
-                .await;
-        }
-        if let Some(external) = &spec.external {
-            // The controller asks in lower case.
-            let metric = encode(&external.metric.name.to_lowercase());
-            let series = series(external.metric.selector.as_ref())?;
-            let path = format!(
-                "{EXTERNAL}/{}/{metric}?labelSelector={series}",
-                encode(namespace)
-            );
-            return self.of_values(&path).await;
-        }
-        let (resource, container) = match (&spec.resource, &spec.container_resource) {
-            (Some(resource), _) => (&resource.name, None),
-            (None, Some(resource)) => (&resource.name, Some(resource.container.as_str())),
-            (None, None) => return Err("unknown type of metric".to_owned().into()),
+async fn of_pods(cluster: &Cluster, path: &str) -> Result<Answer, Unread> {
+    let mut samples = BTreeMap::new();
+    for item in items::<Item>(cluster, path).await? {
+        let Some(described) = item.described_object else {
+            continue;
         };
-        of_use(cluster, (namespace, selector), resource, container).await
-    }
-
-    /// A list of values, of now or computed again.
-    async fn items(&mut self, path: &str) -> Result<Vec<Item>, Unread> {
-        let Some(at) = self.at else {
-            return items(self.cluster, path).await;
+        let window = item.window_seconds.map_or(NO_WINDOW, Duration::from_secs);
+        let sample = Sample {
+            milli: milli(&item.value)?,
+            at: item.timestamp.as_deref().map_or(Timestamp::MIN, time),
+            window,
         };
-        let recalled = self.cluster.read(&past::asked_at(path, at)).await;
-        let recalled: Recalled<List<Item>> = recalled.map_err(|error| match error {
-            CallError::NotFound(said) => Unread::Failed(said),
-            CallError::Garbled(..) => Unread::Refused(Failure::Failed(format!(
-                "{error}: is it gpu-metrics-apiserver that serves this API group, and as new as this?"
-            ))),
-            error => Unread::Refused(failure(&error)),
-        })?;
-        self.computed_again = Some(recalled.computed_again);
-        Ok(recalled.answer.items)
+        samples.insert(described.name, sample);
     }
+    Ok(Answer::Pods(samples))
+}
 
-    async fn of_pods(&mut self, path: &str) -> Result<Answer, Unread> {
-        let mut samples = BTreeMap::new();
-        for item in self.items(path).await? {
-            let Some(described) = item.described_object else {
-                continue;
-            };
-            let window = item.window_seconds.map_or(NO_WINDOW, Duration::from_secs);
-            let sample = Sample {
-                milli: milli(&item.value)?,
-                at: item.timestamp.as_deref().map_or(Timestamp::MIN, time),
-                window,
-            };
-            samples.insert(described.name, sample);
-        }
-        Ok(Answer::Pods(samples))
-    }
-
-    async fn of_values(&mut self, path: &str) -> Result<Answer, Unread> {
-        let items = self.items(path).await?;
-        let values = items.iter().map(|item| milli(&item.value));
-        Ok(Answer::Values(values.collect::<Result<_, _>>()?))
-    }
+async fn of_values(cluster: &Cluster, path: &str) -> Result<Answer, Unread> {
+    let items = items::<Item>(cluster, path).await?;
+    let values = items.iter().map(|item| milli(&item.value));
+    Ok(Answer::Values(values.collect::<Result<_, _>>()?))
 }
 
 /// A metric's selector for a query; empty selects everything.
