@@ -1,57 +1,31 @@
 //! OpenAPI: what our paths and lists look like (docs/protocol.md, "OpenAPI").
 //!
 //! kube-apiserver merges the v2 document into its own and passes the v3
-//! documents on; `kubectl explain` reads them. The types of apimachinery that
-//! our lists hold are written out where they are used: as definitions they
-//! would meet those of kube-apiserver under the same names.
+//! documents on; `kubectl explain` reads them. `openapi/v2.json` describes all
+//! versions of all groups. A document is made of its entries of the versions
+//! that are served. The types of apimachinery that our lists hold are written
+//! out where they are used: as definitions they would meet those of
+//! kube-apiserver under the same names.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
 use super::forms::Tagged;
-use super::group::{Group, GroupVersion, Version};
+use super::group::{Group, GroupVersion};
 use super::json;
-
-mod schemas;
-mod usage;
 
 /// So many external metrics have a path of their own in the v3 document, which
 /// is how `kubectl explain` finds a resource; the others are covered by the
 /// path with `{metric}`.
 const MAX_PATHS: usize = 1_000;
 
-/// The two languages of description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
-    /// Swagger 2.0.
-    V2,
-    /// OpenAPI 3.0.
-    V3,
-}
-
-impl Dialect {
-    const fn definitions(self) -> &'static str {
-        match self {
-            Self::V2 => "#/definitions/",
-            Self::V3 => "#/components/schemas/",
-        }
-    }
-}
+/// All versions of all groups in Swagger 2.0. `info.version` is filled in.
+const ALL: &str = include_str!("openapi/v2.json");
 
 /// `/openapi/v2`.
 pub(crate) fn v2(versions: &[GroupVersion]) -> Vec<u8> {
-    let (mut all_paths, mut definitions) = (Map::new(), Map::new());
-    for of in versions {
-        all_paths.append(&mut paths(Dialect::V2, *of));
-        definitions.append(&mut schemas::all(Dialect::V2, *of));
-    }
-    json::document(&json!({
-        "swagger": "2.0",
-        "info": info(),
-        "paths": all_paths,
-        "definitions": definitions,
-    }))
+    json::document(&only(ALL, versions))
 }
 
 /// `/openapi/v3`: where the documents are. Their hashes stand in the
@@ -71,27 +45,100 @@ pub(crate) fn v3_root(documents: &[(GroupVersion, Tagged)]) -> Vec<u8> {
 /// `/openapi/v3/apis/<group>/<version>`; `external` are the configured external
 /// metrics.
 pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
-    let mut paths = paths(Dialect::V3, of);
-    if of.group == Group::External {
-        let named = external.iter().filter(|name| is_plain(name));
-        for metric in named.take(MAX_PATHS) {
-            let path = Path {
-                below: format!("/namespaces/{{namespace}}/{metric}"),
-                id: format!("{}NamespacedMetric_{metric}", id(of)),
-                parameters: &["namespace"],
-                action: "list",
-                kind: of.group.list_kind(),
-                description: "the values of this external metric",
-            };
-            paths.extend([path.document(Dialect::V3, of)]);
+    let text = ALL.replace("#/definitions/", "#/components/schemas/");
+    let mut swagger = only(&text, &[of]);
+    let mut schemas = take(&mut swagger, "definitions");
+    wrap_references(&mut schemas);
+    let mut paths = take(&mut swagger, "paths");
+    if let Some(paths) = paths.as_object_mut() {
+        paths.values_mut().for_each(convert_path);
+        if of.group == Group::External {
+            add_metrics(paths, external);
         }
     }
     json::document(&json!({
         "openapi": "3.0.0",
-        "info": info(),
+        "info": swagger["info"],
         "paths": paths,
-        "components": {"schemas": schemas::all(Dialect::V3, of)},
+        "components": {"schemas": schemas},
     }))
+}
+
+/// The paths and definitions of these versions.
+fn only(text: &str, versions: &[GroupVersion]) -> Json {
+    // The text is part of the program, and tests read it.
+    let mut document: Json = serde_json::from_str(text).unwrap_or_default();
+    document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
+    for (part, prefix) in [
+        ("paths", path_prefix as fn(&GroupVersion) -> String),
+        ("definitions", schema_prefix),
+    ] {
+        let prefixes: Vec<String> = versions.iter().map(prefix).collect();
+        if let Some(entries) = document[part].as_object_mut() {
+            entries.retain(|name, _| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+        }
+    }
+    document
+}
+
+fn path_prefix(of: &GroupVersion) -> String {
+    format!("/apis/{of}/")
+}
+
+/// The names of schemas are those of upstream's Go packages.
+fn schema_prefix(of: &GroupVersion) -> String {
+    let package = of.group.name().trim_end_matches(".k8s.io");
+    let package = package.replace('.', "_");
+    format!("io.k8s.metrics.pkg.apis.{package}.{}.", of.version.name())
+}
+
+/// A path of Swagger 2.0 in the form of OpenAPI 3.0.
+fn convert_path(path: &mut Json) {
+    let operation = &mut path["get"];
+    take(operation, "schemes");
+    let media_types = take(operation, "produces");
+    let response = &mut operation["responses"]["200"];
+    let schema = take(response, "schema");
+    let media_types = media_types.as_array().into_iter().flatten();
+    for media_type in media_types.filter_map(Json::as_str) {
+        response["content"][media_type] = json!({"schema": schema});
+    }
+    for parameter in path["parameters"].as_array_mut().into_iter().flatten() {
+        let (kind, unique) = (take(parameter, "type"), take(parameter, "uniqueItems"));
+        parameter["schema"] = json!({"type": kind, "uniqueItems": unique});
+    }
+}
+
+/// Beside a reference nothing else is read in OpenAPI 3.0, so that a default
+/// needs an object around the reference.
+fn wrap_references(schema: &mut Json) {
+    if schema.get("$ref").is_some() {
+        *schema = json!({"allOf": [schema.take()], "default": {}});
+        return;
+    }
+    match schema {
+        Json::Object(fields) => fields.values_mut().for_each(wrap_references),
+        Json::Array(items) => items.iter_mut().for_each(wrap_references),
+        _ => {}
+    }
+}
+
+/// Adds a path for each external metric, from the path with `{metric}`.
+fn add_metrics(paths: &mut Map<String, Json>, external: &[Arc<str>]) {
+    for (path, any) in paths.clone() {
+        let named = external.iter().filter(|name| is_plain(name));
+        for metric in named.take(MAX_PATHS) {
+            let mut item = any.clone();
+            let operation = &mut item["get"];
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            operation["operationId"] = json!(format!("{id}_{metric}"));
+            operation["description"] = json!("the values of this external metric");
+            if let Some(parameters) = item["parameters"].as_array_mut() {
+                parameters.retain(|parameter| parameter["name"] != "metric");
+            }
+            paths.insert(path.replace("{metric}", metric), item);
+        }
+    }
 }
 
 /// Whether a name can stand in a path template as it is.
@@ -100,152 +147,10 @@ fn is_plain(name: &str) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
 }
 
-fn info() -> Json {
-    json!({"title": "gpu-metrics-apiserver", "version": env!("CARGO_PKG_VERSION")})
-}
-
-/// The beginning of operation names, which are distinct in the whole cluster.
-const fn id(of: GroupVersion) -> &'static str {
-    match (of.group, of.version) {
-        (Group::Custom, Version::V1Beta1) => "getCustomMetricsV1beta1",
-        (Group::Custom, Version::V1Beta2) => "getCustomMetricsV1beta2",
-        (Group::External, _) => "getExternalMetricsV1beta1",
-        (Group::Resource, _) => "getResourceMetricsV1beta1",
-    }
-}
-
-fn paths(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
-    let path = |below: &str, id_end, parameters, action, description| Path {
-        below: below.to_owned(),
-        id: format!("{}{id_end}", id(of)),
-        parameters,
-        action,
-        kind: of.group.list_kind(),
-        description,
-    };
-    let paths = match of.group {
-        Group::Custom => vec![
-            path(
-                "/namespaces/{namespace}/metrics/{metric}",
-                "NamespaceMetric",
-                &["namespace", "metric"],
-                "get",
-                "a metric that describes the namespace itself",
-            ),
-            path(
-                "/namespaces/{namespace}/{resource}/{name}/{metric}",
-                "NamespacedMetric",
-                &["namespace", "resource", "name", "metric"],
-                "get",
-                "a metric of an object in a namespace, or of all that labelSelector selects when the name is *",
-            ),
-            path(
-                "/{resource}/{name}/{metric}",
-                "ClusterMetric",
-                &["resource", "name", "metric"],
-                "get",
-                "a metric of an object without a namespace, or of all that labelSelector selects when the name is *",
-            ),
-        ],
-        Group::External => vec![path(
-            "/namespaces/{namespace}/{metric}",
-            "NamespacedMetric",
-            &["namespace", "metric"],
-            "list",
-            "the values of an external metric",
-        )],
-        Group::Resource => usage::paths(id(of)),
-    };
-    paths
-        .into_iter()
-        .map(|path| path.document(dialect, of))
-        .collect()
-}
-
-/// A path with its one operation.
-struct Path {
-    /// Below the group's version.
-    below: String,
-    id: String,
-    parameters: &'static [&'static str],
-    action: &'static str,
-    /// What it gives.
-    kind: &'static str,
-    description: &'static str,
-}
-
-impl Path {
-    fn document(&self, dialect: Dialect, of: GroupVersion) -> (String, Json) {
-        let at = format!("/apis/{of}{}", self.below);
-        let given = schemas::name(of, self.kind);
-        let schema = json!({"$ref": format!("{}{given}", dialect.definitions())});
-        let mut operation = json!({
-            "description": self.description,
-            "operationId": self.id,
-            "tags": [schemas::tag(of)],
-            "x-kubernetes-action": self.action,
-            "x-kubernetes-group-version-kind": schemas::kind(of, self.kind),
-        });
-        let response = match dialect {
-            Dialect::V2 => {
-                operation["produces"] =
-                    json!(["application/json", "application/vnd.kubernetes.protobuf"]);
-                operation["schemes"] = json!(["https"]);
-                json!({"description": "OK", "schema": schema})
-            }
-            Dialect::V3 => json!({"description": "OK", "content": {
-                "application/json": {"schema": schema},
-                "application/vnd.kubernetes.protobuf": {"schema": schema},
-            }}),
-        };
-        operation["responses"] = json!({"200": response});
-        let in_path = self.parameters.iter().map(|name| {
-            let meaning = match *name {
-                "namespace" => "the objects' namespace",
-                "resource" => "the objects' resource, plural or plural.group",
-                "name" if of.group == Group::Resource => "the object's name",
-                "name" => "the object's name, or *",
-                _ => "the metric's name",
-            };
-            parameter(dialect, "path", name, meaning)
-        });
-        let in_query = query_parameters(of.group, self.action)
-            .iter()
-            .map(|(name, meaning)| parameter(dialect, "query", name, meaning));
-        let parameters: Vec<Json> = in_path.chain(in_query).collect();
-        (at, json!({"get": operation, "parameters": parameters}))
-    }
-}
-
-fn query_parameters(group: Group, action: &str) -> &'static [(&'static str, &'static str)] {
-    match group {
-        Group::Custom => &[
-            ("labelSelector", "selects objects by their labels"),
-            ("metricLabelSelector", "selects series by their labels"),
-        ],
-        Group::External => &[("labelSelector", "selects series by their labels")],
-        Group::Resource if action == "get" => &[],
-        Group::Resource => &[
-            ("fieldSelector", "selects objects by name and namespace"),
-            ("labelSelector", "selects objects by their labels"),
-        ],
-    }
-}
-
-fn parameter(dialect: Dialect, place: &str, name: &str, meaning: &str) -> Json {
-    let mut parameter = json!({"name": name, "in": place, "description": meaning});
-    if place == "path" {
-        parameter["required"] = json!(true);
-    }
-    parameter["uniqueItems"] = json!(true);
-    match dialect {
-        Dialect::V2 => parameter["type"] = json!("string"),
-        Dialect::V3 => {
-            if let Some(fields) = parameter.as_object_mut() {
-                fields.remove("uniqueItems");
-            }
-            parameter["schema"] = json!({"type": "string", "uniqueItems": true});
-        }
-    }
-    parameter
+/// Takes a field out of an object.
+fn take(object: &mut Json, field: &str) -> Json {
+    let fields = object.as_object_mut();
+    fields
+        .and_then(|fields| fields.remove(field))
+        .unwrap_or_default()
 }

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
 use k8s_openapi::ByteString;
-use serde::Deserialize;
+use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError as ReadError};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
-use limits::file::yaml;
+use limits::file::{self, yaml};
 
 /// Why a kubeconfig cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,71 +23,6 @@ use limits::file::yaml;
 pub struct KubeconfigError {
     path: String,
     reason: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct File {
-    #[serde(default)]
-    current_context: String,
-    contexts: Option<Vec<NamedContext>>,
-    clusters: Option<Vec<NamedCluster>>,
-    users: Option<Vec<NamedUser>>,
-}
-
-#[derive(Deserialize)]
-struct NamedContext {
-    name: String,
-    context: Context,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Context {
-    cluster: String,
-    user: String,
-}
-
-#[derive(Deserialize)]
-struct NamedCluster {
-    name: String,
-    #[serde(default)]
-    cluster: Cluster,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct Cluster {
-    certificate_authority: String,
-    certificate_authority_data: ByteString,
-    insecure_skip_tls_verify: bool,
-    tls_server_name: String,
-    proxy_url: String,
-}
-
-#[derive(Deserialize)]
-struct NamedUser {
-    name: String,
-    #[serde(default)]
-    user: User,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct User {
-    client_certificate: String,
-    client_certificate_data: ByteString,
-    client_key: String,
-    client_key_data: ByteString,
-    token: String,
-    #[serde(rename = "tokenFile")]
-    token_file: String,
-    username: String,
-    password: String,
-    exec: Option<serde_json::Value>,
-    auth_provider: Option<serde_json::Value>,
-    #[serde(rename = "as")]
-    impersonate: String,
 }
 
 impl Credentials {
@@ -100,80 +36,106 @@ impl Credentials {
             path: path.display().to_string(),
             reason,
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| wrong(format!("cannot be read: {error}: check the path")))?;
-        let file: File = serde_saphyr::from_str(&text).map_err(|error| {
-            let report = yaml::report(&error);
-            wrong(format!(
-                "this is no kubeconfig: {report}: write one as kubectl does"
-            ))
+        let unreadable = |why| wrong(format!("cannot be read: {why}: check the path"));
+        let bytes = file::read(path).map_err(unreadable)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| unreadable("this is no text".to_owned()))?;
+        let file = Kubeconfig::from_yaml(&text).map_err(|error| {
+            let report = match &error {
+                ReadError::Parse(error) => yaml::report(error),
+                error => error.to_string(),
+            };
+            wrong(no_kubeconfig(&report))
         })?;
         let (cluster, user) = current(file).map_err(wrong)?;
         let place = Place(path);
         Ok(Self {
             tls: place.tls(&cluster, &user).map_err(wrong)?,
-            auth: place.auth(user).map_err(wrong)?,
+            auth: place.auth(&user).map_err(wrong)?,
         })
     }
 }
 
+fn no_kubeconfig(reason: &str) -> String {
+    format!("this is no kubeconfig: {reason}: write one as kubectl does")
+}
+
 /// Cluster and user of the current context.
-fn current(file: File) -> Result<(Cluster, User), String> {
-    let name = file.current_context;
-    let mut contexts = file.contexts.unwrap_or_default().into_iter();
+fn current(file: Kubeconfig) -> Result<(Cluster, AuthInfo), String> {
+    let name = file.current_context.unwrap_or_default();
+    let mut contexts = file.contexts.into_iter();
     let context = contexts
         .find(|context| context.name == name)
-        .map(|context| context.context)
+        .and_then(|context| context.context)
         .ok_or_else(|| {
             format!("current-context {name:?} is not among contexts: name one of them")
         })?;
     let missing = |what: &str, name: &str| {
         format!("the current context names {what} {name:?}, which is not there: add it")
     };
-    let mut clusters = file.clusters.unwrap_or_default().into_iter();
-    let cluster = clusters.find(|cluster| cluster.name == context.cluster);
-    let cluster = match (cluster, context.cluster.is_empty()) {
-        (Some(cluster), _) => cluster.cluster,
-        (None, true) => Cluster::default(),
-        (None, false) => return Err(missing("cluster", &context.cluster)),
+    let name = context.cluster;
+    let mut clusters = file.clusters.into_iter();
+    let cluster = match clusters.find(|cluster| cluster.name == name) {
+        None if !name.is_empty() => return Err(missing("cluster", &name)),
+        found => found.and_then(|found| found.cluster).unwrap_or_default(),
     };
-    let mut users = file.users.unwrap_or_default().into_iter();
-    let user = users.find(|user| user.name == context.user);
-    let user = match (user, context.user.is_empty()) {
-        (Some(user), _) => user.user,
-        (None, true) => User::default(),
-        (None, false) => return Err(missing("user", &context.user)),
+    let name = context.user.unwrap_or_default();
+    let mut users = file.auth_infos.into_iter();
+    let user = match users.find(|user| user.name == name) {
+        None if !name.is_empty() => return Err(missing("user", &name)),
+        found => found.and_then(|found| found.auth_info).unwrap_or_default(),
     };
     Ok((cluster, user))
+}
+
+/// A value that is set: an empty one is not, as in client-go.
+fn set(value: &Option<String>) -> Option<&str> {
+    value.as_deref().filter(|value| !value.is_empty())
+}
+
+/// A secret that is set.
+fn secret(value: &Option<SecretString>) -> Option<&str> {
+    let value = value.as_ref().map(ExposeSecret::expose_secret);
+    value.filter(|value| !value.is_empty())
 }
 
 /// Where the kubeconfig is.
 struct Place<'p>(&'p Path);
 
 impl Place<'_> {
-    fn tls(&self, cluster: &Cluster, user: &User) -> Result<Tls, String> {
+    fn tls(&self, cluster: &Cluster, user: &AuthInfo) -> Result<Tls, String> {
         for (key, value) in [
             ("tls-server-name", &cluster.tls_server_name),
             ("proxy-url", &cluster.proxy_url),
         ] {
-            if !value.is_empty() {
+            if set(value).is_some() {
                 return Err(format!(
                     "{key} is not supported: take it out, and ask Prometheus by an address that \
                      its certificate is for"
                 ));
             }
         }
+        let unverified = cluster.insecure_skip_tls_verify.unwrap_or_default();
         let ca = self.pem(
-            &cluster.certificate_authority,
-            &cluster.certificate_authority_data,
-        );
-        if ca.is_some() && cluster.insecure_skip_tls_verify {
+            "certificate-authority",
+            set(&cluster.certificate_authority),
+            set(&cluster.certificate_authority_data),
+        )?;
+        if ca.is_some() && unverified {
             return Err(
                 "has both an authority and insecure-skip-tls-verify: keep the authority".to_owned(),
             );
         }
-        let cert = self.pem(&user.client_certificate, &user.client_certificate_data);
-        let key = self.pem(&user.client_key, &user.client_key_data);
+        let cert = self.pem(
+            "client-certificate",
+            set(&user.client_certificate),
+            set(&user.client_certificate_data),
+        )?;
+        let key = self.pem(
+            "client-key",
+            set(&user.client_key),
+            secret(&user.client_key_data),
+        )?;
         let client = match (cert, key) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(ClientPair { cert, key }),
@@ -184,17 +146,17 @@ impl Place<'_> {
         Ok(Tls {
             ca,
             client,
-            unverified: cluster.insecure_skip_tls_verify,
+            unverified,
         })
     }
 
     /// A token file wins over a token, as in client-go, which begins with the
     /// token and then reads the file.
-    fn auth(&self, user: User) -> Result<Auth, String> {
+    fn auth(&self, user: &AuthInfo) -> Result<Auth, String> {
         for (key, there) in [
             ("exec", user.exec.is_some()),
             ("auth-provider", user.auth_provider.is_some()),
-            ("as", !user.impersonate.is_empty()),
+            ("as", set(&user.impersonate).is_some()),
         ] {
             if there {
                 return Err(format!(
@@ -202,15 +164,21 @@ impl Place<'_> {
                 ));
             }
         }
-        let token = !user.token.is_empty() || !user.token_file.is_empty();
-        let basic = !user.username.is_empty() || !user.password.is_empty();
-        Ok(match (token, basic) {
-            (false, false) => Auth::None,
-            (true, true) => {
+        let username = set(&user.username);
+        let password = secret(&user.password);
+        let basic = username.is_some() || password.is_some();
+        Ok(match (secret(&user.token), set(&user.token_file)) {
+            (None, None) if !basic => Auth::None,
+            (None, None) => Auth::Basic {
+                username: username.unwrap_or_default().to_owned(),
+                password: Password::Inline(Secret(password.unwrap_or_default().to_owned())),
+            },
+            _ if basic => {
                 return Err("has both a token and a username: keep one of them".to_owned());
             }
-            (true, false) if user.token_file.is_empty() => {
-                let token = user.token.trim().to_owned();
+            (_, Some(file)) => Auth::BearerTokenFile(self.beside(file)),
+            (Some(token), None) => {
+                let token = token.trim().to_owned();
                 if HeaderValue::try_from(&token).is_err() {
                     return Err(
                         "the token holds a control character: write it in one line".to_owned()
@@ -218,23 +186,26 @@ impl Place<'_> {
                 }
                 Auth::BearerToken(Secret(token))
             }
-            (true, false) => Auth::BearerTokenFile(self.beside(&user.token_file)),
-            (false, true) => Auth::Basic {
-                username: user.username,
-                password: Password::Inline(Secret(user.password)),
-            },
         })
     }
 
-    /// The data wins over the file, as in client-go.
-    fn pem(&self, file: &str, ByteString(text): &ByteString) -> Option<Pem> {
-        if !text.is_empty() {
-            return Some(Pem::Inline {
-                text: text.clone(),
-                from: self.0.to_owned(),
-            });
-        }
-        (!file.is_empty()).then(|| Pem::File(self.beside(file)))
+    /// The data wins over the file, as in client-go. `key` names the file.
+    fn pem(
+        &self,
+        key: &str,
+        file: Option<&str>,
+        data: Option<&str>,
+    ) -> Result<Option<Pem>, String> {
+        let Some(data) = data else {
+            return Ok(file.map(|file| Pem::File(self.beside(file))));
+        };
+        // The error of the decoder shows bytes of a key.
+        let ByteString(text) = serde_json::from_value(data.into())
+            .map_err(|_| no_kubeconfig(&format!("{key}-data is not base64")))?;
+        Ok(Some(Pem::Inline {
+            text,
+            from: self.0.to_owned(),
+        }))
     }
 
     fn beside(&self, file: &str) -> PathBuf {
@@ -313,7 +284,7 @@ mod tests {
         assert_eq!(read(both, "{}").unwrap().tls.ca, Some(inline));
         let skips = read("{insecure-skip-tls-verify: true}", "{}").unwrap();
         assert!(skips.tls.unverified);
-        let alone = "{current-context: a, contexts: [{name: a, context: {user: u}}], users: [{name: u, user: {token: t}}]}";
+        let alone = "{current-context: a, contexts: [{name: a, context: {cluster: '', user: u}}], users: [{name: u, user: {token: t}}]}";
         assert!(of(alone).is_ok());
     }
 
@@ -338,6 +309,13 @@ mod tests {
             ("{}", "{token: \"hid\\nden\"}", "write it in one line"),
             ("{}", "{client-key: k}", "give both"),
             ("{}", "{token: [hidden]}", "no kubeconfig: "),
+            ("{}", "{token: a, exec: hidden}", "no kubeconfig: "),
+            ("{}", "{exec: {interactiveMode: hidden}}", "no kubeconfig: "),
+            (
+                "{}",
+                "{client-certificate: a, client-key-data: \"!hidden\"}",
+                "client-key-data is not base64",
+            ),
             (
                 "{certificate-authority-data: \"!hidden\"}",
                 "{}",
