@@ -19,7 +19,7 @@ test: prerequisites
 	@$(MAKE) --no-print-directory -j2 controlplane helm peer programs
 	$(CARGO) test --locked --workspace --lib --bins --benches --test numbers
 	@# They wait more than they work: for windows, autoscalers, outages.
-	$(CARGO) test --locked --test e2e -- --test-threads=4
+	$(CARGO) test --locked --workspace --test e2e -- --test-threads=4
 	$(CARGO) test --locked --workspace --doc
 
 # Against stores that Debian does not have, built first; the table of the run
