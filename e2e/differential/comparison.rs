@@ -1,129 +1,137 @@
-//! Served values against PromQL, the reference and the truth.
+//! Served values against PromQL and the truth.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::aggregate::Group;
-use gpu_metrics::inventory::Inventory;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Formula, Measure, MetricSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of, takes_formula};
 
 use super::promql::{Dialect, View};
-use super::reference::{self, Outcome, Reference, STEP_MS};
+use super::sayable::{Named, Sayable, some_went};
 use super::stage::Stage;
 use super::tally::Tally;
 
-/// Relative differences allowed.
+/// Relative difference allowed.
 const TO_PROMQL: f64 = 1e-9;
-const TO_REFERENCE: f64 = 1e-12;
 
 /// Standard errors that a mean may lie off the truth.
 const SIGMAS: f64 = 5.0;
+
+/// How far after now a window may end.
+const AHEAD_MS: i64 = 15_000;
 
 /// One moment of a stage, and the product's answers at it.
 pub(crate) struct Comparison<'a> {
     stage: &'a Stage,
     snapshot: &'a Snapshot,
-    reference: Reference,
     dialect: Dialect,
     at: Timestamp,
+    /// By window: devices whose series disagree whether there is a reading.
+    disagreeing: BTreeMap<(i64, i64), BTreeSet<Named>>,
     tally: Tally,
     /// Everything that differs.
     wrong: Vec<String>,
 }
 
-/// An object by `namespace/name`, its devices, its value with the defaults.
-struct Foreseen<'a> {
+/// Which questions Prometheus is asked: each costs it many passes over all series
+/// at every instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// One in so many.
+    pub(crate) one_in: usize,
+    /// Where to begin: looks and seeds take turns.
+    pub(crate) first: usize,
+    /// Whether those are among them whose expressions are the longest.
+    pub(crate) heavy: bool,
+}
+
+/// An object by `namespace/name`, its devices and a value of it.
+struct Served<'a> {
     name: String,
     group: Group<'a>,
     value: Option<Value>,
 }
 
-/// What the product says, by object.
-type Served = BTreeMap<String, Option<f64>>;
+/// What is asked of all objects of a kind.
+struct Question<'q> {
+    kind: &'q str,
+    index: usize,
+    metric: &'q MetricSpec,
+    formula: Formula,
+    window: Duration,
+}
 
-/// What the reference says, by object.
-type Expected = BTreeMap<String, Outcome>;
+impl Question<'_> {
+    /// Whether one number is that of all objects.
+    fn is_of_cluster(&self) -> bool {
+        self.metric.measure == Measure::OriginalAverage || self.kind == "cluster"
+    }
+}
+
+impl std::fmt::Display for Question<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, window, .. } = self;
+        let (metric, formula) = (&self.metric.name, self.formula.name());
+        write!(f, "{metric} of {kind}, {formula}, {window:?}")
+    }
+}
 
 impl<'a> Comparison<'a> {
-    /// At the last of these polls.
-    pub(crate) fn new(
-        stage: &'a Stage,
-        snapshot: &'a Snapshot,
-        inventory: &Inventory,
-        polls: &[i64],
-        percent_as_ratio: bool,
-    ) -> Self {
-        let at = snapshot.frame().now();
+    pub(crate) fn new(stage: &'a Stage, snapshot: &'a Snapshot, percent_as_ratio: bool) -> Self {
         let scrape_ms = millis(stage.fleet.scenario().scrape.interval);
-        let fresh_ms = (3 * scrape_ms).max(30_000);
-        let view = reference::View {
-            now: at.millis(),
-            polls: polls.to_vec(),
-            scrape_ms,
-            fresh_ms,
-            longest_window_ms: millis(stage.longest),
-            percent_as_ratio,
-        };
-        let reference = Reference::new(view, stage.fleet.scraped(stage.from, at), inventory);
         Self {
             stage,
             snapshot,
             dialect: Dialect {
-                step_ms: STEP_MS,
-                fresh_ms,
+                step_ms: snapshot.frame().step_ms(),
+                fresh_ms: (3 * scrape_ms).max(30_000),
                 percent_as_ratio,
-                some_went: reference.some_went(),
+                some_went: some_went(snapshot),
             },
-            reference,
-            at,
+            at: snapshot.frame().now(),
+            disagreeing: BTreeMap::new(),
             tally: Tally::default(),
             wrong: Vec::new(),
         }
     }
 
-    /// Compares everything that can be asked with this window. Prometheus is
-    /// asked one question in `share.0`, beginning with the `share.1`th: looks
-    /// and seeds take turns. Without a share it is not asked.
-    pub(crate) async fn run(mut self, window: Duration, share: Option<(usize, usize)>) -> Tally {
+    /// Compares what can be asked with this window.
+    pub(crate) async fn run(mut self, window: Duration, share: Share) -> Tally {
         let snapshot = self.snapshot;
-        let (one_in, mut question) = share.unwrap_or_default();
-        let kinds = snapshot
-            .layout()
-            .tables()
-            .iter()
-            .map(|table| table.kind.resource.to_string());
+        let may_be_heavy = share.heavy && self.stage.fleet.devices().len() < 100;
+        let mut turn = share.first;
+        let kinds = snapshot.layout().tables().iter();
+        let kinds = kinds.map(|table| table.kind.resource.to_string());
         let kinds: Vec<String> = kinds.chain(["cluster".to_owned()]).collect();
         for (index, metric) in snapshot.metrics().iter().enumerate() {
-            let formulas = if takes_formula(&metric.measure) {
-                &Formula::ALL[..]
-            } else {
-                &Formula::ALL[..1]
+            let formulas = match takes_formula(&metric.measure) {
+                true => &Formula::ALL[..],
+                false => &Formula::ALL[..1],
             };
             // One number for all, shown on namespaces.
             let original = metric.measure == Measure::OriginalAverage;
             let of_all = |kind: &&String| ["namespaces", "cluster"].contains(&kind.as_str());
             for kind in kinds.iter().filter(|kind| !original || of_all(kind)) {
-                let expected = self.expected(kind, index, metric, window);
                 for formula in formulas {
-                    let served = self.served(kind, index, metric, *formula, window);
-                    let context = self.context(kind, metric, *formula, window);
-                    self.against_reference(*formula, &context, (&served, &expected));
-                    question += 1;
+                    let question = Question {
+                        kind,
+                        index,
+                        metric,
+                        formula: *formula,
+                        window,
+                    };
+                    let served = self.served(&question);
+                    turn += 1;
                     let heavy =
                         matches!(&*metric.name, "gpu_memory_used_percent" | "gpu_held_count");
-                    let small = self.stage.fleet.devices().len() < 100;
                     // Whatever the turn, pods' flagship is always asked for.
                     let flagship =
                         kind == "pods" && index == 0 && *formula == Formula::MeanOfInstants;
-                    let its_turn = question.is_multiple_of(one_in) && (small || !heavy);
-                    if share.is_some() && (flagship || its_turn) {
-                        let view = View::of(if original { "cluster" } else { kind.as_str() });
-                        let all = (&served, &expected);
-                        self.against_promql(metric, *formula, (&view, &context), all)
-                            .await;
+                    if flagship || turn.is_multiple_of(share.one_in) && (may_be_heavy || !heavy) {
+                        self.against_promql(&question, &served).await;
                     }
                 }
             }
@@ -133,172 +141,161 @@ impl<'a> Comparison<'a> {
         self.tally
     }
 
-    fn groups(&self, kind: &str, metric: usize) -> Vec<Foreseen<'a>> {
+    /// The objects of a kind, with their values of the default window and formula.
+    fn foreseen(&self, kind: &str, metric: usize) -> Vec<Served<'a>> {
         let snapshot = self.snapshot;
         let Some((index, table)) = snapshot.layout().table(kind) else {
-            return vec![Foreseen {
+            return vec![Served {
                 name: String::new(),
                 group: snapshot.cluster_group(),
                 value: snapshot.cluster_value(metric),
             }];
         };
         let values = snapshot.values(index, metric);
-        let groups = table
-            .objects
-            .iter()
-            .zip(values)
-            .map(|(object, value)| Foreseen {
-                name: object
-                    .namespace
-                    .as_ref()
-                    .map_or(object.name.to_string(), |ns| {
-                        format!("{ns}/{}", object.name)
-                    }),
-                group: group_of(object, kind == "pods"),
-                value: *value,
-            });
-        groups.collect()
-    }
-
-    /// What the reference says; of the original's number what it says of the
-    /// cluster.
-    fn expected(
-        &self,
-        kind: &str,
-        index: usize,
-        metric: &MetricSpec,
-        window: Duration,
-    ) -> Expected {
-        let none = (reference::Objects::new(), reference::Members::default());
-        let objects = |kind| self.reference.objects(kind).unwrap_or(&none.0);
-        // An object without any recent line need not be known.
-        let known = self.groups(kind, index).into_iter().map(|it| it.name);
-        let known: BTreeSet<String> = known.chain(objects(kind).keys().cloned()).collect();
-        let outcome = |name: String| {
-            let members = match metric.measure {
-                Measure::OriginalAverage => objects("cluster").get(""),
-                _ => objects(kind).get(&name),
-            };
-            let members = members.unwrap_or(&none.1);
-            let outcome = self
-                .reference
-                .outcome(&metric.name, members, millis(window));
-            (name, outcome)
-        };
-        known.into_iter().map(outcome).collect()
+        let objects = table.objects.iter().zip(values);
+        let served = objects.map(|(object, value)| Served {
+            name: match &object.namespace {
+                Some(namespace) => format!("{namespace}/{}", object.name),
+                None => object.name.to_string(),
+            },
+            group: group_of(object, kind == "pods"),
+            value: *value,
+        });
+        served.collect()
     }
 
     /// What the product says.
-    fn served(
-        &self,
-        kind: &str,
-        index: usize,
-        metric: &MetricSpec,
-        formula: Formula,
-        window: Duration,
-    ) -> Served {
+    fn served(&self, question: &Question<'_>) -> Vec<Served<'a>> {
+        let (formula, window) = (question.formula, question.window);
         let foreseen = formula == Formula::MeanOfInstants && window == self.snapshot.window();
-        let mut served = Served::new();
-        let (formula, window) = (Some(formula), Some(window));
-        for object in self.groups(kind, index) {
+        let measure = &question.metric.measure;
+        let mut served = self.foreseen(question.kind, question.index);
+        for object in &mut served {
             let groups = [object.group];
-            let values = self
+            let evaluated = self
                 .snapshot
-                .evaluate(&groups, &metric.measure, formula, window);
-            let value = values[0];
+                .evaluate(&groups, measure, Some(formula), Some(window));
+            let value = evaluated[0];
             if foreseen {
-                assert_eq!(
-                    value, object.value,
-                    "{kind} {} {}",
-                    object.name, metric.name
-                );
+                assert_eq!(value, object.value, "{}: {question}", object.name);
             }
-            served.insert(object.name, value.map(|value| value.value));
+            object.value = value;
         }
         served
     }
 
-    fn context(
-        &self,
-        kind: &str,
-        metric: &MetricSpec,
-        formula: Formula,
-        window: Duration,
-    ) -> String {
-        format!(
-            "{} of {kind}, {}, {window:?} before {}",
-            metric.name,
-            formula.name(),
-            self.at
-        )
-    }
-
-    fn against_reference(
-        &mut self,
-        formula: Formula,
-        context: &str,
-        (served, expected): (&Served, &Expected),
-    ) {
-        for (name, outcome) in expected {
-            let expected = outcome.value(formula);
-            match (served.get(name).copied().flatten(), expected) {
-                (Some(served), Some(expected)) => {
-                    let off = difference(served, expected);
-                    if off > TO_REFERENCE {
-                        self.wrong.push(format!(
-                            "{name}: {served}, by the reference {expected}: {context}"
-                        ));
-                    }
-                    self.tally.worst_to_reference = self.tally.worst_to_reference.max(off);
-                    self.tally.to_reference += 1;
-                }
-                (None, None) => self.tally.without_value += 1,
-                (served, expected) => self.wrong.push(format!(
-                    "{name}: {served:?}, by the reference {expected:?}: {context}"
-                )),
-            }
-        }
-    }
-
-    async fn against_promql(
-        &mut self,
-        metric: &MetricSpec,
-        formula: Formula,
-        (view, context): (&View, &str),
-        (served, expected): (&Served, &Expected),
-    ) {
-        // Objects of later sources may have an earlier window.
-        let mut windows: BTreeMap<(i64, i64), Vec<(&String, f64)>> = BTreeMap::new();
-        for (name, outcome) in expected {
-            match served.get(name).copied().flatten() {
-                Some(value) if outcome.in_promql => {
-                    windows
-                        .entry(outcome.window)
-                        .or_default()
-                        .push((name, value));
-                }
-                Some(_) => self.tally.beyond_promql += 1,
-                None => {}
-            }
-        }
-        for ((last, instants), served) in windows {
+    async fn against_promql(&mut self, question: &Question<'_>, served: &[Served<'a>]) {
+        let view = View::of(match question.is_of_cluster() {
+            true => "cluster",
+            false => question.kind,
+        });
+        let windows = self.windows(question, served).await;
+        for ((last, instants), objects) in windows {
+            let name = &question.metric.name;
             let expression = self
                 .dialect
-                .expression(&metric.name, formula, view, instants);
-            let values = self.ask(&expression, view, last * STEP_MS).await;
-            for (name, value) in served {
-                let name = if *view == View::Cluster { "" } else { name };
-                let expected = values.get(name).copied().unwrap_or(f64::NAN);
-                let off = difference(value, expected);
-                if off.is_nan() || off > TO_PROMQL {
+                .expression(name, question.formula, &view, instants);
+            let values = self.ask(&expression, &view, last * self.dialect.step_ms);
+            let values = values.await;
+            if view == View::Pods {
+                let known: BTreeSet<&String> = served.iter().map(|object| &object.name).collect();
+                let unknown = values.keys().filter(|name| !known.contains(name));
+                let wrong = unknown.map(|name| format!("{name} is not known: {question}"));
+                self.wrong.extend(wrong);
+            }
+            for object in objects {
+                let name = match view {
+                    View::Cluster => "",
+                    _ => &object.name,
+                };
+                let in_promql = values.get(name).copied();
+                if !self.agrees(object.value, in_promql) {
+                    let (name, value, at) = (&object.name, object.value, self.at);
                     self.wrong.push(format!(
-                        "{name}: {value}, in PromQL {expected}: {context}\n{expression}"
+                        "{name} at {at}: {value:?}, in PromQL {in_promql:?}: {question}\n{expression}"
                     ));
                 }
-                self.tally.worst_to_promql = self.tally.worst_to_promql.max(off);
-                self.tally.to_promql += 1;
             }
         }
+    }
+
+    fn agrees(&mut self, value: Option<Value>, in_promql: Option<f64>) -> bool {
+        let Some(value) = value else {
+            self.tally.without_value += 1;
+            return in_promql.is_none();
+        };
+        let off = difference(value.value, in_promql.unwrap_or(f64::NAN));
+        self.tally.to_promql += 1;
+        self.tally.worst_to_promql = self.tally.worst_to_promql.max(off);
+        off <= TO_PROMQL
+    }
+
+    /// The objects whose numbers a query says, by the last instant and the number of
+    /// instants of their windows: objects of later sources may have an earlier window.
+    /// Of those without a value it says so where no device has a reading.
+    async fn windows<'s>(
+        &mut self,
+        question: &Question<'_>,
+        served: &'s [Served<'a>],
+    ) -> BTreeMap<(i64, i64), Vec<&'s Served<'a>>> {
+        let asked = (question.metric, question.formula, question.window);
+        let mut windows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for object in served {
+            let group = match question.is_of_cluster() {
+                true => self.snapshot.cluster_group(),
+                false => object.group,
+            };
+            let of = Sayable::new(self.snapshot, &group, asked, self.dialect.fresh_ms);
+            let Some(of) = of else {
+                continue;
+            };
+            self.check_window(question, &of);
+            let window = (of.last, of.instants);
+            if of.is_beyond || !self.disagreeing(window).await.is_disjoint(&of.devices) {
+                self.tally.beyond_promql += usize::from(object.value.is_some());
+            } else if object.value.is_some() || of.is_silent {
+                windows.entry(window).or_default().push(object);
+            }
+        }
+        windows
+    }
+
+    /// Checks a window against docs/numbers.md, "Rules": L is one of the sources'.
+    fn check_window(&self, question: &Question<'_>, of: &Sayable) {
+        let step_ms = self.dialect.step_ms;
+        let scrape_ms = millis(self.stage.fleet.scenario().scrape.interval);
+        let asked_ms = millis(question.window).max(4 * scrape_ms);
+        assert_eq!(of.window_ms, asked_ms, "{question}");
+        assert_eq!(of.instants, (asked_ms + step_ms - 1) / step_ms);
+        let end = |lag_ms: i64| (self.at.millis() - lag_ms + AHEAD_MS).div_euclid(step_ms);
+        let sources = self.snapshot.frame().view().sources.iter();
+        let mut ends = sources.map(|source| end(source.lag_ms));
+        assert!(ends.any(|end| end == of.last), "{question}");
+    }
+
+    /// Devices of which, at an instant of a window, one series has a reading and another
+    /// one's newest sample is none: the product goes by the newer sample, PromQL by the
+    /// one that is a reading.
+    async fn disagreeing(&mut self, window: (i64, i64)) -> &BTreeSet<Named> {
+        let exporters = &self.stage.fleet.scenario().exporters;
+        let may_disagree = exporters.sentinel_rate > 0.0 || exporters.nan_rate > 0.0;
+        if !self.disagreeing.contains_key(&window) {
+            let (last, instants) = window;
+            let at = Timestamp::from_millis(last * self.dialect.step_ms).to_string();
+            let mut devices = BTreeSet::new();
+            let expressions = match may_disagree {
+                true => self.dialect.disagreeing(instants),
+                false => Vec::new(),
+            };
+            for expression in expressions {
+                for (labels, _) in self.stage.engine.query(&expression, &at).await {
+                    let text = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
+                    devices.insert((text("uuid"), text("gpu_i_id")));
+                }
+            }
+            self.disagreeing.insert(window, devices);
+        }
+        &self.disagreeing[&window]
     }
 
     /// What Prometheus answers at a time, by object.
@@ -320,14 +317,20 @@ impl<'a> Comparison<'a> {
     /// old when scraped and counts for up to S after: so much longer is the
     /// window of the truth.
     pub(crate) fn against_truth(&self, window: Duration, tally: &mut Tally) {
-        let metrics = self.snapshot.metrics();
-        let served = self.served("pods", 0, &metrics[0], Formula::MeanOfInstants, window);
+        let served = self.served(&Question {
+            kind: "pods",
+            index: 0,
+            metric: &self.snapshot.metrics()[0],
+            formula: Formula::MeanOfInstants,
+            window,
+        });
         let scenario = self.stage.fleet.scenario();
         let from = self.at - window - scenario.exporters.interval - scenario.scrape.interval;
-        for (name, value) in served {
+        for Served { name, value, .. } in served {
             let (Some(value), Some((namespace, pod))) = (value, name.split_once('/')) else {
                 continue;
             };
+            let value = value.value;
             let truth = self
                 .stage
                 .fleet

@@ -166,6 +166,37 @@ impl Dialect {
         }
     }
 
+    /// Devices of which, at an instant of a window, one series has a reading of a field and
+    /// another one's newest sample is none: an expression for each field.
+    pub(crate) fn disagreeing(&self, instants: i64) -> Vec<String> {
+        let percent = |field: &str| self.percent(field);
+        let framebuffer = |field: &str| amount(field, "1e8");
+        let watts = |field: &str| amount(field, "1e6");
+        let fields: [(&str, &dyn Fn(&str) -> String); 8] = [
+            (MEM_COPY, &percent),
+            (GPU_UTIL, &percent),
+            (DRAM, &ratio),
+            (ENGINE, &ratio),
+            (USED, &framebuffer),
+            (FREE, &framebuffer),
+            (RESERVED, &framebuffer),
+            (POWER, &watts),
+        ];
+        let step_ms = self.step_ms;
+        let over = format!("[{}ms:{step_ms}ms]", instants * step_ms - 1);
+        let expressions = fields.map(|(names, valid)| {
+            let field = format!("{{__name__=~\"{names}\"}}");
+            let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
+            let key = format!("{DEVICE}, ns, po");
+            let of = |word: &str| {
+                let vector = format!("(({fresh}) {word} ({}))", valid(&field));
+                format!("group by ({key}) ({})", canonical(&vector))
+            };
+            format!("max_over_time(({} and {}){over})", of("and"), of("unless"))
+        });
+        expressions.into()
+    }
+
     /// Readings of live GPU pods' devices since each pod's start.
     fn of_pods(readings: &Readings) -> Readings {
         let pods = format!("{POD_STARTED}{{gpu=\"true\", live=\"true\"}}");

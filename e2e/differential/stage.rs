@@ -9,7 +9,6 @@ use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::{Batch, BatchSeries};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, intake, metrics};
-use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -29,11 +28,9 @@ const POLLS: [u64; 5] = [52_200, 36_200, 20_200, 4_200, 0];
 pub(crate) struct Stage {
     pub(crate) fleet: Fleet,
     pub(crate) engine: Engine,
-    /// From when on there are samples.
-    pub(crate) from: Timestamp,
     source: Prometheus,
     /// The longest window that may be asked for.
-    pub(crate) longest: Duration,
+    longest: Duration,
 }
 
 impl Stage {
@@ -56,7 +53,6 @@ impl Stage {
         Self {
             fleet,
             engine,
-            from,
             source,
             longest,
         }
@@ -103,31 +99,19 @@ impl Stage {
         }
     }
 
-    /// Polls as they come in life, the last at `at`; when they were.
-    pub(crate) async fn polls(
-        &mut self,
-        pipeline: &mut Pipeline,
-        at: Timestamp,
-        turn: usize,
-    ) -> Vec<i64> {
-        let mut polls = Vec::new();
+    /// Polls as they come in life, the last at `at`.
+    pub(crate) async fn polls(&mut self, pipeline: &mut Pipeline, at: Timestamp, turn: usize) {
         for before in POLLS {
             let at = at - Duration::from_millis(before);
             self.poll(pipeline, at, turn).await;
             self.publish(pipeline, at);
-            polls.push(at.millis());
         }
-        polls
     }
 
     /// What is served at `at`.
-    pub(crate) fn publish(
-        &self,
-        pipeline: &mut Pipeline,
-        at: Timestamp,
-    ) -> (Snapshot, Arc<Inventory>) {
+    pub(crate) fn publish(&self, pipeline: &mut Pipeline, at: Timestamp) -> Snapshot {
         let inventory = Arc::new(self.fleet.inventory(at));
-        (pipeline.publish(&inventory, at), inventory)
+        pipeline.publish(&inventory, at)
     }
 }
 

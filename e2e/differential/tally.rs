@@ -4,26 +4,22 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) to_promql: usize,
-    pub(crate) to_reference: usize,
-    /// Objects that have no value, in the product as in the reference.
+    /// Objects that have no value, in the product as in PromQL.
     pub(crate) without_value: usize,
     pub(crate) to_truth: usize,
     /// Values that PromQL cannot know: a device was missed, or two lines of one
     /// disagreed.
     pub(crate) beyond_promql: usize,
     pub(crate) worst_to_promql: f64,
-    pub(crate) worst_to_reference: f64,
 }
 
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.to_promql += other.to_promql;
-        self.to_reference += other.to_reference;
         self.without_value += other.without_value;
         self.to_truth += other.to_truth;
         self.beyond_promql += other.beyond_promql;
         self.worst_to_promql = self.worst_to_promql.max(other.worst_to_promql);
-        self.worst_to_reference = self.worst_to_reference.max(other.worst_to_reference);
     }
 }
 
@@ -31,13 +27,10 @@ impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} values equal PromQL (worst {:.1e}, {} beyond it), {} the reference (worst {:.1e}, {} rightly absent), \
-             {} lie near the truth",
+            "{} values equal PromQL (worst {:.1e}, {} beyond it, {} rightly absent), {} lie near the truth",
             self.to_promql,
             self.worst_to_promql,
             self.beyond_promql,
-            self.to_reference,
-            self.worst_to_reference,
             self.without_value,
             self.to_truth
         )

@@ -231,6 +231,30 @@ fn the_name_of_a_pod_that_ended_hides_the_next_ones_readings_from_no_group() {
     close(answers.of("namespaces n", HELD), 1.0);
 }
 
+/// A StatefulSet's pod had GPU A on node-2 until second 45 and has GPU B on node-1 since.
+#[test]
+fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
+    let held = |uuid: &str, node: &str| {
+        format!("UUID={uuid} job=d instance={node} Hostname={node} namespace=n pod=p")
+    };
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", Some(50.0))])
+        .mcu(&held("A", "node-2"), "80 80 80")
+        .mcu(&held("B", "node-1"), "· · · · 20 20 20");
+    let scene = with(scene, |inventory| {
+        inventory.nodes.push(node("node-2"));
+        let mut before = inventory.pods[0].clone();
+        (before.node, before.started) = (Some("node-2".into()), Some(at(0.0)));
+        inventory.departed.push(before);
+    });
+    let answers = { scene }.provider();
+    close(answers.flagship("pods n/p"), 20.0);
+    // At 60 A has its last reading, at 75 both, at 90 and 105 B alone.
+    let sum = (80.0 + 100.0 + 20.0 + 20.0) / 4.0;
+    close(answers.of("namespaces n", SUM), sum);
+    close(answers.of("deployments.apps n/d", SUM), sum);
+}
+
 /// Eight pods, and a GPU whose series name a pod that is not known.
 fn with_a_stranger(listed: Option<f64>) -> Scene {
     let values = [40, 42, 44, 46, 48, 50, 52, 53];

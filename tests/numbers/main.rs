@@ -1,4 +1,4 @@
-//! The arithmetic of the reference, row by row, through the whole pipeline.
+//! The numbers, row by row and in simulated weather, through the whole pipeline.
 
 mod attribution;
 mod averages;

@@ -1,6 +1,8 @@
 //! Rows A to M of docs/numbers.md, "Small cases", each with its number.
 
-use super::scene::{Answers, Scene, at, by_formula, close, policy};
+use std::time::Duration;
+
+use super::scene::{Answers, Scene, at, by_formula, close, policy, samples};
 use gpu_metrics::signal::SignalId;
 
 fn two_gpus(scene: Scene) -> Scene {
@@ -157,6 +159,26 @@ fn row_j_replicas_are_reduced_before_any_mean() {
     let answers = scene.provider();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.cluster(), 40.0);
+}
+
+/// Two jobs read one GPU and differ: at the same second, and one of them 5 s later.
+#[test]
+fn of_several_series_the_newest_counts_and_of_equally_new_ones_the_larger() {
+    let labels = |job: &str| format!("UUID=A job={job} instance=i namespace=n pod=p");
+    let later = |secs: f64| {
+        let mut scene = Scene::new(policy(50)).mcu(&labels("a"), "60 60 60 60");
+        let mut other = samples("40 40 40 40");
+        for sample in &mut other {
+            sample.at = sample.at + Duration::from_secs_f64(secs);
+        }
+        scene.feed(SignalId::MEM_COPY_UTIL, &labels("b"), &other);
+        scene.provider()
+    };
+    for group in ["pods n/p", "namespaces n"] {
+        close(later(0.0).flagship(group), 60.0);
+        close(later(5.0).flagship(group), 40.0);
+    }
+    close(later(5.0).cluster(), 40.0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A stage for series written as in the reference: one value a scrape.
+//! A stage for series written as in docs/numbers.md, "Small cases": one value a scrape.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -28,7 +28,7 @@ use super::explained::agrees;
 /// Time zero of all scenes: a multiple of every step in use.
 pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
 
-/// Scrape interval of the reference's rows.
+/// Scrape interval of the rows.
 pub(super) const SCRAPE: Duration = Duration::from_secs(15);
 
 /// The sentinel "not supported" as it comes out of Prometheus.
@@ -38,8 +38,8 @@ pub(super) fn at(secs: f64) -> Timestamp {
     Timestamp::from_millis(ZERO.millis() + (secs * 1000.0) as i64)
 }
 
-/// How long after an instant the reference's rows are scraped: each sample counts
-/// first at the next one.
+/// How long after an instant the rows are scraped: each sample counts first at the
+/// next one.
 const AFTER: f64 = 5.0;
 
 /// Settings in which the scrape interval is given, and the step is as long.
@@ -237,6 +237,16 @@ impl Answers {
         Self { provider, now }
     }
 
+    fn query<'q>(&self, metric: &'q str, selector: &'q Selector) -> Query<'q> {
+        Query {
+            metric,
+            selector,
+            now: self.now,
+            effort: Effort::Full,
+            fetched: None,
+        }
+    }
+
     /// `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
     pub(super) fn ask(
         &self,
@@ -257,13 +267,7 @@ impl Answers {
             namespace,
             which: Which::Named(name),
         };
-        let query = Query {
-            metric,
-            selector,
-            now: self.now,
-            effort: Effort::Full,
-            fetched: None,
-        };
+        let query = self.query(metric, selector);
         let mut found = None;
         let answer = self
             .provider
@@ -288,13 +292,8 @@ impl Answers {
     }
 
     fn explained(&self, of: Described<'_>, metric: &str) -> Result<Explanation, Error> {
-        let query = Query {
-            metric,
-            selector: &Selector::everything(),
-            now: self.now,
-            effort: Effort::Full,
-            fetched: None,
-        };
+        let everything = Selector::everything();
+        let query = self.query(metric, &everything);
         self.provider.explain(of, &query)
     }
 
@@ -309,13 +308,8 @@ impl Answers {
     }
 
     pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
-        let query = Query {
-            metric,
-            selector: &Selector::everything(),
-            now: self.now,
-            effort: Effort::Full,
-            fetched: None,
-        };
+        let everything = Selector::everything();
+        let query = self.query(metric, &everything);
         let mut found = None;
         let asked = self.provider.external(namespace, &query, &mut |item| {
             found = Some(item.value.value);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::scene::{Answers, Scene, at, close, policy};
+use apimachinery::labels::Labels;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::signal::SignalId;
@@ -14,17 +15,18 @@ fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p{gpu}")
 }
 
-/// Ten pods of one Deployment with a GPU each, at 40; the first `silent` have
-/// no samples after second 60, the others go on until second 180.
-fn outage(silent: usize) -> Scene {
+/// Ten pods of one Deployment with a GPU each and these values.
+fn ten(values: impl Fn(usize) -> String) -> Scene {
     let pods: Vec<String> = (0..10).map(|pod| format!("n/p{pod}")).collect();
     let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-    let mut scene = Scene::new(policy(60)).cluster(&pods);
-    for gpu in 0..10 {
-        let scrapes = if gpu < silent { 5 } else { 13 };
-        scene = scene.mcu(&labels(gpu), &"40 ".repeat(scrapes));
-    }
-    scene
+    let scene = Scene::new(policy(60)).cluster(&pods);
+    (0..10).fold(scene, |scene, gpu| scene.mcu(&labels(gpu), &values(gpu)))
+}
+
+/// All at 40; the first `silent` have no samples after second 60, the others go on
+/// until second 180.
+fn outage(silent: usize) -> Scene {
+    ten(|gpu| "40 ".repeat(if gpu < silent { 5 } else { 13 }))
 }
 
 fn reason(answers: &Answers, object: &str, metric: &str) -> String {
@@ -56,27 +58,94 @@ fn a_tenth_may_be_missing() {
     assert_eq!(outage(6).provider().flagship("deployments.apps n/d"), None);
 }
 
-#[test]
-fn gpus_of_running_pods_that_were_never_seen_are_missed() {
-    let mut scene = outage(0);
+/// A pod that runs for three minutes and requests `gpus` GPUs of which none is seen.
+fn with_unseen(mut scene: Scene, gpus: u32, change: impl FnOnce(&mut Inventory)) -> Scene {
     let mut inventory = Inventory::clone(&scene.inventory);
     let mut unseen = inventory.pods[0].clone();
-    unseen.name = "q".into();
-    unseen.gpus = 2;
+    (unseen.name, unseen.gpus) = ("q".into(), gpus);
     unseen.running_since = Some(at(0.0));
-    inventory.pods.push(unseen.clone());
+    inventory.pods.push(unseen);
     inventory.exporter_nodes = vec!["node-1".into()];
-    scene.inventory = Arc::new(inventory.clone());
-    let answers = scene.provider();
+    change(&mut inventory);
+    scene.inventory = Arc::new(inventory);
+    scene
+}
+
+#[test]
+fn gpus_of_running_pods_that_were_never_seen_are_missed() {
+    let answers = with_unseen(outage(0), 2, |_| ()).provider();
     assert_eq!(answers.of("deployments.apps n/d", SUM), None);
     let reason = reason(&answers, "deployments.apps n/d", SUM);
     assert!(reason.contains("2 of 12 GPUs"), "{reason}");
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 12.0);
     // One that has only just begun to run is not missed yet.
-    let last = inventory.pods.last_mut().unwrap();
-    last.running_since = Some(at(150.0));
-    scene.inventory = Arc::new(inventory);
-    close(scene.provider().of("deployments.apps n/d", SUM), 400.0);
+    let young = |inventory: &mut Inventory| inventory.pods[10].running_since = Some(at(150.0));
+    let answers = with_unseen(outage(0), 2, young).provider();
+    close(answers.of("deployments.apps n/d", SUM), 400.0);
+}
+
+/// 10 × 40, and one that counts with 40: 40 of 440 is less than a tenth. With the
+/// first at 90 it counts with 90, of 540.
+#[test]
+fn a_gpu_that_was_never_read_counts_with_the_largest_reading_of_its_group() {
+    let sum = |first: &str| {
+        let scene = ten(|gpu| if gpu == 0 { first } else { "40 " }.repeat(13));
+        let answers = with_unseen(scene, 1, |_| ()).provider();
+        answers.of("deployments.apps n/d", SUM)
+    };
+    close(sum("40 "), 400.0);
+    assert_eq!(sum("90 "), None);
+}
+
+#[test]
+fn a_request_says_nothing_where_gpus_are_shared_or_no_exporter_is() {
+    let held = |change: fn(&mut Inventory)| {
+        let answers = with_unseen(outage(0), 2, change).provider();
+        answers.of("deployments.apps n/d", "gpu_held_count")
+    };
+    let elsewhere = |inventory: &mut Inventory| inventory.pods[10].node = Some("node-2".into());
+    let shared = |inventory: &mut Inventory| {
+        let replicas = [("nvidia.com/gpu.replicas", "4")];
+        inventory.nodes[0].labels = Labels::from_pairs(replicas);
+    };
+    close(held(|_| ()), 12.0);
+    close(held(elsewhere), 10.0);
+    close(held(shared), 10.0);
+}
+
+#[test]
+fn a_missing_gpu_counts_among_active_and_idle_ones_as_it_was_read_last() {
+    let of = |answers: &Answers, metric| answers.of("deployments.apps n/d", metric);
+    // The first has no samples after second 60.
+    let one_away = |first: &str, other: &str| {
+        let values = |gpu| match gpu {
+            0 => first.repeat(5),
+            _ => other.repeat(13),
+        };
+        ten(values).provider()
+    };
+    // One of ten active ones, and none of the idle ones.
+    let busy = one_away("40 ", "40 ");
+    close(of(&busy, "gpu_active_count"), 9.0);
+    close(of(&busy, "gpu_idle_count"), 0.0);
+    // The only active one.
+    let alone = one_away("40 ", "0 ");
+    assert_eq!(of(&alone, "gpu_active_count"), None);
+    close(of(&alone, "gpu_idle_count"), 9.0);
+}
+
+/// Two GPUs, of which the second is silent: the mean without it is 4, with it 6 or 6.5.
+#[test]
+fn a_mean_may_change_by_two_points() {
+    let mean = |second: f64| {
+        let mut scene = Scene::new(policy(60)).cluster(&[("n/p0", None), ("n/p1", None)]);
+        scene = scene.mcu(&labels(0), &"4 ".repeat(13));
+        let values = format!("{second} ").repeat(5);
+        let answers = scene.mcu(&labels(1), &values).provider();
+        answers.flagship("deployments.apps n/d")
+    };
+    close(mean(8.0), 4.0);
+    assert_eq!(mean(9.0), None);
 }
 
 #[test]

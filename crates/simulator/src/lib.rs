@@ -49,5 +49,4 @@ pub use load::{LoadClass, RESOLUTION};
 pub use sampler::Field;
 pub use scenario::{Exporters, Hardware, Scenario, ScrapePath, SharingMode, Workloads};
 pub use scrape::{LabelScheme, Target};
-pub use series::ScrapedSeries;
 pub use truth::TrueMean;

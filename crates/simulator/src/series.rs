@@ -1,6 +1,7 @@
 //! What Prometheus has stored: series with their samples.
 
 use std::io::{self, Write};
+#[cfg(test)]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,16 +12,18 @@ use super::fleet::{Device, Fleet};
 use super::overrides::NONE;
 use super::sampler::Field;
 use super::scrape::{LabelScheme, Target};
+#[cfg(test)]
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
 /// A series as the store has it.
+#[cfg(test)]
 #[derive(Clone, Debug)]
-pub struct ScrapedSeries {
+pub(super) struct ScrapedSeries {
     /// Its labels, `__name__` among them.
-    pub labels: Labels,
+    pub(super) labels: Labels,
     /// Its samples in the order of time.
-    pub samples: Vec<(Timestamp, f64)>,
+    pub(super) samples: Vec<(Timestamp, f64)>,
 }
 
 /// A series whose labels still point into the fleet.
@@ -55,7 +58,8 @@ impl Fleet {
     ///
     /// Staleness markers are not among the samples: neither raw range
     /// selectors nor OpenMetrics text carry them.
-    pub fn scraped(
+    #[cfg(test)]
+    pub(super) fn scraped(
         &self,
         from: Timestamp,
         to: Timestamp,

@@ -1,0 +1,140 @@
+//! Over which instants a value is taken, and whether a query can say it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use apimachinery::time::Timestamp;
+use gpu_metrics::aggregate::{Group, Outcome, Reasons};
+use gpu_metrics::layout::{RowFacts, Standing};
+use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
+
+/// A device as a query names it: UUID and MIG instance.
+pub(super) type Named = (String, String);
+
+/// A group as a query sees it.
+pub(super) struct Sayable {
+    /// The last instant of its window, a number on the grid.
+    pub(super) last: i64,
+    pub(super) instants: i64,
+    pub(super) window_ms: i64,
+    /// Its devices.
+    pub(super) devices: BTreeSet<Named>,
+    /// Whether no device has a reading in the window.
+    pub(super) is_silent: bool,
+    /// Whether no query says its number.
+    pub(super) is_beyond: bool,
+}
+
+impl Sayable {
+    /// `None`: nothing was read of the group's targets. `fresh_ms` is the F that a
+    /// query goes by.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        group: &Group<'_>,
+        (metric, formula, window): (&MetricSpec, Formula, Duration),
+        fresh_ms: i64,
+    ) -> Option<Self> {
+        let measure = shown(&metric.measure);
+        let reasons = snapshot.reasons(group, &measure, Some(formula), Some(window))?;
+        let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
+        let named = |row: &&RowFacts| {
+            let instance = row.row.device.instance.as_deref();
+            (
+                row.row.device.uuid.to_string(),
+                instance.unwrap_or_default().to_owned(),
+            )
+        };
+        Some(Self {
+            last: reasons.span.last,
+            instants: reasons.span.last - reasons.span.first + 1,
+            window_ms: reasons.span.window_ms,
+            devices: rows().map(named).collect(),
+            is_silent: reasons.instants.iter().all(|it| it.answering == 0),
+            is_beyond: misses(&metric.measure, &reasons)
+                || is_in_parts(&metric.measure, &reasons)
+                || reasons.devices.iter().any(|it| it.fresh_ms != fresh_ms)
+                || rows().any(|row| is_replaced(snapshot, row)),
+        })
+    }
+}
+
+/// The same devices by a measure that has reasons: the original's number has none.
+fn shown(measure: &Measure) -> Measure {
+    match measure {
+        Measure::OriginalAverage => Measure::Devices {
+            value: DeviceValue::Signal(SignalId::MEM_COPY_UTIL),
+            reducer: Reducer::Mean,
+            over: Over::All,
+        },
+        other => *other,
+    }
+}
+
+const fn is_used_percent(measure: &Measure) -> bool {
+    matches!(
+        measure,
+        Measure::Devices {
+            value: DeviceValue::MemoryUsedPercent,
+            ..
+        }
+    )
+}
+
+/// Whether devices that should answer and do not change the number. A query takes what
+/// is reserved of a framebuffer for 0 where it is not known now.
+fn misses(measure: &Measure, reasons: &Reasons<'_>) -> bool {
+    let mut answered = reasons.instants.iter().filter(|it| it.answering > 0);
+    let mut outcomes = reasons.devices.iter().flat_map(|device| &device.outcomes);
+    let is_silent = |outcome: &Outcome| {
+        matches!(
+            outcome,
+            Outcome::Missed | Outcome::Lost | Outcome::NotExpected
+        )
+    };
+    match measure {
+        Measure::OriginalAverage => false,
+        Measure::HeldCount => answered.any(|it| it.missing > 0),
+        percent if is_used_percent(percent) && outcomes.any(is_silent) => true,
+        _ => answered.any(|it| it.value.is_none()),
+    }
+}
+
+/// Whether parts that exporters print for each process are added up.
+fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
+    let Measure::Devices { value, .. } = measure else {
+        return false;
+    };
+    let is_split = matches!(
+        value,
+        DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
+    );
+    is_split
+        && reasons.devices.iter().any(|device| {
+            let several = device.rows.len() > 1 || is_used_percent(measure);
+            several && device.rows.iter().any(|row| row.row.per_process)
+        })
+}
+
+/// Whether another device took the place of a row's: a query counts both.
+fn is_replaced(snapshot: &Snapshot, row: &RowFacts) -> bool {
+    let layout = snapshot.layout();
+    let heard = |device: u32| {
+        let rows = layout.device_rows(device).iter();
+        rows.filter_map(|row| snapshot.frame().heard(*row))
+    };
+    let newest = heard(row.device).map(|heard| heard.newest).max();
+    let mut rivals = layout.rivals_of(row.device).iter();
+    rivals.any(|rival| heard(*rival).map(|heard| heard.first).min() > newest)
+}
+
+/// Whether there are readings of pods that have gone.
+pub(super) fn some_went(snapshot: &Snapshot) -> bool {
+    let first = |row: &RowFacts| {
+        let heard = snapshot.frame().heard(row.id);
+        heard.map_or(Timestamp::MAX, |heard| heard.first)
+    };
+    let mut rows = snapshot.layout().facts().flatten();
+    rows.any(|row| row.standing == Standing::Gone || first(row) < row.started)
+}
