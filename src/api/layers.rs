@@ -1,5 +1,5 @@
 //! The layers around the handlers, one function each. `router` puts them in
-//! order; who may pass is decided in `security`.
+//! order; `security` decides which requests pass.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub(super) async fn header_limit(
     }
 }
 
-/// Finds out who asks, and takes from the request what says so.
+/// Authenticates the request and removes its identity headers.
 pub(super) async fn authenticate(
     State((api, security)): State<(Api, Arc<Security>)>,
     Extension(context): Context,
@@ -153,7 +153,7 @@ pub(super) async fn in_flight(
     response
 }
 
-/// Lets through who may.
+/// Lets authorized requests through.
 pub(super) async fn authorize(
     State((api, security)): State<(Api, Arc<Security>)>,
     Extension(context): Context,

@@ -1,4 +1,4 @@
-//! The wall clock and a little randomness, for those who may have them.
+//! The wall clock and a little randomness, for code that is not pure.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

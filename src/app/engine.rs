@@ -84,11 +84,11 @@ pub struct EngineSettings {
     pub poll: Option<Duration>,
     /// How often to look for series where there were none for as long.
     pub relist: Duration,
-    /// Who serves the values, when it is in force.
+    /// The provider that serves the values while this engine is in force.
     pub provider: Arc<GpuProvider>,
-    /// Who is in force.
+    /// The provider in force.
     pub served: Served,
-    /// Told by the engine of whoever is in force.
+    /// Set by the engine in force.
     pub checks: Checks,
     /// Counts polls; watches the loop.
     pub telemetry: Telemetry,
@@ -104,7 +104,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Enters them, and how the source of whoever is in force does.
+    /// Registers them, and the state of the source of the engine in force.
     #[must_use]
     pub fn register(health: &Health, served: &Served) -> Self {
         let waiting = State::Waiting("the first round of queries has not ended".to_owned());
@@ -120,7 +120,7 @@ impl Checks {
         }
     }
 
-    /// Nobody polls.
+    /// No engine polls.
     pub(super) fn rest(&self) {
         self.first_round.show(State::Ok);
         self.oddities.show(State::Ok);
@@ -156,7 +156,7 @@ pub struct Engine {
     batches: Vec<Batch>,
     /// Since when rounds have found no series at all.
     empty_since: Option<Instant>,
-    /// The clock that waits are measured by, which nobody sets.
+    /// The monotonic clock by which waits are measured.
     started: Instant,
     /// When signals that failed are asked for again.
     retries: Retries,

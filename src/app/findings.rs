@@ -1,5 +1,5 @@
-//! What is found, for those who watch: in the log when it begins and when it is
-//! over, among the readiness details as long as it lasts, counted in `/metrics`.
+//! Reports findings: in the log when one begins and when it ends, among the readiness
+//! details as long as it lasts, and counted in `/metrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Said {
     }
 }
 
-/// Notes are for those who ask.
+/// Notes are not logged.
 fn is_worth_saying(finding: &Finding) -> bool {
     finding.severity >= Severity::Warning
 }

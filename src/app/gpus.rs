@@ -142,7 +142,7 @@ impl Gpus {
         }
     }
 
-    /// Who answers.
+    /// The provider in force.
     pub(super) fn served(&self) -> Served {
         Arc::clone(&self.served)
     }
@@ -180,7 +180,7 @@ impl Gpus {
             }
             tracing::info!("GPU metrics by the changed settings are in force");
         }
-        // Nobody can change them any more.
+        // They can no longer change.
         std::future::pending::<()>().await;
         drop(in_force);
     }

@@ -1,5 +1,5 @@
-//! A look at a cluster: its APIServices, rights and HPAs, read with the rights of
-//! whoever looks: the user of `check`, or the server itself.
+//! Reads the APIServices, rights and HPAs of a cluster, with the rights of the user of
+//! `check` or those of the server itself.
 
 mod registration;
 mod rights;
@@ -248,7 +248,7 @@ impl<'c> Look<'c> {
             }
         };
         let mut vpas = Vec::new();
-        // Where nobody installed them, no right to them is missed.
+        // Where they are not installed, no right to them is missing.
         let group_served = self.resources(group, &what, &READ_VPAS).await?;
         if group_served.found().is_some() {
             let path = format!("{group}/{place}verticalpodautoscalers");

@@ -65,7 +65,7 @@ pub struct Relist {
     pub rules: watch::Receiver<Arc<RuleSet>>,
     /// Whom to ask for kinds.
     pub client: Client,
-    /// Who serves the metrics.
+    /// The provider that serves the metrics.
     pub provider: Arc<RuleProvider>,
     /// How often.
     pub times: Times,
@@ -154,7 +154,7 @@ impl Report {
 }
 
 impl Relist {
-    /// Goes round until nobody can change the rules any more.
+    /// Runs until the rules can no longer change.
     pub async fn run(self) {
         let health = &self.telemetry.health;
         let waiting = State::Waiting("the series of the rules are being looked for".to_owned());

@@ -85,7 +85,7 @@ pub struct Clients {
 /// Why there are none.
 #[derive(Debug, thiserror::Error)]
 pub enum NoClients {
-    /// Nobody said where it is.
+    /// No address is configured.
     #[error(
         "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
     )]
@@ -96,7 +96,7 @@ pub enum NoClients {
 }
 
 impl Clients {
-    /// Those of a configuration. Nobody is asked.
+    /// Those of a configuration. No request is sent.
     ///
     /// # Errors
     /// When it has no address, or its files cannot be used.
@@ -125,15 +125,15 @@ pub struct ConfigFile {
 /// Through what a configuration is put in force.
 #[derive(Debug)]
 pub(super) struct Targets {
-    /// To those who look for the rules' series.
+    /// To the discovery of the rules' series.
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
-    /// Who asks for the rules.
+    /// The queries of the rules.
     pub(super) answers: Arc<Answers>,
-    /// Who answers by `resourceRules`.
+    /// The provider of `resourceRules`.
     pub(super) provider: Arc<RuleProvider>,
-    /// Whether there are `resourceRules`, for those who register APIServices.
+    /// Whether there are `resourceRules`, for the registration of APIServices.
     pub(super) serves_resources: Arc<AtomicBool>,
-    /// To the one who runs the engine.
+    /// To the task that runs the engine.
     pub(super) gpus: mpsc::UnboundedSender<GpuSettings>,
 }
 
@@ -186,7 +186,7 @@ impl Reload {
     /// Puts each good version in force; for ever.
     pub(super) async fn follow(mut self) {
         let Some(mut file) = self.file.take() else {
-            // Whoever has the targets keeps what they reach.
+            // The targets stay as they are.
             return std::future::pending().await;
         };
         let mut hangups = signal(SignalKind::hangup()).ok();
@@ -272,7 +272,7 @@ impl Reload {
             .serves_resources
             .store(next.resource_rules.is_some(), Ordering::Relaxed);
         if !next.has_same_gpus(&self.in_force) {
-            // Nobody receives it when the server stops.
+            // The receiver is gone when the server stops.
             let _ = targets.gpus.send(GpuSettings {
                 config: next.clone(),
                 source: clients.source,
@@ -318,7 +318,7 @@ impl ConfigFile {
         Ok((config, clients))
     }
 
-    /// Whether nobody is writing it any more.
+    /// Whether the file is complete: no writer changes it any more.
     async fn stands(&self, text: &str) -> bool {
         tokio::time::sleep(WRITTEN_IN).await;
         self.read().await.is_ok_and(|now| now == text)

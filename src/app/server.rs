@@ -351,7 +351,7 @@ impl Background {
         Arc::new(Composite::new(provider, served).telling(own))
     }
 
-    /// The cluster's objects, and who serves their GPUs.
+    /// The cluster's objects, and the provider of their GPUs.
     fn watch(
         &self,
         config: &Config,

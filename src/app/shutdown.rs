@@ -105,7 +105,7 @@ impl Shutdown {
 
     async fn walk(&self, times: Times, drained: impl Future<Output = ()>) -> Outcome {
         self.enter(Phase::NotReady);
-        // Time for the endpoint to be taken out, so that who is told to leave
+        // Time for the endpoint to be removed, so that a client that is told to leave
         // finds another replica.
         let notice = times.delay / 4;
         tokio::time::sleep(notice).await;

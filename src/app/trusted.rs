@@ -99,8 +99,8 @@ fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
     check.set(state(trust.current().as_deref(), &problems));
 }
 
-/// Ready is who believes somebody, and a front proxy where one should be: what
-/// comes through kube-apiserver would else be refused, all of it.
+/// The server is ready when it trusts an authority, and that of a front proxy where
+/// one should be: otherwise each request through kube-apiserver is refused.
 fn state(trust: Option<&Trust>, problems: &[TrustError]) -> State {
     let reason = match trust {
         None => problems.first(),

@@ -366,7 +366,7 @@ impl Gather {
         let usual = counts.into_iter().max_by_key(|(_, count)| *count);
         let (usual, count) = usual.unwrap_or((1, 0));
         self.past.gpus_per_pod = f64::from(usual);
-        // Nobody there is no demand only if nobody was ordered.
+        // No pods mean no demand only where no replicas were wanted.
         for moment in &mut self.past.moments {
             if moment.pods == 0 && moment.ordered == Some(0) {
                 moment.demand = Some(0.0);

@@ -290,7 +290,7 @@ impl Trial<'_> {
         self.each(|moment| Some((moment.replicas(), moment.pods)))
     }
 
-    /// What who knows the demand would have had, at once; `None` where no number of
+    /// The replicas that the demand needs at once; `None` where no number of
     /// replicas meets the targets.
     #[must_use]
     pub fn clairvoyant(&self) -> Option<Vec<Tick>> {

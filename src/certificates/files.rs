@@ -36,8 +36,8 @@ pub struct Files {
 /// What the files held, or why they could not be read.
 type Texts = Result<(Vec<u8>, Vec<u8>), String>;
 
-/// Follows the files until told to stop. They need not exist at the start: who
-/// writes them may be slower than we are.
+/// Follows the files until told to stop. They need not exist at the start: they
+/// may be written later.
 pub async fn run(
     files: Files,
     publisher: Publisher,

@@ -1,4 +1,4 @@
-//! The certificate the server shows, and who keeps it fresh.
+//! The certificate that the server presents, and how it is renewed.
 //!
 //! ```text
 //!  files ──── by content, on a timer ──┐
@@ -31,7 +31,7 @@ use pair::Pair;
 
 /// The pair in force; rustls asks it at each handshake. Without a pair every
 /// handshake fails. Server names are not looked at: an aggregator may name
-/// none. Who has pairs for names asks [`named::ByName`].
+/// none. Pairs for names are those of [`named::ByName`].
 #[derive(Debug, Default)]
 pub struct InForce(ArcSwapOption<Pair>);
 

@@ -33,7 +33,7 @@ pub struct Named {
     pub in_force: Arc<InForce>,
 }
 
-/// Named pairs, and the one for all other names and for those who name none.
+/// Named pairs, and the pair for all other names and for clients that send none.
 #[derive(Debug)]
 pub struct ByName {
     named: Vec<Named>,

@@ -97,7 +97,7 @@ impl fmt::Debug for Pem {
 /// What a kubeconfig or the pod's service account says of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// Who we are.
+    /// The identity of the server.
     pub auth: Auth,
     /// Certificates.
     pub tls: Tls,

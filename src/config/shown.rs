@@ -1,4 +1,4 @@
-//! The configuration in force, for people who may see the server's findings.
+//! The configuration in force, for users with the right to read the server's findings.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Answers about GPUs, from the latest snapshot. A request takes no lock and
-//! asks nobody.
+//! causes no other request.
 
 pub(super) mod external;
 
@@ -139,8 +139,8 @@ impl GpuProvider {
         self.publish_despite(snapshot, None);
     }
 
-    /// The same while the source fails: the reason is told to whoever asks for
-    /// a value that is not there.
+    /// The same while the source fails: requests for a value that
+    /// is not there get the reason.
     pub fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
         self.current.store(Some(Arc::new(Current {
             snapshot,

@@ -186,7 +186,7 @@ impl<'a> Lookup<'a> {
         Ok(values.into_iter().next().flatten())
     }
 
-    /// Values nobody foresaw: those remembered, and the others computed.
+    /// Values that are not in the snapshot: those in the memo, and the others computed.
     fn values(
         &self,
         subjects: &[Subject],
@@ -203,7 +203,7 @@ impl<'a> Lookup<'a> {
         let rows: usize = wanted.iter().map(|place| groups[*place].rows.len()).sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
-            // Who had to wait for another's turn finds what that one made.
+            // A request that waited finds the values that the other one computed.
             let turn = answers.turn();
             known = answers.known(subjects);
             wanted = missing(&known);

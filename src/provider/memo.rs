@@ -1,4 +1,4 @@
-//! Answers to questions nobody foresaw, kept while their snapshot is in force:
+//! Answers that are not in the snapshot, kept while it is in force:
 //! fifty autoscalers with one selector cost one computation.
 
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ impl Answers {
             .collect()
     }
 
-    /// Held by the one who computes: who waits finds the values made.
+    /// Held by the request that computes: one that waits finds the values.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)
     }

@@ -1,4 +1,4 @@
-//! The questions an autoscaler can ask, and who answers them.
+//! The requests of an autoscaler for values, and the providers that answer them.
 //!
 //! GPUs are answered about from memory (`gpu`), prometheus-adapter's rules with
 //! what Prometheus answers to their queries (`rules`); `composite` asks the

@@ -35,7 +35,7 @@ const SIDE_BY_SIDE: usize = 8;
 /// Why the objects of a kind are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlisted {
-    /// Nobody asked for this kind so far.
+    /// No request has named this kind so far.
     NotFollowed,
     /// They cannot be listed; the log says why.
     Forbidden,
@@ -229,7 +229,7 @@ fn unanswerable(error: Unanswerable) -> Error {
 }
 
 /// Prometheus evaluates at the time of the question: its answers do not go
-/// stale here, and nobody knows the window of a query.
+/// stale here, and the window of a query is not known.
 const fn value(value: f64, at: Timestamp) -> Value {
     Value {
         value,
@@ -270,7 +270,7 @@ impl Provider for RuleProvider {
             return Err(Error::WrongScope);
         }
         let names = self.names(kind, objects)?;
-        // Who came meanwhile is in the next answer, who has gone in none.
+        // An object that is new is in the next answer, one that has gone in none.
         let asked = query.fetched.map_or(&names[..], |fetched| &fetched.names);
         let of: Vec<&str> = asked.iter().map(|name| &**name).collect();
         let promql = custom

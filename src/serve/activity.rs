@@ -28,7 +28,7 @@ pub(super) enum End {
 /// end first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
-    /// It had no answer yet, or it is closing: nobody loses an answer with it.
+    /// It had no answer yet, or it is closing: no answer is lost with it.
     New,
     /// It had an answer, and asks for nothing now.
     Idle,

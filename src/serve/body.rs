@@ -1,4 +1,4 @@
-//! The body of a request, which nobody reads, and the body of an answer.
+//! The body of a request, which is not read, and the body of an answer.
 
 use bytes::{Buf, Bytes};
 use http::{Request, Response, StatusCode, header};

@@ -205,7 +205,7 @@ impl Handler {
                 shared.service.clone().oneshot(request).await?
             }
             Err(Unfit::Cancelled) => {
-                // Nobody gets this answer.
+                // No client gets this answer.
                 let response = refuse(StatusCode::BAD_REQUEST);
                 return Ok(Unwritten::answer(response, in_progress));
             }

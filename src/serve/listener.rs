@@ -1,5 +1,5 @@
 //! The accept loop: every wait has a limit, everything that is kept has a
-//! bound, and one broken client costs nobody else anything.
+//! bound, and one broken client costs no other client anything.
 //!
 //! So all connections together hold so much at most: each has a number of
 //! requests at a time, each request a head of limited size, and each large
@@ -51,7 +51,7 @@ pub struct Limits {
     pub age: Duration,
     /// For requests under way when a connection or the server ends.
     pub drain: Duration,
-    /// Bytes of a request's body; nobody looks at it.
+    /// Bytes of a request's body, which is read and dropped.
     pub body: u64,
     /// For a client that takes nothing of the answers that are there.
     pub stall: Duration,

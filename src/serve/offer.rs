@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 /// The oldest version of TLS that is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Oldest {
-    /// 1.2, and 1.3 with those who can.
+    /// 1.2, and 1.3 with clients that support it.
     #[default]
     Tls12,
     /// 1.3 alone.

@@ -5,7 +5,7 @@
 //! others are counted.
 //!
 //! Some refusals cannot have a line, because the library that speaks HTTP/2
-//! makes them and tells nobody (h2 `src/proto/streams/recv.rs`): 431 for a head
+//! makes them and does not report them (h2 `src/proto/streams/recv.rs`): 431 for a head
 //! that is too large, and resets of streams whose head is malformed. Those of
 //! HTTP/1.1 (400, 414, 431) end their connection with an error, which has one.
 

@@ -15,8 +15,8 @@ use limits::file;
 /// A secret of fewer bytes is none, and its letters stand in any sentence.
 const LEAST_SECRET: usize = 4;
 
-/// What a request proves who we are by: who answers may repeat it, and no
-/// message may.
+/// The credentials of a request. A store may repeat them in its answer; no message
+/// of this program does.
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
@@ -62,7 +62,7 @@ pub(super) async fn authorize(
             })?;
             request.header(header::AUTHORIZATION, value)
         }
-        // It was checked when it was read: nobody is asked without it.
+        // It was checked when it was read: no request is sent without it.
         Auth::BearerToken(secret) => match bearer(&secret.0) {
             Some(value) => request.header(header::AUTHORIZATION, value),
             None => request,

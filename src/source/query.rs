@@ -106,7 +106,7 @@ pub fn endpoint(base: &Url, name: &str) -> Url {
 }
 
 /// The parameters of a query at a time, encoded as a form. `timeout` lets the
-/// server stop when nobody waits any more.
+/// server stop when no client waits any more.
 #[must_use]
 pub fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
     url::form_urlencoded::Serializer::new(String::new())

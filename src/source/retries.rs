@@ -10,7 +10,7 @@ use gpu_metrics::signal::SignalId;
 #[derive(Clone, Debug, Default)]
 pub struct Retries {
     paces: HashMap<SignalId, Pace>,
-    /// Whether nobody answered in the last round.
+    /// Whether no address answered in the last round.
     aborted: bool,
 }
 
@@ -29,12 +29,12 @@ impl Retries {
             .failed(now, random);
     }
 
-    /// Nobody answered, whatever is asked for.
+    /// No address answered, for any signal.
     pub fn aborted(&mut self) {
         self.aborted = true;
     }
 
-    /// A signal was answered. If it had failed, or nobody had answered, this
+    /// A signal was answered. If it had failed, or no address had answered, this
     /// shows that the source is well again, and what failed beside it is not left
     /// alone any longer.
     pub fn answered(&mut self, signal: SignalId) {

@@ -1,8 +1,8 @@
 //! The operators' paths: health and `/metrics`, for whichever port serves them
 //! (docs/protocol.md, "Health"; docs/metrics.md, "Metrics of the server itself").
 //!
-//! Who may read them is for the port to decide: on the main port the three
-//! health paths are open and the rest needs authorization.
+//! Access depends on the port: on the main port the three health paths are open and
+//! the rest needs authorization.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -58,7 +58,7 @@ pub fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Ful
 }
 
 /// The answer of `/readyz/NAME` and its like, with the reason; `None` when no
-/// check of that probe has the name. For those who are authorized.
+/// check of that probe has the name. For authorized requests.
 #[must_use]
 pub fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<Bytes>>> {
     let finding = health

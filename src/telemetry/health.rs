@@ -1,9 +1,9 @@
 //! Named checks behind `/livez`, `/readyz` and `/healthz` (docs/protocol.md,
 //! "Health").
 //!
-//! Whoever has something to say registers a check and keeps its handle. What
-//! is wrong is told to the log and to those who may read `/readyz/NAME`; the
-//! open paths give names only.
+//! A component registers a check and keeps its handle. The reason of a failure is in
+//! the log and under `/readyz/NAME`, which needs authorization; the open paths give
+//! names only.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -219,8 +219,8 @@ impl Check {
         }
     }
 
-    /// Says `state` without a line in the log: whoever calls this has written
-    /// one, or there is nothing to tell.
+    /// Sets `state` without a line in the log: the caller has written one, or none is
+    /// needed.
     pub fn show(&self, state: State) {
         *lock(&self.state) = state;
     }

@@ -1,7 +1,7 @@
 //! What the program says of itself: the log, its health, its metrics.
 //!
-//! Other modules are handed [`health::Check`]s and counters; none of them
-//! knows who reads those.
+//! Other modules are handed [`health::Check`]s and counters. None of them knows the
+//! readers.
 
 pub mod endpoints;
 pub mod health;

@@ -80,7 +80,7 @@ impl Naming {
     }
 
     /// The metric's name. `None`: the series is not named, or by an empty name,
-    /// which nobody could ask for.
+    /// which no request could name.
     #[must_use]
     pub fn metric(&self, series: &str) -> Option<String> {
         let mut name = Vec::new();

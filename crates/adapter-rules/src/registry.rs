@@ -54,7 +54,7 @@ pub struct Registry {
     pub external: BTreeMap<Arc<str>, External>,
 }
 
-/// Series without a usable name: nobody could ask for them without quotes.
+/// Series without a usable name: PromQL needs quotes for them.
 fn is_plain(name: &str) -> bool {
     is_label(&name.replace(':', "_"))
 }

@@ -76,7 +76,7 @@ impl Labels {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// Whether nobody else holds this set: a pool of sets may let it go.
+    /// Whether no other copy of this set exists: a pool of sets may drop it.
     #[must_use]
     pub fn is_unshared(&self) -> bool {
         Arc::strong_count(&self.0) == 1

@@ -1,7 +1,7 @@
 //! What is wrong with a cluster or a file, each with a code that never changes,
 //! and how to mend it.
 //!
-//! Pure: objects and snapshots in, findings out. Who reads the objects is
+//! Pure: objects and snapshots in, findings out. The objects are read by
 //! `app::inspect`, for `check` and for the running server. What a code means
 //! stands in its page under `docs/checks`, which is part of the program.
 

@@ -19,7 +19,7 @@ const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-name",
 ];
 
-/// Authorities are renewed long before: with so little left nobody renews.
+/// Authorities are renewed long before: with so little time left, renewal has stopped.
 const SOON: i64 = 3 * 24 * 3600;
 
 /// Which server answers where an APIService leads.

@@ -1,4 +1,4 @@
-//! What an HPA scales: its pods, who else sets its replicas, the GPUs it takes.
+//! What an HPA scales: its pods, other writers of its replicas, the GPUs it takes.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const TOOLS: [&str; 5] = [
 /// A Deployment, StatefulSet or ReplicaSet, as far as it matters here.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Workload {
-    /// Its name, and who wrote what of it.
+    /// Its name, and the managers of its fields.
     pub metadata: ObjectMeta,
     /// What it runs.
     pub spec: WorkloadSpec,

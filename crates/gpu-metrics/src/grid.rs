@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use apimachinery::time::Timestamp;
 
-/// Index of a row: a device as held by one owner (or by nobody).
+/// Index of a row: a device as held by one owner, or by none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowId(pub u32);
 

@@ -114,7 +114,7 @@ pub struct SeriesInfo {
     pub nodes: Vec<NodeName>,
     /// The scrape job: intervals and units are judged per job.
     pub job: Arc<str>,
-    /// Who wrote it: the job and the external labels, as one text.
+    /// The source: the job and the external labels, as one text.
     pub source: Arc<str>,
     /// The scrape target; with the source it tells targets apart.
     pub instance: Arc<str>,

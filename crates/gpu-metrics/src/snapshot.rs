@@ -1,5 +1,5 @@
 //! What is served: every built-in value of every object, computed once a poll,
-//! and the readings behind it for questions nobody foresaw.
+//! and the readings behind them, for values that are computed on demand.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -32,8 +32,8 @@ pub use trace::Trace;
 use self::ratio::Tolerances;
 use apimachinery::time::Timestamp;
 
-/// The flags of kube-controller-manager. Nobody outside can read them where
-/// somebody else runs it; the defaults are an assumption then.
+/// The flags of kube-controller-manager. They cannot be read where a
+/// provider runs the control plane; the defaults are assumed there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flags {
     /// `--horizontal-pod-autoscaler-tolerance`.

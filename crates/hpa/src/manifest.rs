@@ -1,6 +1,6 @@
 //! Manifests of autoscalers as people write them: read as strictly as kubectl and
 //! kube-apiserver do (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`), so that
-//! nothing is concluded from a field that nobody reads.
+//! nothing is concluded from a field that the controller does not read.
 
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
 use serde_json::Value;

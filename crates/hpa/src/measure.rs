@@ -61,7 +61,7 @@ pub struct Filled {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodsStep {
-    /// Who counts.
+    /// The groups of pods that count.
     pub groups: Groups,
     /// Of the pods that answered. This is what kubectl shows.
     pub mean: Mean,

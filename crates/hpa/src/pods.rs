@@ -84,7 +84,7 @@ pub struct Groups {
     /// Neither they nor their values count.
     pub ignored: Vec<Left>,
     /// Values of pods that the selector does not take: they count all the same,
-    /// but in a utilization, where nobody knows what they request.
+    /// but in a utilization, where their requests are not known.
     pub strangers: Vec<String>,
 }
 

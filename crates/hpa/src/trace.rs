@@ -116,8 +116,7 @@ impl Trace {
         self.recommend(history, flags, now);
     }
 
-    /// The same of one who watches the controller and sees by itself when it
-    /// scales.
+    /// The same for an observer that sees the controller scale.
     pub fn recommend(&self, history: &mut History, flags: &Flags, now: Timestamp) {
         let Some(current) = self.current else {
             return;

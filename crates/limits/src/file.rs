@@ -40,8 +40,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Does what blocks, reading files, away from those who serve; or says in
-/// words that it took too long.
+/// Runs work that blocks, such as reading files, outside of the threads that serve
+/// requests. The error says in words that it took too long.
 pub async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {

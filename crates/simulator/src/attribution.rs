@@ -64,7 +64,7 @@ impl<'a> Owner<'a> {
 }
 
 impl Fleet {
-    /// Who truly holds a device at a time; several for a shared one.
+    /// The true holders of a device at a time; several for a shared one.
     #[must_use]
     pub fn holders(&self, device: usize, at: Timestamp) -> Vec<Holder<'_>> {
         let tenancies = self.orchestrator.tenancies(device).iter();

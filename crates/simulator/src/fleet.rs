@@ -115,8 +115,8 @@ pub struct MigInstance {
 }
 
 /// What can be held by a pod: a whole card or a MIG instance. A card in MIG
-/// mode has a device for itself too (its [`Device::parent`] is set), which
-/// nobody holds.
+/// mode has a device for itself too (its [`Device::parent`] is set), which no pod
+/// holds.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Index of its node.

@@ -97,7 +97,7 @@ impl Orchestrator {
         }
     }
 
-    /// Everybody who ever holds the device.
+    /// All holders of the device, over all time.
     pub(super) fn tenancies(&self, device: usize) -> &[Tenancy] {
         self.ranges
             .get(device)

@@ -55,7 +55,7 @@ impl Controls {
         self.alter(|overrides| overrides.holders.insert(device, Some(named)));
     }
 
-    /// Takes a device from whoever holds it.
+    /// Takes a device from its holder.
     pub fn release(&self, device: usize) {
         self.alter(|overrides| overrides.holders.insert(device, None));
     }

@@ -28,7 +28,7 @@ pub struct Scenario {
     pub horizon: Duration,
     /// The cards.
     pub hardware: Hardware,
-    /// Who holds them.
+    /// The workloads that hold them.
     pub workloads: Workloads,
     /// How they are read and printed.
     pub exporters: Exporters,

@@ -163,7 +163,7 @@ impl Engine {
                 if error.limit().is_some() {
                     self.pipeline.refused(spec.id);
                 }
-                // Where nobody answers, all signals are asked for again together; one
+                // Where no address answers, all signals are asked for again together; one
                 // that takes too long waits alone.
                 if is_of_source(&error) {
                     self.retries.aborted();

@@ -77,7 +77,7 @@ impl Background {
     }
 
     /// Without its own pair a name is shown the default one, which is not for
-    /// it: that is nobody's reason to take all others' server away.
+    /// it. That is no reason to stop serving the other names.
     fn follow_named(&mut self, named: Vec<NamedFiles>) -> Vec<Named> {
         let (mut followed, mut statuses) = (Vec::new(), Vec::new());
         for NamedFiles { files, names } in named {

@@ -111,7 +111,7 @@ impl Leaf {
 /// The Secret's content, whole and consistent.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// Who signs, who is trusted.
+    /// The authority that signs, and those that are trusted.
     pub authorities: Authorities,
     /// What is served.
     pub leaf: Leaf,

@@ -210,7 +210,7 @@ fn is_over(authority: &Authority, now: SystemTime) -> bool {
     authority.anchor().validity.not_after <= now
 }
 
-/// Who stays trusted when the one that signs steps back.
+/// The authorities that stay trusted when another one signs.
 fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
     let trusted = before.trusted(now);
     let fresh = trusted.filter(|anchor| anchor.validity.not_after >= now);

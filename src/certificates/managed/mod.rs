@@ -10,12 +10,12 @@
 //! There is no leader. Each replica makes the same pass every few seconds
 //! (`replica`): read the APIServices, read the Secret, mend the Secret
 //! (`decide`), mend the bundles (`registration`), and put into force what is
-//! trusted. A write names the version it is based on; who comes second looks
-//! again.
+//! trusted. A write names the version it is based on; the second of two
+//! writers reads again.
 //!
-//! Whoever may write the Secret owns the authority: what is written there is
-//! taken for ours and comes to be trusted by kube-apiserver. The right to write
-//! it is as strong as the right to read it, and is to be given to nobody else.
+//! The right to write the Secret is control of the authority: kube-apiserver comes
+//! to trust what is written there. The right is as strong as the right to read the
+//! Secret. Grant it to no other account.
 
 pub mod content;
 pub mod decide;
@@ -35,7 +35,7 @@ use replica::Replica;
 pub use settings::{APISERVICES, EVERY, RESOURCE_APISERVICE, Settings, service_names};
 use store::{Registry, SecretStore};
 
-/// Rest after a write: the next step waits for nobody else.
+/// Wait after a write: the next step needs no other replica.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Keeps certificate and registration until told to stop.

@@ -80,7 +80,7 @@ fn foreign(settings: &Settings, name: &str, entry: &Entry) -> String {
 
 /// The bundle to write in place of the one that is there; `None`: it is right.
 ///
-/// An authority with our name in it stays until it expires, whoever wrote it: a
+/// An authority with this server's name in it stays until it expires: a
 /// replica may know a Secret that we have not seen yet, or have seen before it
 /// was lost. Others are not ours to trust.
 fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Option<String> {

@@ -51,8 +51,8 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         wrote
     }
 
-    /// A pass, as long as nobody else writes: whether the Secret was written,
-    /// and whether somebody was faster at an APIService.
+    /// One pass, while no other replica writes. Gives whether the Secret was written,
+    /// and whether another writer was faster at an APIService.
     ///
     /// The APIServices are read before the Secret. So a bundle is written only
     /// over one that is older than the Secret it is made of, and an authority
@@ -181,7 +181,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         }
     }
 
-    /// Puts the Secret's pair into force, if those who will see it trust it.
+    /// Puts the Secret's pair into force, if its clients trust it.
     fn adopt(&self, bundles: &[Vec<u8>], now: SystemTime) {
         let Some(known) = &self.memory else { return };
         let pair = &known.leaf.pair;
@@ -196,7 +196,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             self.publisher.well();
             return;
         }
-        // Whoever has nothing to lose has just written the bundles. The others
+        // A replica without a certificate has just written the bundles. The others
         // wait until the bundles were read back, a pass later: kube-apiserver
         // has heard of them by then.
         let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());

@@ -73,7 +73,7 @@ impl fmt::Display for ServiceName {
 pub struct Entry {
     /// To be named by a write.
     pub version: String,
-    /// Who serves the group and version; `None`: kube-apiserver itself.
+    /// The Service of the group and version; `None`: kube-apiserver itself.
     pub service: Option<ServiceName>,
     /// The authorities it trusts, PEM.
     pub bundle: Vec<u8>,

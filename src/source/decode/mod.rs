@@ -27,7 +27,7 @@ use envelope::{Envelope, Presence, ResultType, Sink};
 /// hashers never agree, so a series would look new at every poll.
 ///
 /// SipHash-1-3 with 128 bits of output under a random key. Keyed, because pod
-/// names and labels are chosen by strangers who could otherwise make two series
+/// names and labels are chosen by tenants, which could otherwise make two series
 /// collide and have their load booked as another's; one pass of 128 bits rather
 /// than two of 64, because even one is about a fifth of the decoder's time.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Default for KeyHasher {
 }
 
 impl fmt::Debug for KeyHasher {
-    /// Without the key: whoever knows it can make series collide.
+    /// Without the key: with it, series can be made to collide.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyHasher(..)")
     }

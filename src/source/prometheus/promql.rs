@@ -72,7 +72,7 @@ impl Promql {
         })
     }
 
-    /// A client that shares its addresses with nobody.
+    /// A client with addresses of its own.
     #[cfg(test)]
     pub(crate) fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
         let replicas = Arc::new(Replicas::new(&settings));

@@ -1,8 +1,8 @@
 //! Several addresses with the same data: a pair of Prometheus that scrape the
 //! same targets. One is asked for as long as it answers, then the next.
 //!
-//! Whoever asked one now and another then would get readings of two scrape
-//! times in turn. So nobody goes back to the first one because it is well again.
+//! Asking two of them in turn gives readings of two scrape times in turn. So the
+//! first address is not asked again only because it answers again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -131,9 +131,9 @@ impl<'r> Turns<'r> {
         self.replicas.at(self.place())
     }
 
-    /// Takes what it said; `None`: it is the next one's turn. Who answers in
-    /// place of the first is asked from then on. Where nobody answers, what the
-    /// first said counts.
+    /// Takes what an address answered; `None`: the next one is asked. The address that
+    /// answers in place of the first is asked from then on. If none answers, the
+    /// answer of the first counts.
     pub(super) fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
         match (outcome, self.first.take()) {
             (Err(error), first) if is_of_address(&error) => {

@@ -25,8 +25,8 @@ const BUCKETS: [f64; 15] = [
 /// often may have had them.
 const MAX_CLASSES: usize = 2_000;
 
-/// What sort of request it is. Whoever makes one sees to it that the values
-/// are known ones, not text that came with the request.
+/// The class of a request. The caller makes sure that the values are from closed
+/// sets, not text that came with the request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// `get`, `list`, `watch`; the method in lower case where it is not GET.

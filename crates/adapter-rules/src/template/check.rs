@@ -71,7 +71,7 @@ impl Checker<'_> {
         self.nodes(otherwise, dot)
     }
 
-    /// The value of its last command; of a function's nobody knows before.
+    /// The value of its last command. The result of a function is not known before it runs.
     fn pipeline(&self, pipeline: &Pipeline, dot: &Value) -> Result<Value, TemplateError> {
         let mut value = Value::Missing;
         for command in &pipeline.commands {

@@ -190,7 +190,7 @@ fn without_field(seen: Seen<'_>, field: &Field, lacking: Lacking) -> Option<Find
     Some(finding.with_severity(field.severity))
 }
 
-/// GPUs that somebody holds, of which no series says who.
+/// GPUs that are held, without a series that names the pod.
 fn unnamed(seen: Seen<'_>, fleet: &Fleet) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let inventory = layout.inventory();

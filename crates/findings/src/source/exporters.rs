@@ -1,4 +1,4 @@
-//! The exporters: who is silent, frozen, without a GPU, slow.
+//! The exporters: which are silent, frozen, without a GPU, or slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,8 +191,8 @@ fn units(seen: Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// Nodes that run pods with GPUs and have no exporter: their GPUs are expected
-/// by nobody.
+/// Nodes that run pods with GPUs and have no exporter: no reading of their GPUs is
+/// expected.
 fn without_exporter(seen: Seen<'_>) -> Option<Finding> {
     let inventory = seen.snapshot.layout().inventory();
     if inventory.authority != Authority::Cluster || inventory.exporter_nodes.is_empty() {

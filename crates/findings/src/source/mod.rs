@@ -1,8 +1,8 @@
 //! What is wrong with the data: Prometheus, the exporters, the labels of their
 //! series.
 //!
-//! Told to whoever may list findings in the whole cluster: nodes, jobs and GPUs
-//! are named, pods and namespaces are not.
+//! Served to users with the right to list findings in the whole cluster: nodes, jobs
+//! and GPUs are named, pods and namespaces are not.
 
 mod devices;
 mod exporters;
@@ -34,7 +34,7 @@ pub static CODES: [&Code; 15] = [
 /// Names in a sentence; more are counted.
 const MOST_NAMES: usize = 5;
 
-/// Whose finding it is where it is nobody's in particular.
+/// The object of a finding that is about no object in particular.
 const PROMETHEUS: &str = "Prometheus";
 const EXPORTERS: &str = "dcgm-exporter";
 const GPUS: &str = "GPUs";

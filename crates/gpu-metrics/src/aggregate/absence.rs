@@ -51,7 +51,7 @@ pub enum Absence {
         /// The newest sample of the lost ones.
         since: Timestamp,
     },
-    /// Its devices are reported for somebody else, or for nobody.
+    /// Its devices are reported for another holder, or for none.
     HandedOver {
         /// Its newest sample.
         since: Timestamp,
@@ -152,7 +152,7 @@ impl Evaluator<'_> {
     }
 
     /// Whether the target of a row's device answers for others, and has not for
-    /// it for longer than a window, whoever holds it.
+    /// it for longer than a window, whichever pod holds it.
     #[must_use]
     pub fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
         let Some((facts, target)) = self

@@ -1,4 +1,4 @@
-//! Who is active: conditions on readings, where unknown is not "no".
+//! Which devices are active: conditions on readings, where unknown is not "no".
 
 use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
@@ -41,7 +41,7 @@ impl Moment<'_> {
     }
 
     /// Whether a device's value is above a threshold. Not known where it had one
-    /// and has none now, or where nobody was told who has one; one that never had
+    /// and has none now, or where the field was not read; a device that never had
     /// it is not above.
     fn is_above(&self, facts: &RowFacts, value: DeviceValue, threshold: f64) -> Option<bool> {
         if let Some(reading) = self.device_reading(facts, value) {

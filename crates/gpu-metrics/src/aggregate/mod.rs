@@ -333,7 +333,7 @@ impl Sight {
 }
 
 /// What shows a device for a measure: the first of these that has a reading;
-/// and whether it matters who is active. Measures with the same lens read the
+/// and whether it matters which devices are active. Measures with the same lens read the
 /// same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lens {

@@ -1,4 +1,4 @@
-//! The devices at one instant: which reading counts, and who is active.
+//! The devices at one instant: which reading counts, and which device is active.
 
 use super::super::grid::{Reading, RowId, instant_time};
 use super::super::inventory::Authority;
@@ -129,7 +129,7 @@ impl<'a> Moment<'a> {
             })
     }
 
-    /// The reading of a row's device, whoever holds it or held it.
+    /// The reading of a row's device, whichever pod holds it or held it.
     pub(super) fn device_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
         let rows = self.of.layout.device_rows(facts.device);
         if rows.len() == 1 {
@@ -260,7 +260,7 @@ impl<'a> Moment<'a> {
         (whole > 0.0).then_some((percent, whole))
     }
 
-    /// A row's reading of a device value, whoever holds the device now.
+    /// A row's reading of a device value, whichever pod holds the device now.
     pub(super) fn row_reading(&self, facts: &RowFacts, value: DeviceValue) -> Option<Reading> {
         self.weighed(facts, value).map(|(reading, _)| reading)
     }

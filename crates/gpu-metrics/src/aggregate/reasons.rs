@@ -32,7 +32,7 @@ pub enum Outcome {
     Missed,
     /// Its exporter answers for others without it, for longer than a window.
     Lost,
-    /// It has no reading, and nobody waits for one.
+    /// It has no reading, and none is expected.
     NotExpected,
 }
 

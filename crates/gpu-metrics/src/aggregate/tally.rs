@@ -21,7 +21,7 @@ const POINTS: f64 = 2.0;
 /// Rounding must not decide between nine of ten and less.
 const ROUNDING: f64 = 1e-9;
 
-/// Who answered at an instant, whatever is asked.
+/// The devices that answered at an instant, for every measure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answers {
     /// Devices with a valid reading.
@@ -121,7 +121,7 @@ pub(super) struct Tally {
     largest: f64,
 }
 
-/// An instant of a group: who answered, and a tally for each ask.
+/// An instant of a group: the devices that answered, and a tally for each ask.
 #[derive(Debug)]
 pub(super) struct Tallies {
     pub(super) answers: Answers,

@@ -33,7 +33,7 @@ pub const PROFILING: [SignalId; 2] = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE
 enum Known {
     /// Its samples go to the store.
     Stored(SeriesId),
-    /// Nobody needs it, or nothing identifies its device. Remembered, so that
+    /// It is not needed, or nothing identifies its device. Remembered, so that
     /// its labels are not read at every poll.
     Ignored {
         /// The poll that saw it last.

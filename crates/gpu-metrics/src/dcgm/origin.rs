@@ -21,7 +21,7 @@ const CLUSTER: [&str; 9] = [
 ];
 
 /// Labels that the writer of a series adds to all it writes, beside those that
-/// name the cluster: with the job they tell apart who scraped it. Common names of
+/// name the cluster: with the job they identify the scraper. Common names of
 /// pod labels (`env`, `app`) are not among them: an exporter may write those.
 const WRITER: [&str; 11] = [
     "prometheus",

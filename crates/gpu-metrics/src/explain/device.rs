@@ -30,8 +30,8 @@ pub(super) fn describe(
     };
     let newest = device.rows.iter().copied().max_by_key(until);
     let row = newest.map(|facts| &facts.row);
-    // Whoever held it before the window does not enter; of a silent one it is
-    // known who held it last.
+    // Holders from before the window are left out. The last holder of a silent
+    // device is known.
     let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
     let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
     let rows = device.rows.iter().filter(|facts| until(facts) > begin);

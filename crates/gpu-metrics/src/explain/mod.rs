@@ -157,7 +157,7 @@ pub struct Device {
     pub readings: Vec<Reading>,
 }
 
-/// A device that a pod holds and nobody uses.
+/// A device that a pod holds and does not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Idle {
@@ -203,7 +203,7 @@ pub enum State {
     Missing,
     /// Its exporter answers for others without it.
     Lost,
-    /// It had no reading, and nobody waits for one.
+    /// It had no reading, and none was expected.
     NoReading,
 }
 

@@ -29,7 +29,7 @@ pub struct Question<'a> {
     pub formula: Formula,
     /// `pods ml/train-0`.
     pub of: &'a str,
-    /// Which series are the group's; who may ask for them may know their pods.
+    /// Which series are the group's. A user who may read them may see their pods.
     pub selected: Selected<'a>,
     /// What the metric selector asks of labels; `None`: no query can say it.
     pub labels: Option<&'a [LabelMatcher]>,

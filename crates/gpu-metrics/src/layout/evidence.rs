@@ -1,4 +1,4 @@
-//! Whether a bare `pod` label names who holds the GPU, or the scrape target.
+//! Whether a bare `pod` label names the holder of the GPU, or the scrape target.
 //!
 //! With `honor_labels: true` the same label holds the exporter's own pod where a
 //! GPU is not allocated, and without the exporter's Kubernetes mapping it does so

@@ -37,7 +37,7 @@ pub(super) struct Building<'a> {
     kinds: Vec<(ObjectKind, Gathered)>,
     /// The kind of each workload of the inventory.
     kind_of_workload: Vec<usize>,
-    /// To find workloads of pods that nobody saw.
+    /// Finds workloads of pods that the server has not seen.
     by_name: Workloads<'a>,
 }
 

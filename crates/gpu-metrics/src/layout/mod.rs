@@ -34,13 +34,13 @@ use strangers::Sited;
 pub enum Standing {
     /// A live pod holds the device.
     Held,
-    /// Nobody holds it (or only the exporter's own labels stand on it).
+    /// No pod holds it: it has no pod labels, or only the exporter's own.
     Nobody,
     /// The pod is finished, terminating or not known any more: its readings of
     /// the past count for groups (workload, namespace, node, cluster), not for
     /// any pod.
     Gone,
-    /// The pod runs on another node than the series says: nobody's reading.
+    /// The pod runs on another node than the series says: the reading counts for no pod.
     Conflict,
     /// The series is of another cluster, whose pods may have the names of ours.
     Foreign,

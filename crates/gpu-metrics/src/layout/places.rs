@@ -29,7 +29,7 @@ fn places(facts: &RowFacts) -> impl Iterator<Item = Place<'_>> {
 }
 
 impl Layout {
-    /// Finds devices that share a place. Who came after whom, the readings tell.
+    /// Finds devices that share a place. Their readings tell which one came later.
     pub(super) fn find_rivals(&mut self) {
         // The first device of a place, and those that came to it besides.
         let mut first: HashMap<Place<'_>, u32> = HashMap::with_capacity(self.devices.len());

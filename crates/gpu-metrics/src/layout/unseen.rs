@@ -16,7 +16,7 @@ const SHARING: &str = "nvidia.com/gpu.sharing-strategy";
 const REPLICAS: &str = "nvidia.com/gpu.replicas";
 
 impl Layout {
-    /// Adds to every object what its pods request and nobody saw.
+    /// Adds to every object the devices that its pods request and no series has shown.
     pub(super) fn add_unseen(&mut self, inventory: &Inventory) {
         if inventory.authority != Authority::Cluster {
             return;

@@ -17,7 +17,7 @@ pub struct Movement {
     /// The power of a GPU: it moves with every reading, so that one that never
     /// did shows nothing.
     power: Timestamp,
-    /// The newest sample of power: without any nobody knows whether it moves.
+    /// The newest sample of power: without one it is not known whether power moves.
     power_read: Timestamp,
     /// The newest reading of a GPU that is busy.
     busy: Timestamp,
