@@ -16,7 +16,7 @@ const MOST_WAITING: usize = 256;
 /// How long one waits.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who may work, and who may wait for it.
+/// The permits of computations that run, and of those that wait.
 #[derive(Debug)]
 pub(super) struct ComputeLimit {
     waiting: Semaphore,

@@ -1,5 +1,5 @@
 //! What is known of a request: read once, before anything is decided, and the
-//! same for everybody who decides.
+//! same for each layer.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;

@@ -16,7 +16,7 @@ pub(super) fn row(denied: &Denied) -> Row {
     let nothing = Some(StatusDetails::default());
     let (code, message, details) = match denied {
         Denied::Forbidden { user, what, reason } => return forbidden(user, what, reason),
-        // Which credential was wrong, and how, is nobody's business.
+        // The client does not learn which credential was wrong, and how.
         Denied::Unauthenticated { .. } => (StatusCode::UNAUTHORIZED, "Unauthorized", None),
         Denied::Impersonation => (
             StatusCode::FORBIDDEN,

@@ -2,7 +2,7 @@
 //! path").
 //!
 //! Authorization and dispatch must never disagree about what a path means, so
-//! both take the [`Target`] made here and nobody else looks at the path.
+//! both take the [`Target`] made here and no other code reads the path.
 //! Segments are split on the raw `/` and decoded once, each by itself.
 
 use std::borrow::Cow;

@@ -31,8 +31,8 @@ pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
     ok(manner.format.media_type(), body, compressed)
 }
 
-/// A document that is the same for everybody: compressed once, for those who
-/// take it.
+/// A document that is the same for all clients: compressed once, for clients that
+/// accept that.
 pub(crate) fn shared(
     media_type: &'static str,
     document: &Shared,

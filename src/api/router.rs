@@ -50,7 +50,7 @@ fn health_and_metrics() -> Router<Api> {
     })
 }
 
-/// The API for whoever comes: for the demo, which has no cluster to ask.
+/// The API without authorization: for the demo, which has no cluster.
 pub fn open(api: &Api) -> Router {
     routes(api).layer(
         ServiceBuilder::new()
@@ -75,11 +75,11 @@ pub fn operators(api: &Api) -> Router {
     )
 }
 
-/// The API for who may: the layers from the outermost to the innermost. The
+/// The API for authorized requests: the layers from the outermost to the innermost. The
 /// order is that of kube-apiserver's library (kubernetes/apiserver
 /// `pkg/server/config.go`): the audit sees every refusal, also of what is cut
-/// off or panics; who asks is known before it is counted how much of his is
-/// under way. Before them the listener has limited connections and bodies.
+/// off or panics; the user is known before the requests of that user are
+/// counted. Before them the listener has limited connections and bodies.
 pub fn secured(routes: Router, api: &Api, security: Arc<Security>) -> Router {
     let both = (api.clone(), Arc::clone(&security));
     routes.layer(

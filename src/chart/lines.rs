@@ -34,7 +34,7 @@ pub struct Line<'a> {
 /// A chart; all that it shows is in the table beside it, too.
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
-    /// For who does not see it: what it is.
+    /// The text in place of the picture.
     pub title: &'a str,
     /// And what it shows.
     pub description: &'a str,

@@ -153,7 +153,7 @@ fn make(
     Ok((all, addresses))
 }
 
-/// Nobody may be left to read it; the files are there all the same.
+/// The reader of the output may have closed it; the files are written all the same.
 fn said(args: &CertsArgs, names: &[&str], addresses: &[IpAddr]) -> Result<(), Failure> {
     let addresses = addresses.iter().map(ToString::to_string);
     let names: Vec<String> = names
@@ -212,7 +212,7 @@ fn prepare(dir: &Path, names: &[&str], force: bool) -> Result<(), Failure> {
     }
 }
 
-/// Written beside and renamed: whoever reads the file finds all of it or what
+/// Written beside and renamed: a reader of the file finds all of it or what
 /// was there before, and one that was there may be open to others.
 fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
     let beside = dir.join(format!(".{name}.new"));

@@ -14,7 +14,7 @@ pub(super) use crate::app::inspect::encode;
 use crate::cluster::client::{Access, Client};
 use crate::cluster::error::CallError;
 
-/// Which cluster, and who asks.
+/// The cluster and the user of a command.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ClusterArgs {
     /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's service account
@@ -51,7 +51,7 @@ impl ClusterArgs {
 }
 
 impl Cluster {
-    /// Whoever this client asks, in its namespace or another.
+    /// The cluster of this client, in its namespace or another.
     pub(super) fn of(client: Client, namespace: Option<&str>) -> Self {
         Self {
             namespace: namespace.unwrap_or_else(|| client.namespace()).to_owned(),

@@ -202,7 +202,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::Findings) {
-                // Nobody may be left to read it; the exit code stands.
+                // The reader of the output may have closed it; the exit code stays.
                 let _ = writeln!(io::stderr(), "error: {}", shown(&failure.to_string()));
             }
             ExitCode::from(failure.code())

@@ -36,7 +36,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
         Ok(shell) => generated(shell, Cli::command(), "gpu-metrics-apiserver"),
         Err(_) => of_plugin(),
     };
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(())
 }

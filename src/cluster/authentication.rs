@@ -35,7 +35,7 @@ pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 
 /// The longest wait between two tries while kube-apiserver is away. Its restart
 /// is how authorities are replaced in many clusters: until the new ones are
-/// read, nobody who comes through it is believed.
+/// read, no request through it is authenticated.
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(5);
 
 /// Watches the ConfigMap and sends its texts whenever they change; to be

@@ -82,7 +82,7 @@ pub struct Client {
     cluster: Option<Arc<str>>,
     token: Option<Arc<TokenFile>>,
     namespace: Arc<str>,
-    /// Who answers what begins with these, in this process.
+    /// The client in this process for paths that begin with these.
     near: Option<(&'static [&'static str], kube::Client)>,
 }
 
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// A client of a service of this process: nothing goes over a network, and
-    /// there is nobody else to ask.
+    /// there is no other server.
     #[must_use]
     pub fn of_service(service: Router) -> Self {
         Self {
@@ -404,7 +404,7 @@ fn in_cluster() -> Result<Found, ClientError> {
 
 /// The layers that `kube` documents for a client of one's own.
 fn stack(config: Config) -> Result<kube::Client, kube::Error> {
-    // A second call changes nothing: whoever comes first has the same one.
+    // A second call changes nothing: the first caller has installed the same one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);

@@ -1,6 +1,6 @@
 //! Pods and owners that went, for as long as readings of theirs may count.
 //!
-//! A reading counts for who held the device then, and not only while that pod
+//! A reading counts for the pod that held the device then, and not only while that pod
 //! is there: a workload that is scaled down keeps the past of the pods it
 //! loses.
 

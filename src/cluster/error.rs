@@ -60,7 +60,7 @@ pub enum CallError {
     Forbidden {
         /// The server's words.
         text: String,
-        /// The rule to add; empty where nobody knows who asks.
+        /// The rule to add; empty where the user is not known.
         remedy: String,
     },
     /// 404: the server's words.

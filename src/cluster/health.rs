@@ -22,7 +22,7 @@ pub enum Need {
     /// Not ready before it was complete once.
     Required,
     /// Likewise, but where the server may not see it, it is ready without:
-    /// waiting gives nobody a right.
+    /// waiting grants no right.
     WhereAllowed,
     /// One kind of owner more or less.
     Optional,

@@ -102,7 +102,7 @@ impl Watches {
         self.registry.unbound()
     }
 
-    /// The same for those who wait for changes, or outlive the watches.
+    /// The same for tasks that wait for changes, or outlive the watches.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Inventory>> {
         self.inventory.clone()

@@ -2,7 +2,7 @@
 //!
 //! A kind is followed while a GPU pod has an owner of it, directly or further
 //! up. Those that come with Kubernetes always have a place; of the others,
-//! which whoever may write pods invents at will, the first by name have one.
+//! which users with the right to write pods can invent, the first by name have one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("batch", "Job"),
 ];
 
-/// Whether a kind comes with Kubernetes: nobody can invent more of these.
+/// Whether a kind comes with Kubernetes: users cannot invent more of these.
 fn is_built_in((group, kind): &KindKey) -> bool {
     BUILT_IN.contains(&(&**group, &**kind))
 }

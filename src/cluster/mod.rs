@@ -10,7 +10,7 @@
 //!
 //! [`inventory::Watches`] watches the cluster's objects,
 //! [`authentication::follow`] the authorities of delegated authentication,
-//! [`review::KubeReviewer`] asks who somebody is and what he may;
+//! [`review::KubeReviewer`] reviews tokens and the rights of users;
 //! [`health::WatchRegistry`] says how all of them do. Every object is cut down to what
 //! is used before it is kept.
 

@@ -25,7 +25,7 @@ use apimachinery::selector::Selector;
 /// Most kinds that are watched: rules name a handful.
 const MOST_KINDS: usize = 64;
 
-/// How long whoever asks first waits for the list.
+/// How long the first request waits for the list.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a kind rests that is not served, or not any more.
@@ -135,7 +135,7 @@ impl ObjectNames {
             }
         };
         if tokio::time::timeout(PATIENCE, settled).await.is_err() {
-            // Nobody else waits for what takes this long.
+            // Later requests do not wait for a list that takes this long.
             Writer(collection).give_up();
         }
     }
@@ -206,7 +206,7 @@ impl Writer {
         self.0.settled.notify_waiters();
     }
 
-    /// Nobody waits for the first list any more.
+    /// Requests no longer wait for the first list.
     fn give_up(&self) {
         self.0.lock().settled = true;
         self.settle();

@@ -25,8 +25,8 @@ const RETRY_MOST: Duration = Duration::from_secs(30);
 /// How soon a kind that is not served is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Most lines in the log on kinds that are not served: who may write pods
-/// invents them.
+/// Most lines in the log on kinds that are not served: users with the right
+/// to write pods can invent them.
 const MOST_TOLD: usize = 256;
 
 /// The rule that allows a watch.

@@ -33,7 +33,7 @@ impl KindName {
     }
 }
 
-/// Growth before what nobody holds is thrown out.
+/// Growth before unused entries are dropped.
 const SLACK: usize = 1024;
 
 /// The pool.
@@ -86,8 +86,7 @@ impl Pool {
         name
     }
 
-    /// Throws out what nobody holds, when there is reason to believe in much
-    /// of it. Label sets first: they hold texts.
+    /// Drops unused entries when there are probably many of them. Label sets first: they hold texts.
     pub(super) fn purge(&mut self) {
         if self.len() <= 2 * self.purged + SLACK {
             return;

@@ -18,7 +18,7 @@ use crate::certificates::managed::store::{SecretStore, Stored, WriteError};
 /// A Secret is at most 1 MiB, a third more as base64; then its metadata.
 const LIMIT: usize = 4 * 1024 * 1024;
 
-/// Who wrote, in `managedFields`.
+/// The writer, in `managedFields`.
 pub(super) const MANAGER: &str = "fieldManager=gpu-metrics-apiserver";
 
 /// One Secret.

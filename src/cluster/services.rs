@@ -1,5 +1,5 @@
-//! Which services select a pod: by an index, and within limits, because who
-//! may write pods and services of one namespace chooses both numbers.
+//! Which services select a pod: by an index, and within limits, because
+//! users with the right to write pods and services of one namespace choose both numbers.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -44,7 +44,7 @@ pub(super) struct Known {
     pub(super) told_services: bool,
 }
 
-/// What is known, shared by the watches and those who read it.
+/// What is known, shared by the watches and their readers.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     known: Mutex<Known>,

@@ -1,4 +1,4 @@
-//! What is watched, and who keeps what comes of it.
+//! What is watched, and the store of what a watch brings.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@
 //!
 //! So with a slim type it costs 2 to 4 MiB and is as fast (1.2 to 1.6 s). The
 //! last line is why it is not used: it reads a page whole, whatever its size
-//! (`kube-client/src/client/mod.rs`, `request_text`), so whoever may create
+//! (`kube-client/src/client/mod.rs`, `request_text`), so users that may create
 //! large pods in one namespace could end the server; this loop asks for a
 //! smaller page. Besides, that watcher says nothing of bookmarks and resumed
 //! watches, so the age of a quiet watch cannot be told; it asks again for ever

@@ -1,4 +1,4 @@
-//! One line for each request that was refused or failed: who, what, verdict;
+//! One line for each request that was refused or failed: user, request, verdict;
 //! beyond so many a second, only how many.
 //!
 //! Nothing that proves an identity is in it: no token, no header, no query.
@@ -51,7 +51,7 @@ pub struct Outcome<'o> {
     pub told: Option<&'o Told>,
     /// What was asked for.
     pub access: &'o Access,
-    /// Who asked; nobody before that was found out.
+    /// The user; `None` before authentication.
     pub user: Option<&'o str>,
     /// The method.
     pub method: &'o str,

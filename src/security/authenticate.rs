@@ -1,9 +1,9 @@
-//! Who asks (docs/protocol.md, "Authentication"): a front proxy's headers, a
+//! Authentication (docs/protocol.md, "Authentication"): a front proxy's headers, a
 //! client's certificate, a bearer token, in this order; the first that is good
 //! counts.
 //!
-//! Credentials of which none is good are refused, also where nobody needs any;
-//! who shows none is anonymous.
+//! A request whose credentials are all bad is refused, also where none are needed. A
+//! request without credentials is anonymous.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const IMPERSONATE: &str = "impersonate-";
 /// Gives the time; certificates end by it.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Who asks.
+/// The user of a request.
 #[derive(Clone, Debug)]
 pub struct User {
     /// The user.
@@ -38,13 +38,13 @@ pub struct User {
 /// What was found out of a request's credentials.
 #[derive(Debug)]
 pub struct Authenticated {
-    /// Who asks, or why that is not believed.
+    /// The user, or why the credentials are refused.
     pub user: Result<User, Denied>,
     /// Whether he wants to act as somebody else.
     pub impersonates: bool,
 }
 
-/// Finds out who asks.
+/// Authenticates requests.
 pub struct Authenticate {
     pub(super) trust: Arc<TrustStore>,
     pub(super) reviews: Arc<Reviews>,
@@ -58,8 +58,7 @@ impl fmt::Debug for Authenticate {
 }
 
 impl Authenticate {
-    /// Who asks, on this connection and with these headers, from which what says
-    /// so is taken out. Reviews end at `until`.
+    /// The user of a request on this connection. Identity headers are removed. Reviews end at `until`.
     pub async fn user(
         &self,
         peer: Option<&Peer>,
@@ -145,9 +144,9 @@ fn by_certificate(
     }
 }
 
-/// Whether a connection is not worth keeping: HTTP/2 from who proved nothing
-/// (CVE-2023-44487), and either protocol from who shows what is no good or is
-/// one too many to be asked about, so that each guess costs a handshake. A front
+/// Whether a connection is not worth keeping: HTTP/2 from a client
+/// without proof of identity (CVE-2023-44487), and either protocol from a client with
+/// bad credentials or with one review too many, so that each guess costs a handshake. A front
 /// proxy's connection carries all its users.
 fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Denied>) -> bool {
     match (origin, identified) {

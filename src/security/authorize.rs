@@ -12,7 +12,7 @@ use super::identity::MASTERS;
 use super::reviewer::{Access, AccessVerdict};
 use super::reviews::{NoAnswer, Reviews};
 
-/// Lets through who may.
+/// Lets authorized requests through.
 pub struct Authorize {
     pub(super) reviews: Arc<Reviews>,
     pub(super) always_allowed: AlwaysAllowed,

@@ -47,7 +47,7 @@ pub(super) fn identity(
     Ok(Some(identity))
 }
 
-/// Removes everything that says, or pretends to say, who asks.
+/// Removes all headers that name a user, true or forged.
 pub(super) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
     let configured = proxy.map(|proxy| {
         let names = proxy.user_headers.iter().chain(&proxy.uid_headers);

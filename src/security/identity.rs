@@ -35,7 +35,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who shows no credentials.
+    /// The user of requests without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Identity {
         }
     }
 
-    /// Whether this is nobody in particular.
+    /// Whether this is the anonymous user.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.user == ANONYMOUS

@@ -1,5 +1,5 @@
-//! Who asks, and whether they may. Each part decides one thing about a request;
-//! the layers that ask them stand in `api/layers.rs`, in the order of
+//! Authentication and authorization. Each part decides one thing about a request; the
+//! layers that call them are in `api/layers.rs`, in the order of
 //! `api/router.rs`.
 //!
 //! Nothing here can reach the data: a fault in this module refuses and never
@@ -41,11 +41,11 @@ use trust::TrustStore;
 pub struct Security {
     /// The numbers.
     pub settings: Settings,
-    /// Who asks.
+    /// Authentication.
     pub authenticate: Authenticate,
     /// How many requests are under way.
     pub in_flight: InFlight,
-    /// Who may.
+    /// Authorization.
     pub authorize: Authorize,
     /// The lines of what was refused.
     pub audit: Audit,

@@ -26,8 +26,8 @@ use crate::x509::Certificate;
 /// begun or ended to be valid.
 const ORIGIN_LIFE: Duration = Duration::from_secs(1);
 
-/// Asks for a certificate, demands none, and trusts none; but who shows one
-/// must hold its key. kube-apiserver sends its certificate only when asked, and
+/// Asks for a certificate, demands none, and trusts none; but a client that
+/// sends one must hold its key. kube-apiserver sends its certificate only when asked, and
 /// others must be able to come without (docs/protocol.md, "Client certificates").
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskForCertificate;
@@ -96,7 +96,7 @@ pub enum Origin {
     },
     /// A user.
     Client(Identity),
-    /// Nobody who is believed vouches for it; why, for the log.
+    /// No trusted authority has signed it; why, for the log.
     Unverified(String),
 }
 
@@ -136,8 +136,8 @@ impl Peer {
         }
     }
 
-    /// What the certificate is worth now, to one who believes `trust`. Worked
-    /// out once a second per connection and trust.
+    /// What the certificate proves now under `trust`. Computed once a second per
+    /// connection and trust.
     #[must_use]
     pub fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
         let generation = trust.map(|trust| trust.generation);
@@ -163,7 +163,7 @@ impl Peer {
         origin
     }
 
-    /// Whether the certificate is a front proxy's, to one who believes `trust`.
+    /// Whether the certificate is a front proxy's under `trust`.
     #[must_use]
     pub fn is_front_proxy(&self, trust: Option<&Trust>, now: SystemTime) -> bool {
         matches!(*self.origin(trust, now), Origin::FrontProxy { .. })

@@ -24,7 +24,7 @@ impl fmt::Debug for Token {
 pub enum TokenVerdict {
     /// The token is this user's, for one of the audiences asked for.
     Authenticated(Identity),
-    /// The token is nobody's here; why, for the log.
+    /// The token names no user; why, for the log.
     Refused(String),
 }
 
@@ -101,7 +101,7 @@ pub enum AccessVerdict {
     /// Allowed.
     Allowed,
     /// Not allowed: denied, also where it is said to be allowed as well, or
-    /// nobody had an opinion (docs/protocol.md, "What a review asks");
+    /// no authorizer had an opinion (docs/protocol.md, "What a review asks");
     /// kube-apiserver's reason.
     Refused(String),
 }

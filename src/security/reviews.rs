@@ -1,8 +1,8 @@
 //! Reviews by kube-apiserver: whose a token is (TokenReview) and what a user may
 //! do (SubjectAccessReview).
 //!
-//! Answers are kept in a bounded cache for each kind of review; who asks the
-//! same meanwhile waits for the same review (single flight). A review that
+//! Answers are kept in a bounded cache for each kind of review; a second
+//! request for the same waits for the same review (single flight). A review that
 //! failed is not kept. Semaphores limit how many reviews run at a time: one for
 //! TokenReviews, one for SubjectAccessReviews of the front proxy's users, one
 //! for those of everybody else, so that a flood of tokens or of direct requests
@@ -52,7 +52,7 @@ pub(super) enum NoAnswer {
 /// Tokens themselves are not kept.
 type TokenDigest = [u8; 32];
 
-/// Who wants to do what: an answer is for exactly this.
+/// The user and the access: an answer is for exactly this.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Question {
     who: Arc<Identity>,

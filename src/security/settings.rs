@@ -21,14 +21,14 @@ pub struct Settings {
     pub token_reviews: usize,
     /// How long a yes is remembered.
     pub allowed_life: Duration,
-    /// How long a no is remembered. Shorter: who was just given a right waits
-    /// for it.
+    /// How long a refusal is remembered. Shorter, because a right that was just granted
+    /// takes effect after it.
     pub denied_life: Duration,
     /// What needs no SubjectAccessReview.
     pub always_allowed: AlwaysAllowed,
     /// For a SubjectAccessReview.
     pub access_budget: Duration,
-    /// SubjectAccessReviews at a time of users who come through the front proxy;
+    /// SubjectAccessReviews at a time of users behind the front proxy;
     /// more wait.
     pub proxied_access_reviews: usize,
     /// SubjectAccessReviews at a time of everybody else; more wait.
@@ -48,7 +48,7 @@ pub struct Settings {
     /// Requests at a time for discovery, of the front proxy's users; they must
     /// not wait behind values.
     pub discovery_in_flight: usize,
-    /// Requests at a time of users who ask directly.
+    /// Requests at a time of users with direct connections.
     pub direct_in_flight: usize,
     /// Requests at a time of anonymous clients.
     pub anonymous_in_flight: usize,
@@ -102,8 +102,8 @@ impl Settings {
         }
     }
 
-    /// Until when reviews must have ended: who waits for one in vain has time
-    /// left to be told so.
+    /// Until when reviews must have ended. The rest of the time is for the answer of a
+    /// request whose review did not end.
     #[must_use]
     pub fn review_until(&self, access: &Access, began: Instant) -> Instant {
         began + self.time_limit(access) * 9 / 10

@@ -8,7 +8,7 @@ use super::identity::Identity;
 use super::reviewer::{Token, TokenVerdict};
 use super::reviews::{NoAnswer, Reviews};
 
-/// Why a token names nobody.
+/// Why a token names no user.
 #[derive(Debug)]
 pub(super) enum TokenFailure {
     /// It is no good, or could not be reviewed; why, for the log.

@@ -56,8 +56,8 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    /// Whether it is about what is there to know a front proxy by. Without one
-    /// nobody comes through kube-apiserver.
+    /// Whether it concerns the front proxy. Without one no request through
+    /// kube-apiserver is authenticated.
     #[must_use]
     pub fn is_of_front_proxy(&self) -> bool {
         match self {
@@ -73,9 +73,9 @@ impl TrustError {
 pub struct Trust {
     /// Grows with every change.
     pub generation: u64,
-    /// Whose certificates name users; `None`: nobody's.
+    /// The authorities whose certificates name users; `None`: none.
     pub clients: Option<Bundle>,
-    /// Who may speak for users; `None`: nobody.
+    /// The front proxy that may name users; `None`: none.
     pub proxy: Option<FrontProxy>,
     /// Whether the front proxy is not believed because of [`TrustError::Overlap`].
     pub overlap: bool,
@@ -86,7 +86,7 @@ pub struct Trust {
 /// How to know a front proxy, and where it writes whom it speaks for.
 #[derive(Clone, Debug)]
 pub struct FrontProxy {
-    /// Who vouches for it.
+    /// The authorities that sign its certificate.
     pub authorities: Bundle,
     /// The common names it may have; empty: any.
     pub allowed_names: Vec<String>,

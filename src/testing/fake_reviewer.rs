@@ -106,7 +106,7 @@ impl FakeReviewer {
         self.state.lock().unwrap().asked_tokens.clone()
     }
 
-    /// Who was asked about, and what.
+    /// The users and accesses that were reviewed.
     pub(crate) fn asked(&self) -> Vec<(Identity, Access)> {
         self.state.lock().unwrap().asked.clone()
     }

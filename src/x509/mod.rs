@@ -1,7 +1,7 @@
 //! X.509 certificates and their PEM texts: the one place where they are read.
 //!
-//! Who shows certificates (`certificates`) and who judges those of others
-//! (`security`) read them through this module, so both see the same.
+//! The module that presents certificates (`certificates`) and the one that verifies
+//! those of clients (`security`) read them through this one, so both see the same.
 
 use std::time::{Duration, SystemTime};
 

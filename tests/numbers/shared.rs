@@ -49,7 +49,7 @@ fn a_series_declares_no_other_targets_workload_an_exporter() {
     scene = scene.mcu("UUID=E job=d instance=f namespace=n pod=q", "30 30");
     let answers = scene.provider();
     close(answers.flagship("pods n/p"), 50.0);
-    // The idle GPU B of the exporter's target is nobody's; C and E are held.
+    // The idle GPU B of the exporter's target is not held; C and E are held.
     close(answers.flagship("pods n/exp"), 70.0);
     close(answers.flagship("pods n/q"), 30.0);
 }

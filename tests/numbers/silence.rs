@@ -1,4 +1,4 @@
-//! Who is missed when exporters fall silent, and what is said of it.
+//! Which devices are missing when exporters fall silent, and what is reported.
 
 use std::sync::Arc;
 use std::time::Duration;

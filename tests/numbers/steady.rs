@@ -1,5 +1,5 @@
 //! What stands still stays: constant data give one value at every poll, or
-//! none, whatever the intervals of the targets, and whoever falls silent.
+//! none, whatever the intervals of the targets, and whichever exporter falls silent.
 
 use std::time::Duration;
 

@@ -48,7 +48,7 @@ fn a_condition_that_is_not_known_makes_no_device_idle() {
                 "{metric} {value:?}"
             );
         }
-        // It does not matter who is active.
+        // Activity does not matter here.
         close(answers.of("pods n/p", "gpu_held_count"), 4.0);
     }
 }
@@ -69,7 +69,7 @@ fn another_condition_may_decide_although_one_is_not_known() {
 fn a_signal_that_a_device_never_had_is_a_condition_that_is_not_met() {
     let activity = Activity::Any(vec![GPU, ENGINE]);
     let mut scene = scene(activity, SignalId::GPU_UTIL, 80.0);
-    // Before its query was answered nobody knows that.
+    // It is not known before its query was answered.
     let answers = scene.provider();
     assert_eq!(answers.of("pods n/p", "gpu_idle_count"), None);
     let nothing = Batch::new(SignalId::GR_ENGINE_ACTIVE, "".into());

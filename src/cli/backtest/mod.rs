@@ -204,7 +204,7 @@ pub(super) async fn run(args: BacktestArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::Failed(error.to_string()))?,
         Output::Html => page::html(&reports).into_string(),
     };
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     let _ = writeln!(io::stdout(), "{}", shown(text.trim_end()));
     Ok(())
 }

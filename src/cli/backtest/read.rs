@@ -442,7 +442,7 @@ fn progress(done: usize, all: usize) {
     let full = WIDTH * done / all.max(1);
     let (bar, rest) = ("█".repeat(full), "░".repeat(WIDTH - full));
     let end = if done >= all { "\r\x1b[K" } else { "" };
-    // Nobody may be left to see it.
+    // The reader of the output may have closed it.
     let _ = write!(
         out,
         "\rreading {bar}{rest} {:3} %{end}",

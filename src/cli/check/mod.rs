@@ -104,7 +104,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let level = args.fail_on.severity();
     let success = report.looked && !report.has(level);
     let page = print::page(&report, args.output, success);
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     let _ = writeln!(io::stdout(), "{}", shown(&page));
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
@@ -123,7 +123,7 @@ fn explain(id: &str) -> Result<(), Failure> {
             "{id} is no code: there are {known}"
         )));
     };
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     let _ = write!(io::stdout(), "{}", code.page);
     Ok(())
 }

@@ -69,7 +69,7 @@ impl Identity {
         })
     }
 
-    /// TLS that lets in who holds the client certificate, nobody else.
+    /// TLS that accepts holders of the client certificate only.
     pub(super) fn tls(&self) -> Result<Arc<ServerConfig>, Failure> {
         let failed =
             |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
@@ -141,7 +141,7 @@ impl Directory {
     }
 
     /// Writes everything, over what an earlier demonstration wrote, but over
-    /// nothing else: it says who wrote it in a file of its own.
+    /// nothing else: a file of its own marks the folder.
     pub(super) fn write(
         &self,
         identity: &Identity,

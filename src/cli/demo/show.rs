@@ -57,8 +57,8 @@ pub(super) async fn run(
     }
 }
 
-/// Prints a line. Whoever read it may have left: `demo | head` ends the
-/// reading, not the demonstration.
+/// Prints a line. The reader of the output may have closed it: `demo | head` does not
+/// end the demonstration.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

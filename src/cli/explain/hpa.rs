@@ -77,7 +77,7 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
                 .map_err(|error| Failure::Failed(error.to_string()))?,
             Output::Text => text(&explained, &reading, args, is_first),
         };
-        // Whoever read the beginning may have left.
+        // The reader of the output may have closed it.
         if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {
             return Ok(());
         }
@@ -167,7 +167,7 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
     }
 }
 
-/// The flags that were given; and what nobody outside the controller can see.
+/// The flags that were given; and what cannot be seen outside of the controller.
 fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     let [given, flags] = flags.written(&reading.flags);
     let assumed = vec![

@@ -81,7 +81,7 @@ pub(super) async fn run(cluster: &ClusterArgs, name: &str) -> Result<(), Failure
         (None, Some((_, unit))) => of_resource(name, unit),
         (None, None) => of_cluster(cluster, name, &known.external_metrics()).await?,
     };
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     let _ = write!(io::stdout(), "{}", wrapped(&text, HANG));
     Ok(())
 }

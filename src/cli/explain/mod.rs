@@ -80,7 +80,7 @@ pub(super) async fn run(args: ExplainArgs) -> Result<(), Failure> {
         Output::Json => serde_json::to_string_pretty(&said).unwrap_or_default(),
         Output::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
     };
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     let _ = writeln!(io::stdout(), "{}", shown(&text));
     Ok(())
 }

@@ -144,7 +144,7 @@ pub(in crate::cli) fn named(device: &Device) -> String {
     format!("{}{instance}{model}{node}", device.uuid)
 }
 
-/// Who holds a device, and how it is read: a sentence each.
+/// The holder of a device, and how it is read: a sentence each.
 pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
     let last = device.readings.last();
     let mut told = vec![match last.and_then(|reading| reading.held) {

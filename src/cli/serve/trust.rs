@@ -33,8 +33,8 @@ pub(super) fn lookup(args: &Cluster) -> Lookup {
     }
 }
 
-/// What flags say of clients, in the words of the ConfigMap. Who names the
-/// authority of front proxies names all else about them too, as in apiserver
+/// What flags say of clients, in the words of the ConfigMap. A flag for the
+/// authority of front proxies replaces all else about them too, as in apiserver
 /// (`pkg/server/options/authentication.go`, `ApplyTo`), whose defaults they are.
 pub(super) fn overlay(args: &TrustFlags) -> Overlay {
     let lists = [

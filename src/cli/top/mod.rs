@@ -189,7 +189,7 @@ pub(super) async fn run(mut args: TopArgs) -> Result<(), Failure> {
     }
     let mut page = page(&args, &cluster).await?;
     let failed = page.failed.take();
-    // Whoever read the beginning may have left.
+    // The reader of the output may have closed it.
     if args.output == Output::Json {
         for line in page.foot() {
             let _ = writeln!(io::stderr(), "{}", shown(&line));

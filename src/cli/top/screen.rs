@@ -47,7 +47,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Whoever read it may have left.
+        // The reader of the output may have closed it.
         let _ = writeln!(io::stdout(), "{SHOW_CURSOR}");
     }
 }

@@ -1,7 +1,7 @@
-//! Who may see the page: the browser of whoever started it, and nobody else on
-//! the machine or behind another site.
+//! Access to the page: the browser of the user that started it has it. No other user
+//! of the machine and no other site has it.
 //!
-//! The address alone keeps nobody out: every user of the machine reaches it, and
+//! The address alone protects nothing: every user of the machine reaches it, and
 //! so does every site that the browser shows, by a name that leads here (DNS
 //! rebinding) or by a link.
 
@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::query::Query;
 
-/// What a browser says of who asks (W3C Fetch Metadata).
+/// The site that a request comes from, as browsers tell (W3C Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The secrets of one page.
@@ -43,7 +43,7 @@ pub(super) enum Verdict {
     Enter(Option<String>),
     /// 403: it came by another name or from another site.
     Foreign,
-    /// 401: nobody knows who it is.
+    /// 401: the request has no token and no cookie.
     Unknown,
 }
 
@@ -124,7 +124,7 @@ fn is_of_other_site(headers: &HeaderMap) -> bool {
 
 /// Whether a browser came to the operators' address from another site, or by a
 /// name that anybody may have led there. Addresses and names of the cluster are
-/// in nobody's hands.
+/// not under the control of others.
 pub(super) fn is_foreign_to_operators(headers: &HeaderMap) -> bool {
     let (host, more) = only(headers, HOST);
     let authority = host.map(Authority::try_from);

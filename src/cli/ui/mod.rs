@@ -91,7 +91,7 @@ pub(super) struct UiArgs {
 pub(super) async fn run(args: UiArgs) -> Result<(), Failure> {
     let cluster = args.cluster.connect().await?;
     let local = Local::bind(args.port).await?;
-    // Whoever started it may have left.
+    // The reader of the output may have closed it.
     let _ = writeln!(io::stdout(), "open {}\nCtrl-C ends it.", local.url());
     let (stop, stopped) = watch::channel(false);
     let name = cluster.client.cluster().to_owned();
@@ -147,8 +147,8 @@ impl Local {
     }
 }
 
-/// The pages at the operators' address, which asks nobody who they are: no other
-/// site may look there through the browser of whoever reaches it.
+/// The pages at the operators' address, which needs no credentials. Another site
+/// cannot read them through the browser of a user that reaches the address.
 pub(super) fn for_operators(client: Client) -> Router {
     let name = client.cluster().to_owned();
     routes(client, None, &name)

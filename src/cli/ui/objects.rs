@@ -85,8 +85,8 @@ fn status(rows: &[Row], page: &str, place: &str) -> String {
     }
 }
 
-/// The rows of what was asked for. Who may not see all namespaces is shown his
-/// own, and told.
+/// The rows of what was asked for. A user without the right to all
+/// namespaces gets the own one, with a note.
 async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure> {
     let everywhere = ask.namespace.is_none();
     let asked = fetch::rows(&TopArgs::all(what, everywhere), &ask.cluster).await;

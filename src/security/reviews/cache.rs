@@ -84,7 +84,7 @@ where
     }
 
     /// The remembered answer, or else that of a review. Without a key the answer
-    /// is not remembered. The review goes on when nobody waits any more.
+    /// is not remembered. The review goes on when no request waits any more.
     pub(super) async fn get(
         &self,
         key: Option<K>,

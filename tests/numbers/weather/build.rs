@@ -74,7 +74,7 @@ pub(super) fn within(ranges: &[Range<f64>], at: f64) -> bool {
 pub(super) struct Device {
     pub(super) uuid: String,
     pub(super) gpu: usize,
-    /// Who scrapes its exporter: one target a job.
+    /// The targets that scrape its exporter: one a job.
     pub(super) targets: Vec<usize>,
     pub(super) percent: f64,
     pub(super) swing_phase: f64,
@@ -191,7 +191,7 @@ impl Built {
         }
         let pod = self.pods.len();
         let seen = at + dice.between(unseen.start, unseen.end);
-        // Whoever had the GPUs is gone by then.
+        // The former holder of the GPUs is gone by then.
         for before in 0..pod {
             let of_target = |device: &usize| self.devices[*device].targets[0] == target;
             if at > -FOREVER && self.pods[before].devices.iter().any(of_target) {
@@ -315,7 +315,7 @@ impl Built {
         self.targets.iter_mut().filter(among)
     }
 
-    /// What befalls those who are there.
+    /// Applies events to the exporters and pods that are there.
     fn afflict(&mut self, weather: &Weather) {
         match weather {
             Weather::Silent { targets, during } => self

@@ -20,7 +20,7 @@ const REMEMBERED: f64 = 360.0;
 /// The inventory as one replica has it, made anew when something changed.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    /// When the replica began to watch: who went before is not known to it.
+    /// When the replica began to watch: pods that went before are not known to it.
     since: f64,
     /// The times at which something changes, the soonest last.
     changes: Vec<f64>,

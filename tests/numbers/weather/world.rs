@@ -67,7 +67,7 @@ impl Default for Fleet {
 
 /// One thing that happens, or is the case all the time. Targets, pods and
 /// devices are numbered in the order in which they are made: those of fleets
-/// first. Numbers that do not exist concern nobody.
+/// first. Numbers that do not exist have no effect.
 #[derive(Clone, Debug)]
 pub(super) enum Weather {
     /// A source shows samples this much late while it lasts.
@@ -185,7 +185,7 @@ pub(super) struct World {
     pub(super) restart: f64,
     /// From when to when the time to absence is taken.
     pub(super) event: Option<Range<f64>>,
-    /// Who is there at the beginning.
+    /// The fleets that are there at the beginning.
     pub(super) fleets: Vec<Fleet>,
     /// What happens.
     pub(super) weather: Vec<Weather>,
