@@ -172,7 +172,8 @@ impl Dialect {
         let percent = |field: &str| self.percent(field);
         let framebuffer = |field: &str| amount(field, "1e8");
         let watts = |field: &str| amount(field, "1e6");
-        let fields: [(&str, &dyn Fn(&str) -> String); 8] = [
+        type InRange<'a> = &'a dyn Fn(&str) -> String;
+        let fields: [(&str, InRange<'_>); 8] = [
             (MEM_COPY, &percent),
             (GPU_UTIL, &percent),
             (DRAM, &ratio),

@@ -113,7 +113,7 @@ impl Replica {
                 fetched: None,
             };
             let mut sink = |item: gpu_metrics_apiserver::provider::ExternalItem<'_>| {
-                found = Some(item.value.value)
+                found = Some(item.value.value);
             };
             return self
                 .provider
