@@ -1,5 +1,6 @@
 //! The arithmetic of the reference, row by row, through the whole pipeline.
 
+mod attack;
 mod attribution;
 mod averages;
 mod explained;

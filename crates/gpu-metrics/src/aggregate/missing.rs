@@ -147,9 +147,9 @@ impl Evaluator<'_> {
     }
 
     /// Whether another device of the node was heard after a time. A target is of one
-    /// node where series name nodes; else it may stand for several.
+    /// node where series name their nodes; else it may stand for several.
     fn node_answers(&self, facts: &RowFacts, after: Timestamp) -> bool {
-        if !facts.row.nodes.is_empty() {
+        if self.layout.names_its_node(&facts.row) {
             return true;
         }
         let node = self.layout.node_of(&facts.row);

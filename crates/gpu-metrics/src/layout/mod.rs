@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::grid::RowId;
 use super::inventory::{Authority, Inventory, ObjectKind};
 use super::policy::MigWeight;
+use super::series::NodeName;
 use super::store::Row;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -407,6 +408,15 @@ impl Layout {
         let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         let name = node.or_else(|| row.nodes.first().map(|named| &named.name));
         name.map(AsRef::as_ref)
+    }
+
+    /// Whether a row names its own node: by a label for that, or by a name that a Node
+    /// has. The host in `instance` may be that of a proxy for many nodes.
+    #[must_use]
+    pub fn names_its_node(&self, row: &Row) -> bool {
+        let best = row.nodes.first();
+        best.is_some_and(|best| best.rank < NodeName::OF_INSTANCE)
+            || self.node_names.named(&row.nodes).is_some()
     }
 
     /// The rows of a device.
