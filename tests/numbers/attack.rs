@@ -2,12 +2,24 @@
 
 use std::sync::Arc;
 
-use super::scene::{Scene, close, policy};
+use super::scene::{Answers, Scene, at, close, policy};
+use super::steady::{line, poll};
 use apimachinery::labels::Labels;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
+use gpu_metrics::policy::Policy;
 
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
+
+fn labels(gpu: usize) -> String {
+    format!("UUID=G{gpu} job=dcgm instance=i{gpu} Hostname=h{gpu} namespace=n pod=p{gpu}")
+}
+
+fn scene(count: usize) -> Scene {
+    let pods: Vec<String> = (0..count).map(|pod| format!("n/p{pod}")).collect();
+    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|name| (&**name, None)).collect();
+    Scene::new(Policy::default()).cluster(&pods)
+}
 
 /// Three nodes with four GPUs each come by a federation that keeps neither the nodes'
 /// names nor the times of their scrapes; one of them dies.
@@ -45,5 +57,26 @@ fn one_instance_without_node_names_hides_no_node_that_dies() {
             "{sum:?} after {scrapes}"
         );
         close(answers.of("namespaces n", HELD), 12.0);
+    }
+}
+
+/// A GPU of a job that sends ratios is idle, and sends 3 twice within the hour.
+#[test]
+fn two_glitches_of_an_idle_gpu_are_no_other_unit() {
+    let (labels, mut samples) = line(&labels(0), 0.8, (15.0, 5.0), (-900.0, 900.0));
+    for sample in &mut samples {
+        if sample.at > at(60.0) && sample.at < at(450.0) {
+            let is_glitch = [at(95.0), at(425.0)].contains(&sample.at);
+            sample.value = if is_glitch { 3.0 } else { 0.0 };
+        }
+    }
+    let mut scene = scene(1);
+    let lines = [(labels, samples)];
+    for now in (7..700).step_by(5) {
+        let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
+        let value = answers.flagship("pods n/p0");
+        if now > 520 {
+            assert_eq!(value, Some(80.0), "at {now}");
+        }
     }
 }
