@@ -21,6 +21,28 @@ fn scene(count: usize) -> Scene {
     Scene::new(Policy::default()).cluster(&pods)
 }
 
+/// The pod of a StatefulSet is deleted and made again on its node, and gets another
+/// GPU. The exporter names pods as it read them up to half a minute ago: for one scrape
+/// it names the new pod at the GPU of the old one.
+#[test]
+fn a_pod_that_was_made_again_holds_no_gpu_of_the_one_before_it() {
+    let device = |uuid: &str| format!("UUID={uuid} job=d instance=i Hostname=node-1");
+    let held = |uuid: &str| device(uuid) + " exported_namespace=n exported_pod=p";
+    let after = |value: &str| format!("· · · {}", format!("{value} ").repeat(27));
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/p", Some(30.0))])
+        .mcu(&held("A"), "80 80 80")
+        .mcu(&device("A"), &after("0"))
+        .mcu(&device("B"), "0 0 0")
+        .mcu(&held("B"), &after("40"));
+    let answers = scene.provider();
+    for object in ["pods n/p", "namespaces n", "nodes node-1"] {
+        close(answers.of(object, HELD), 1.0);
+    }
+    close(answers.of("pods n/p", SUM), 40.0);
+    close(answers.external("n", "cluster_gpu_held_count"), 1.0);
+}
+
 /// Three nodes with four GPUs each come by a federation that keeps neither the nodes'
 /// names nor the times of their scrapes; one of them dies.
 #[test]

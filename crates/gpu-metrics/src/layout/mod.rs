@@ -80,6 +80,8 @@ pub struct RowFacts {
     /// When the containers of the pod that holds it came to run; `None` where
     /// that is not known.
     pub running_since: Option<Timestamp>,
+    /// How many devices its pod asks for, where more name it.
+    pub more_than: Option<u32>,
     /// Weight in means.
     pub weight: f64,
 }
@@ -238,6 +240,7 @@ impl Layout {
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
                 ended: claims.ended(standing, pod),
                 running_since: pod.and_then(|pod| pod.running_since),
+                more_than: None,
                 weight: match settings.mig_weight {
                     MigWeight::Equal => 1.0,
                     MigWeight::Slices => f64::from(row.device.slices()),
@@ -251,6 +254,7 @@ impl Layout {
         layout.foreign_nodes = claims.foreign_nodes();
         layout.find_instances();
         layout.find_rivals();
+        layout.find_surplus(&inventory);
         layout.add_unseen(&inventory);
         layout.node_names = node_names;
         layout.inventory = inventory;
