@@ -8,6 +8,7 @@
     reason = "a test that meets what it did not expect has failed, in its helpers too"
 )]
 
+mod attack;
 mod attribution;
 mod averages;
 mod explained;

@@ -66,12 +66,16 @@ impl Shown {
     }
 }
 
+/// So many scrapes at least must show the contrary: the time between two glitches of
+/// an idle exporter shows nothing.
+const CONTRARY_SCRAPES: u32 = 4;
+
 /// What is known of the unit of one exporter and signal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scales {
     verdict: Option<Scale>,
-    /// Since when scrapes show the contrary of what is in force.
-    contrary: Option<Timestamp>,
+    /// Since when scrapes show the contrary of what is in force, and how many.
+    contrary: Option<(Timestamp, u32)>,
     /// When the verdict last became another.
     changed: Option<Timestamp>,
 }
@@ -97,12 +101,14 @@ impl Scales {
 
     /// Takes what the scrape at `at` shows. `of_job` holds before there is a
     /// verdict. What is in force stays until the contrary has been shown for
-    /// `throughout_ms`.
+    /// `throughout_ms`, by several scrapes.
     pub fn take(&mut self, shown: Scale, at: Timestamp, of_job: Option<Scale>, throughout_ms: i64) {
         match self.verdict.or(of_job) {
             Some(in_force) if in_force != shown => {
-                let since = *self.contrary.get_or_insert(at);
-                if at.millis() - since.millis() >= throughout_ms {
+                let (since, scrapes) = self.contrary.unwrap_or((at, 0));
+                self.contrary = Some((since, scrapes.saturating_add(1)));
+                let is_long = at.millis() - since.millis() >= throughout_ms;
+                if is_long && scrapes + 1 >= CONTRARY_SCRAPES {
                     self.contrary = None;
                     self.verdict = Some(shown);
                     self.changed = Some(at);
@@ -163,6 +169,16 @@ mod tests {
         };
         assert_eq!(until(285), Some(Scale::Ratio));
         assert_eq!(until(300), Some(Scale::Percent));
+    }
+
+    #[test]
+    fn two_glitches_with_nothing_between_them_change_nothing() {
+        let scrapes = [
+            (0, Scale::Ratio),
+            (60, Scale::Percent),
+            (3600, Scale::Percent),
+        ];
+        assert_eq!(after(scrapes, None).verdict(), Some(Scale::Ratio));
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Evaluator<'_> {
         let Some(target) = self.target(facts) else {
             return Silent::NotExpected;
         };
-        if facts.shares_place && self.is_replaced(facts, now.time()) {
+        if facts.shares_place && self.is_replaced(facts, now.time()) || self.is_let_go(facts) {
             return Silent::NotExpected;
         }
         let lens = Lens::of(&ask.measure);
@@ -147,9 +147,9 @@ impl Evaluator<'_> {
     }
 
     /// Whether another device of the node was heard after a time. A target is of one
-    /// node where series name nodes; else it may stand for several.
+    /// node where series name their nodes; else it may stand for several.
     fn node_answers(&self, facts: &RowFacts, after: Timestamp) -> bool {
-        if !facts.row.nodes.is_empty() {
+        if self.layout.names_its_node(&facts.row) {
             return true;
         }
         let node = self.layout.node_of(&facts.row);
@@ -193,6 +193,13 @@ impl Evaluator<'_> {
     /// since it named this one: the kubelet's labels went, and the device did not.
     #[must_use]
     pub fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
+        let newest = self.newer_without_pod(facts)?;
+        (!self.is_let_go(facts)).then_some(newest)
+    }
+
+    /// When a device was last reported without the pod of a row, if it was since it
+    /// named that.
+    fn newer_without_pod(&self, facts: &RowFacts) -> Option<Timestamp> {
         let named = self.frame.heard(facts.id)?.newest;
         let unnamed = self.unnamed(facts);
         let heard = unnamed.filter_map(|row| Some(self.frame.heard(row.id)?.newest));
@@ -207,6 +214,32 @@ impl Evaluator<'_> {
         let rows = self.layout.device_rows(facts.device).iter();
         let rows = rows.filter_map(|row| self.layout.fact(*row));
         rows.filter(move |row| may_be && row.standing == Standing::Nobody)
+    }
+
+    /// Whether a pod has let go of a device that is reported without it: as many as it
+    /// asks for have named it since. An exporter may name a pod that was made again at a
+    /// device of the one before.
+    pub(super) fn is_let_go(&self, facts: &RowFacts) -> bool {
+        let Some((gpus, owner)) = facts.more_than.zip(facts.row.owner.as_ref()) else {
+            return false;
+        };
+        if self.newer_without_pod(facts).is_none() {
+            return false;
+        }
+        let pods = self.layout.table("pods").map(|(_, table)| table);
+        let pod = pods.and_then(|table| {
+            let place = table.find(Some(&owner.namespace), &owner.pod)?;
+            table.objects.get(place)
+        });
+        let members = pod.map_or(&[][..], |pod| pod.members.as_slice());
+        let newest_of = |rows: &[RowId]| {
+            let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+            heard.map(|heard| heard.newest).max()
+        };
+        let devices = || members.chunk_by(|a, b| self.layout.is_one_device(*a, *b));
+        let own = devices().find(|rows| rows.contains(&facts.id));
+        let own = own.and_then(newest_of);
+        devices().filter(|rows| newest_of(rows) > own).count() >= gpus as usize
     }
 
     /// Whether another device has taken the place of a row's behind the same

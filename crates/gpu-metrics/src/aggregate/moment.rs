@@ -170,7 +170,9 @@ impl<'a> Moment<'a> {
         held.any(|facts| {
             let heard = self.of.frame.heard(facts.id);
             let since = heard.map(|heard| heard.first.max(facts.started));
-            !facts.row.per_process && since.is_some_and(|since| since <= at && at < facts.ended)
+            !facts.row.per_process
+                && since.is_some_and(|since| since <= at && at < facts.ended)
+                && !self.of.is_let_go(facts)
         })
     }
 

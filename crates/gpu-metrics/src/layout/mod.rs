@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::grid::RowId;
 use super::inventory::{Authority, Inventory, ObjectKind};
 use super::policy::MigWeight;
+use super::series::NodeName;
 use super::store::Row;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -79,6 +80,8 @@ pub struct RowFacts {
     /// When the containers of the pod that holds it came to run; `None` where
     /// that is not known.
     pub running_since: Option<Timestamp>,
+    /// How many devices its pod asks for, where more name it.
+    pub more_than: Option<u32>,
     /// Weight in means.
     pub weight: f64,
 }
@@ -237,6 +240,7 @@ impl Layout {
                 started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
                 ended: claims.ended(standing, pod),
                 running_since: pod.and_then(|pod| pod.running_since),
+                more_than: None,
                 weight: match settings.mig_weight {
                     MigWeight::Equal => 1.0,
                     MigWeight::Slices => f64::from(row.device.slices()),
@@ -250,6 +254,7 @@ impl Layout {
         layout.foreign_nodes = claims.foreign_nodes();
         layout.find_instances();
         layout.find_rivals();
+        layout.find_surplus(&inventory);
         layout.add_unseen(&inventory);
         layout.node_names = node_names;
         layout.inventory = inventory;
@@ -407,6 +412,15 @@ impl Layout {
         let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         let name = node.or_else(|| row.nodes.first().map(|named| &named.name));
         name.map(AsRef::as_ref)
+    }
+
+    /// Whether a row names its own node: by a label for that, or by a name that a Node
+    /// has. The host in `instance` may be that of a proxy for many nodes.
+    #[must_use]
+    pub fn names_its_node(&self, row: &Row) -> bool {
+        let best = row.nodes.first();
+        best.is_some_and(|best| best.rank < NodeName::OF_INSTANCE)
+            || self.node_names.named(&row.nodes).is_some()
     }
 
     /// The rows of a device.

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use super::super::grid::RowId;
+use super::super::inventory::Inventory;
 use super::super::series::NodeName;
 use super::super::targets::TargetId;
 use super::{Layout, RowFacts};
@@ -29,6 +31,36 @@ fn places(facts: &RowFacts) -> impl Iterator<Item = Place<'_>> {
 }
 
 impl Layout {
+    /// Finds pods that more devices name than they ask for: they have let go of some.
+    pub(super) fn find_surplus(&mut self, inventory: &Inventory) {
+        let mut found: Vec<(RowId, u32)> = Vec::new();
+        for object in self
+            .table("pods")
+            .into_iter()
+            .flat_map(|(_, it)| &it.objects)
+        {
+            let namespace = object.namespace.as_deref().unwrap_or_default();
+            let pod = inventory.pod(namespace, &object.name);
+            let Some(pod) = pod.filter(|pod| pod.gpus > 0 && !pod.uncounted) else {
+                continue;
+            };
+            let devices = object.members.chunk_by(|a, b| self.is_one_device(*a, *b));
+            if devices.count() > pod.gpus as usize {
+                found.extend(object.members.iter().map(|row| (*row, pod.gpus)));
+            }
+        }
+        for (row, gpus) in found {
+            if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
+                facts.more_than = Some(gpus);
+            }
+        }
+    }
+
+    /// Whether two rows are of one device.
+    pub(crate) fn is_one_device(&self, one: RowId, other: RowId) -> bool {
+        self.rank(one).device == self.rank(other).device
+    }
+
     /// Finds devices that share a place. Their readings tell which one came later.
     pub(super) fn find_rivals(&mut self) {
         // The first device of a place, and those that came to it besides.
