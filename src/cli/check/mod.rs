@@ -1,4 +1,4 @@
-//! `check`: what is wrong, and how to mend it.
+//! `check`: finds mistakes, and how to correct them.
 
 pub(super) mod files;
 pub(super) mod live;
@@ -104,7 +104,7 @@ pub(super) async fn run(args: CheckArgs) -> Result<(), Failure> {
     let level = args.fail_on.severity();
     let success = report.looked && !report.has(level);
     let page = print::page(&report, args.output, success);
-    // Whoever read the beginning may have left.
+    // The reader may have closed the pipe.
     let _ = writeln!(io::stdout(), "{}", shown(&page));
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
@@ -123,7 +123,7 @@ fn explain(id: &str) -> Result<(), Failure> {
             "{id} is no code: there are {known}"
         )));
     };
-    // Whoever read the beginning may have left.
+    // The reader may have closed the pipe.
     let _ = write!(io::stdout(), "{}", code.page);
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! `explain hpa`: what the autoscaler's controller computes, step by step, from
-//! what it would read now, or would have read then.
+//! the values of now or of a time in the past.
 
 mod flags;
 pub(in crate::cli) mod read;
@@ -25,20 +25,19 @@ use hpa::trace::Condition;
 use hpa::{History, Situation, Trace};
 use read::Reading;
 
-/// What is printed as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explained<'a> {
     namespace: &'a str,
     name: &'a str,
-    /// When this was read, or the time that is asked about.
+    /// When the values were read, or the time that is asked about.
     at: String,
-    /// What the controller's last sync wrote; `None`: it never computed.
+    /// What the controller's last sync wrote; `None`: it has never computed one.
     written_desired_replicas: Option<i32>,
-    /// What this computation gives.
+    /// The result of this computation.
     desired_replicas: Option<i32>,
-    /// What is known of a time that is over, for each metric; `None`: the value is
-    /// of now, or there was none then.
+    /// What is known of the past time, for each metric; `None`: the value is of now,
+    /// or had no value then.
     computed_again: &'a [Option<ComputedAgain>],
     /// Flags of the controller, as given.
     given: Vec<String>,
@@ -50,7 +49,7 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
     let (namespace, name) = cluster.split(&args.name);
     let mut history: Option<History> = None;
     let mut scaled: Option<Scaled> = None;
-    // Heard also while something is read.
+    // Ctrl-C works also during a read.
     let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let reading = Reading::of(cluster, (namespace, name), &args.flags, args.at).await?;
@@ -83,7 +82,7 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
                 .map_err(|error| Failure::Failed(error.to_string()))?,
             Output::Text => text(&explained, &reading, args, is_first),
         };
-        // Whoever read the beginning may have left.
+        // The reader may have closed the pipe.
         if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {
             return Ok(());
         }
@@ -95,13 +94,13 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
     }
 }
 
-/// One sync as of now, with the controller's default flags.
+/// One sync now, with the controller's default flags.
 #[derive(Debug)]
 pub(in crate::cli) struct Decision {
-    /// `status.desiredReplicas`; `None` where it was never computed.
+    /// `status.desiredReplicas`; `None` if it was never computed.
     pub(in crate::cli) written: Option<i32>,
     pub(in crate::cli) trace: Trace,
-    /// Conditions that the controller wrote otherwise.
+    /// Conditions that differ from what the controller wrote.
     pub(in crate::cli) otherwise: Option<String>,
     pub(in crate::cli) assumed: Vec<String>,
 }
@@ -145,7 +144,7 @@ struct Scaled {
 }
 
 impl Scaled {
-    /// It writes the scale first, and when it did so a moment later.
+    /// The controller writes the scale first, and `lastScaleTime` a moment later.
     fn note(&mut self, replicas: i32, at: Option<Timestamp>, history: &mut History) {
         if let Some(scaled) = at.filter(|_| at > self.at) {
             history.scaled(self.replicas, replicas, scaled);
@@ -154,8 +153,8 @@ impl Scaled {
     }
 }
 
-/// What can be told of the controller's memory by what it wrote: that a
-/// recommendation of before holds the replicas where they are.
+/// What the controller's status tells of its memory: that an earlier recommendation
+/// holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
     let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
     let reasons = reading.conditions.iter();
@@ -173,8 +172,8 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
     }
 }
 
-/// The flags that were given; and what nobody outside the controller can see, or
-/// is of now.
+/// The given flags; and what is assumed: what only the controller knows, and what is
+/// read as it is now.
 fn assumed(reading: &Reading, flags: &FlagArgs, at: Option<Timestamp>) -> [Vec<String>; 2] {
     let [given, flags] = flags.written(&reading.flags);
     let mut assumed = vec![
@@ -191,7 +190,7 @@ fn assumed(reading: &Reading, flags: &FlagArgs, at: Option<Timestamp>) -> [Vec<S
     [given, assumed]
 }
 
-/// What is known of the time that is over, and of each metric then.
+/// What is known of the past time, and of each metric then.
 fn of_then(explained: &Explained<'_>, sync: Duration) -> Vec<String> {
     let again = explained.computed_again;
     let mut lines = match again.iter().flatten().next() {
@@ -209,7 +208,7 @@ fn of_then(explained: &Explained<'_>, sync: Duration) -> Vec<String> {
     lines
 }
 
-/// Conditions that the controller wrote otherwise.
+/// Conditions that differ from what the controller wrote.
 fn written_otherwise(
     written: &[HorizontalPodAutoscalerCondition],
     computed: &[Condition],
@@ -291,7 +290,7 @@ mod tests {
             reason: Some(reason.to_owned()),
             ..HorizontalPodAutoscalerCondition::default()
         };
-        // No metric was read this time: of limits nothing is said.
+        // No metric was read in this sync, so limits are not compared.
         let all = [
             written("AbleToScale", "ReadyForNewScale"),
             written("ScalingActive", "ValidMetricFound"),

@@ -102,7 +102,7 @@ pub(super) async fn run(args: ExplainArgs) -> Result<(), Failure> {
             }
         }
     };
-    // Whoever read the beginning may have left.
+    // The reader may have closed the pipe.
     let _ = writeln!(io::stdout(), "{}", shown(&text));
     Ok(())
 }
@@ -130,14 +130,14 @@ fn recalled(said: &Recalled<Explanation>) -> String {
     format!("{}\n{}", of_then.trim_end(), text::of(&said.answer))
 }
 
-/// Whose value is asked for.
+/// The value that is asked for.
 pub(super) struct Asked<'a> {
     pub(super) metric: &'a str,
     /// Resource, namespace and name; without a resource an external metric.
     pub(super) of: (Option<Arc<str>>, Option<&'a str>, &'a str),
 }
 
-/// METRIC in the namespace that is meant, or NAMESPACE METRIC.
+/// METRIC in the default namespace, or NAMESPACE METRIC.
 fn external<'a>(args: &'a ExplainArgs, cluster: &'a Cluster) -> Result<Asked<'a>, Failure> {
     let (namespace, metric) = match &args.metric {
         Some(metric) => (&args.name, metric),
@@ -177,8 +177,8 @@ fn of_kind<'a>(
 }
 
 impl Asked<'_> {
-    /// The metric's own path: what may be read may be explained, and nothing
-    /// else.
+    /// The metric's own path, so that the right to read a value is the right to its
+    /// explanation.
     pub(super) fn path(&self, selector: Option<&str>) -> String {
         let (path, key) = match &self.of {
             (Some(resource), namespace, name) => {
@@ -199,8 +199,8 @@ impl Asked<'_> {
         }
     }
 
-    /// The answer at `path`; where there is no such metric, with one that may be
-    /// meant.
+    /// The answer at `path`. If there is no such metric, the error names a similar
+    /// one.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         cluster: &Cluster,
@@ -216,7 +216,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The metric of a similar name that is served of such objects.
+    /// A served metric of a similar name for such objects.
     async fn meant_metric(&self, cluster: &Cluster) -> String {
         let served = values::served(cluster).await.unwrap_or_default();
         if served.contains_key(self.metric) {
@@ -227,8 +227,7 @@ impl Asked<'_> {
         hint(self.metric, known.map(|(name, _)| name.as_str()))
     }
 
-    /// Where nothing is known of an object, the one of a similar name that has a
-    /// value.
+    /// If the object is unknown, one of a similar name that has a value.
     async fn meant_object(&self, cluster: &Cluster, explanation: &Explanation) -> String {
         let (Some(resource), namespace, name) = &self.of else {
             return String::new();
@@ -248,7 +247,7 @@ impl Asked<'_> {
     }
 }
 
-/// What went wrong, and what to do about it.
+/// The error, and its remedy.
 pub(super) fn failure(error: &CallError) -> Failure {
     Failure::Failed(match error {
         CallError::Garbled(..) => {

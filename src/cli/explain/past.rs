@@ -1,4 +1,4 @@
-//! `--at`: values as of a time that is over.
+//! `--at`: values as of a time in the past.
 
 use std::time::Duration;
 
@@ -17,12 +17,11 @@ pub(in crate::cli) fn parse(text: &str) -> Result<Timestamp, String> {
     Ok(clock::now() - ago)
 }
 
-/// `path` with the parameter, which wants another one before it.
+/// `path` with the parameter `at`; it must have a parameter already.
 pub(super) fn asked_at(path: &str, at: Timestamp) -> String {
     format!("{path}&at={}", crate::cli::cluster::encode(&at.date()))
 }
 
-/// What is known of that time.
 pub(super) fn sentences(again: &ComputedAgain) -> [String; 2] {
     let ComputedAgain {
         as_of,
@@ -39,8 +38,8 @@ pub(super) fn sentences(again: &ComputedAgain) -> [String; 2] {
     ]
 }
 
-/// What of an autoscaler's pods has changed since: then it is not known which
-/// there were.
+/// What has changed of an autoscaler's pods since: then the pods of that time are not
+/// known.
 pub(super) fn changed(
     at: Timestamp,
     scaled_at: Option<Timestamp>,
@@ -55,8 +54,8 @@ pub(super) fn changed(
     (!why.is_empty()).then(|| why.join("; "))
 }
 
-/// When the question was answered before that time. Who asks every `sync` and was
-/// not heard for as long may have asked another replica.
+/// When the question was last answered before that time. A controller asks every
+/// `sync`, so after a longer silence it may have asked another replica.
 pub(super) fn asked(again: &ComputedAgain, sync: Duration) -> String {
     let Some(asked) = &again.asked else {
         let since = again.asked_known_since.as_deref().unwrap_or("its start");

@@ -1,4 +1,4 @@
-//! Whom to believe, and what needs no permission.
+//! Which clients are trusted, and which paths need no permission.
 
 use std::path::PathBuf;
 
@@ -33,9 +33,10 @@ pub(super) fn lookup(args: &Cluster) -> Lookup {
     }
 }
 
-/// What flags say of clients, in the words of the ConfigMap. Who names the
-/// authority of front proxies names all else about them too, as in apiserver
-/// (`pkg/server/options/authentication.go`, `ApplyTo`), whose defaults they are.
+/// The trust settings of the flags, under the keys of the ConfigMap. With an
+/// authority of front proxies, the flags define all settings of front proxies, as in
+/// apiserver (`pkg/server/options/authentication.go`, `ApplyTo`), whose defaults they
+/// have.
 pub(super) fn overlay(args: &TrustFlags) -> Overlay {
     let lists = [
         (trust::ALLOWED_NAMES, &args.requestheader_allowed_names, ""),

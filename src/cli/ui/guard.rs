@@ -1,9 +1,9 @@
-//! Who may see the page: the browser of whoever started it, and nobody else on
-//! the machine or behind another site.
+//! Restricts the page to the browser of the user who started the program: other users
+//! of the machine and other sites are refused.
 //!
-//! The address alone keeps nobody out: every user of the machine reaches it, and
-//! so does every site that the browser shows, by a name that leads here (DNS
-//! rebinding) or by a link.
+//! The address alone is no protection. Every user of the machine can reach it, and so
+//! can every site in the browser, by a DNS name that leads here (DNS rebinding) or by
+//! a link.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::query::Query;
 
-/// What a browser says of who asks (W3C Fetch Metadata).
+/// Where the browser's request comes from (W3C Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The secrets of one page.
@@ -25,30 +25,30 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) struct Guard {
     /// `127.0.0.1:PORT`.
     host: String,
-    /// The name of the cookie: all ports of a host share their cookies, so it has
-    /// the port.
+    /// The name of the cookie. It contains the port, because all ports of a host
+    /// share cookies.
     cookie: String,
-    /// Until it was exchanged.
+    /// `None` once it was exchanged.
     token: Mutex<Option<String>>,
     session: String,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is the user's.
+    /// The request is the user's.
     Pass,
-    /// It has a token in its address, and goes on without: the cookie to set, where
-    /// the browser has none.
+    /// The request has a token in its address, and is redirected to the address
+    /// without it: the cookie to set, where the browser has none.
     Enter(Option<String>),
-    /// 403: it came by another name or from another site.
+    /// 403: the request has another host name, or comes from another site.
     Foreign,
-    /// 401: nobody knows who it is.
+    /// 401: the request has no valid cookie or token.
     Unknown,
 }
 
 impl Guard {
-    /// A guard of what listens at `host`, with a new token.
+    /// A guard for the listener at `host`, with a new token.
     pub(super) fn new(host: String) -> Option<Self> {
         let port = host.rsplit(':').next().unwrap_or_default();
         Some(Self {
@@ -59,7 +59,7 @@ impl Guard {
         })
     }
 
-    /// The address that opens the page, once.
+    /// The address with the token, which works once.
     pub(super) fn url(&self) -> String {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         let token = token.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ impl Guard {
         match (query.get("token"), self.is_known(headers)) {
             (None, true) => Verdict::Pass,
             (None, false) => Verdict::Unknown,
-            // A link that was used leads on in the browser that used it.
+            // In the browser that used it, a used link still opens the page.
             (Some(_), true) => Verdict::Enter(None),
             (Some(token), false) => self.exchange(token),
         }
@@ -122,16 +122,16 @@ fn is_of_other_site(headers: &HeaderMap) -> bool {
     !matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
-/// Whether a browser came to the operators' address from another site, or by a
-/// name that anybody may have led there. Addresses and names of the cluster are
-/// in nobody's hands.
+/// Whether a browser reached the operators' address from another site, or by a name
+/// that anyone may have pointed here. IP addresses and names of the cluster cannot be
+/// pointed here by others.
 pub(super) fn is_foreign_to_operators(headers: &HeaderMap) -> bool {
     let (host, more) = only(headers, HOST);
     let authority = host.map(Authority::try_from);
     let is_known = authority.is_none_or(|authority| {
         authority.is_ok_and(|it| {
             let name = it.host().trim_matches(['[', ']']);
-            // No other name of the cluster: anyone on the local network answers for `.local`.
+            // Not `.local`: any host on the local network may answer for such a name.
             name == "localhost" || name.parse::<IpAddr>().is_ok() || name.ends_with(".svc")
         })
     });

@@ -21,11 +21,10 @@ use apimachinery::time::Timestamp;
 use hpa::Answer;
 use hpa::pods::Sample;
 
-/// The window of a metric that names none, as the controller's client has it
+/// The window of a metric without one, as in the controller's client
 /// (`pkg/controller/podautoscaler/metrics/client.go`).
 const NO_WINDOW: Duration = Duration::from_secs(60);
 
-/// What a pod uses.
 #[derive(Deserialize)]
 struct PodUse {
     metadata: Named,
@@ -44,22 +43,21 @@ struct ContainerUse {
 pub(super) struct Asking<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
-    /// The time that is over.
+    /// The time in the past.
     at: Option<Timestamp>,
     pub(super) computed_again: Option<ComputedAgain>,
 }
 
-/// Why something could not be read.
 pub(super) enum Unread {
-    /// As the controller is told.
+    /// The error that the controller gets too.
     Failed(String),
-    /// The caller may not, or nobody knows what it was then: nothing can be said
-    /// of the controller.
+    /// The caller has no right to it, or the value of then is not known: the
+    /// controller's result cannot be told.
     Refused(Failure),
 }
 
 impl Unread {
-    /// What the controller is told.
+    /// The error that the controller gets.
     pub(super) fn told(self) -> Result<String, Failure> {
         match self {
             Self::Failed(said) => Ok(said),
@@ -125,7 +123,7 @@ impl<'a> Asking<'a> {
                 .await;
         }
         if let Some(external) = &spec.external {
-            // The controller asks in lower case.
+            // The controller asks with the name in lower case.
             let metric = encode(&external.metric.name.to_lowercase());
             let series = series(external.metric.selector.as_ref())?;
             let path = format!(
