@@ -10,9 +10,9 @@
 //!
 //! [`inventory::Watches`] watches the cluster's objects,
 //! [`authentication::follow`] the authorities of delegated authentication,
-//! [`review::KubeReviewer`] asks who somebody is and what he may;
-//! [`health::WatchRegistry`] says how all of them do. Every object is cut down to what
-//! is used before it is kept.
+//! [`review::KubeReviewer`] creates TokenReviews and SubjectAccessReviews;
+//! [`health::WatchRegistry`] has the state of all of them. Of every object only the
+//! used fields are kept.
 
 pub mod apiservice;
 pub mod authentication;

@@ -1,5 +1,5 @@
-//! Restricts the page to the browser of the user who started the program: other users
-//! of the machine and other sites are refused.
+//! Restricts the page to one browser of the program's user. Other users of the
+//! machine and other sites are refused.
 //!
 //! The address alone is no protection. Every user of the machine can reach it, and so
 //! can every site in the browser, by a DNS name that leads here (DNS rebinding) or by

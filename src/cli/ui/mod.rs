@@ -148,7 +148,7 @@ impl Local {
 }
 
 /// The pages at the operators' address, which needs no login: other sites must not
-/// read it through the browser of a user who can reach it.
+/// read it by way of a browser that can reach it.
 pub(super) fn for_operators(client: Client) -> Router {
     let name = client.cluster().to_owned();
     routes(client, None, &name)
