@@ -1,4 +1,4 @@
-//! Signals that failed, and when each is asked for again. Pure, as `pace.rs`.
+//! Failed signals, and when each is asked for again. Pure, as `pace.rs`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,37 +6,36 @@ use std::time::Duration;
 use super::pace::Pace;
 use gpu_metrics::signal::SignalId;
 
-/// Signals that are left alone for a while.
+/// Signals in backoff.
 #[derive(Clone, Debug, Default)]
 pub struct Retries {
     paces: HashMap<SignalId, Pace>,
-    /// Whether nobody answered in the last round.
+    /// Whether the source did not answer at all in the last round.
     aborted: bool,
 }
 
 impl Retries {
-    /// Whether a signal is left alone at `now`.
+    /// Whether a signal is in backoff at `now`.
     #[must_use]
     pub fn is_left_alone(&self, signal: SignalId, now: Duration) -> bool {
         let pace = self.paces.get(&signal);
         pace.is_some_and(|pace| pace.due() > now)
     }
 
-    /// A signal failed: it alone is waited with. `random` is in 0..1.
+    /// A signal failed: only this signal backs off. `random` is in 0..1.
     pub fn failed(&mut self, signal: SignalId, interval: Duration, now: Duration, random: f64) {
         let pace = self.paces.entry(signal);
         pace.or_insert_with(|| Pace::new(interval, now, 0.0))
             .failed(now, random);
     }
 
-    /// Nobody answered, whatever is asked for.
+    /// The source did not answer at all.
     pub fn aborted(&mut self) {
         self.aborted = true;
     }
 
-    /// A signal was answered. If it had failed, or nobody had answered, this
-    /// shows that the source is well again, and what failed beside it is not left
-    /// alone any longer.
+    /// A signal was answered. After a failure of the signal or of the whole source,
+    /// this shows that the source has recovered, so all backoffs end.
     pub fn answered(&mut self, signal: SignalId) {
         let had_failed = self.paces.remove(&signal).is_some();
         if std::mem::take(&mut self.aborted) || had_failed {
