@@ -1,4 +1,4 @@
-//! The wall clock and a little randomness, for those who may have them.
+//! The wall clock and the random jitter, for the modules that may read them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
-//! Who asks (docs/protocol.md, "Authentication"): a front proxy's headers, a
-//! client's certificate, a bearer token, in this order; the first that is good
+//! Authenticates requests (docs/protocol.md, "Authentication"): by a front proxy's
+//! headers, a client's certificate or a bearer token, in this order. The first valid one
 //! counts.
 //!
-//! Credentials of which none is good are refused, also where nobody needs any;
-//! who shows none is anonymous.
+//! A request whose credentials are all invalid is refused, even where no credentials are
+//! needed. A request without credentials is anonymous.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use super::reviews::Reviews;
 use super::tokens::{self, TokenFailure};
 use super::trust::{Trust, TrustStore};
 
-/// How headers begin that ask to act as somebody else.
+/// The prefix of the headers that ask for impersonation.
 const IMPERSONATE: &str = "impersonate-";
 
-/// Gives the time; certificates end by it.
+/// Gives the time, by which certificates expire.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Clone, Debug)]
 pub struct User {
     /// The user.
     pub identity: Arc<Identity>,
-    /// By which way he comes.
+    /// How the request came.
     pub via: Via,
 }
 
-/// What was found out of a request's credentials.
+/// The result of authenticating a request.
 #[derive(Debug)]
 pub struct Authenticated {
-    /// Who asks, or why that is not believed.
+    /// The user, or why the credentials are refused.
     pub user: Result<User, Denied>,
-    /// Whether he wants to act as somebody else.
+    /// Whether the request asks for impersonation.
     pub impersonates: bool,
 }
 
-/// Finds out who asks.
+/// Authenticates requests.
 pub struct Authenticate {
     pub(super) trust: Arc<TrustStore>,
     pub(super) reviews: Arc<Reviews>,
@@ -58,8 +58,8 @@ impl fmt::Debug for Authenticate {
 }
 
 impl Authenticate {
-    /// Who asks, on this connection and with these headers, from which what says
-    /// so is taken out. Reviews end at `until`.
+    /// Authenticates a request by its connection and headers, and removes the headers
+    /// that name users. Reviews end at `until`.
     pub async fn user(
         &self,
         peer: Option<&Peer>,
@@ -121,7 +121,7 @@ impl Authenticate {
     }
 }
 
-/// Whom the certificate stands for; `None` when none was shown.
+/// The user that the certificate stands for; `None` when none was shown.
 fn by_certificate(
     origin: &Origin,
     trust: Option<&Trust>,
@@ -136,8 +136,8 @@ fn by_certificate(
             let proxy = proxy.ok_or("no front proxy is believed")?;
             match (front_proxy::identity(proxy, headers)?, client) {
                 (Some(identity), _) => Ok(Some(identity)),
-                // Its own name is a user's only where the clients' authority
-                // says so too.
+                // The proxy's own certificate names a user only if the clients' authority
+                // signed it too.
                 (None, Some(identity)) => Ok(Some(identity.clone())),
                 (None, None) => Err(format!("the front proxy {name:?} names no user")),
             }
@@ -145,10 +145,10 @@ fn by_certificate(
     }
 }
 
-/// Whether a connection is not worth keeping: HTTP/2 from who proved nothing
-/// (CVE-2023-44487), and either protocol from who shows what is no good or is
-/// one too many to be asked about, so that each guess costs a handshake. A front
-/// proxy's connection carries all its users.
+/// Whether to close the connection after this request: an anonymous client's if it is
+/// HTTP/2 (CVE-2023-44487), and any whose credentials are invalid or exceed the limit of
+/// reviews, so that each guess costs a handshake. A front proxy's connection carries all
+/// its users and stays open.
 fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Denied>) -> bool {
     match (origin, identified) {
         (Origin::FrontProxy { .. }, _) => false,

@@ -1,17 +1,17 @@
-//! Reviews by kube-apiserver: whose a token is (TokenReview) and what a user may
-//! do (SubjectAccessReview).
+//! Reviews by kube-apiserver: the user of a token (TokenReview) and the access of a user
+//! (SubjectAccessReview).
 //!
-//! Answers are kept in a bounded cache for each kind of review; who asks the
-//! same meanwhile waits for the same review (single flight). A review that
-//! failed is not kept. Semaphores limit how many reviews run at a time: one for
-//! TokenReviews, one for SubjectAccessReviews of the front proxy's users, one
-//! for those of everybody else, so that a flood of tokens or of direct requests
-//! cannot delay the HPA controller, whose requests come through the front proxy.
+//! Answers are kept in a bounded cache for each kind of review; equal requests meanwhile
+//! wait for the same review (single flight). A failed review is not kept. Semaphores
+//! limit parallel reviews: one for TokenReviews, one for SubjectAccessReviews of the
+//! front proxy's users and one for those of other users. So a flood of tokens or of
+//! direct requests cannot delay the HPA controller, whose requests come through the front
+//! proxy.
 //!
-//! A request waits for its permit itself; the review runs in a task that holds
-//! the permit. So a client that leaves cannot cancel a review, which would cost
-//! a connection to kube-apiserver, and clients that come and leave cannot pile
-//! up tasks: there are never more than permits.
+//! A request waits for its permit itself; the review runs in a task that holds the
+//! permit. So a client that disconnects cannot cancel a review, which would cost a
+//! connection to kube-apiserver, and clients that reconnect cannot pile up tasks: there
+//! are never more than permits.
 
 mod cache;
 mod permits;
@@ -30,13 +30,13 @@ use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
 use super::settings::Settings;
 
-/// The least that an answer is counted as: at most 32 768 tokens and 8192
-/// questions of access are remembered.
+/// The least size that an answer is counted as: the caches hold at most 32 768 tokens and
+/// 8192 accesses.
 const TOKEN_BYTES: usize = 1 << 10;
 const ACCESS_BYTES: usize = 4 << 10;
 
-/// Bytes of text that a client chose: longer questions are asked each time
-/// (apiserver `plugin/pkg/authorizer/webhook/webhook.go`).
+/// Bytes of client-chosen text above which an answer is not cached (apiserver
+/// `plugin/pkg/authorizer/webhook/webhook.go`).
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Why there is no answer.
@@ -48,18 +48,18 @@ pub(super) enum NoAnswer {
     Failed(ReviewError),
 }
 
-/// The HMAC-SHA-256 of a token, with a key that lives as long as the process.
-/// Tokens themselves are not kept.
+/// The HMAC-SHA-256 of a token, with a key that lives as long as the process. Tokens are
+/// not kept.
 type TokenDigest = [u8; 32];
 
-/// Who wants to do what: an answer is for exactly this.
+/// A user and an access, the cache's key: an answer is for exactly these.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Question {
     who: Arc<Identity>,
     what: Access,
 }
 
-/// Asks kube-apiserver, and remembers what it said.
+/// Reviews tokens and accesses, and caches the answers.
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     audiences: Arc<[String]>,
@@ -90,7 +90,7 @@ impl Reviews {
         }
     }
 
-    /// Whose token it is; waits until `until`.
+    /// The user of a token; waits until `until`.
     pub(super) async fn token(
         &self,
         token: &Token,
@@ -104,7 +104,7 @@ impl Reviews {
         self.tokens.get(Some(key), permits, until, review).await
     }
 
-    /// Whether the user may; waits until `until`.
+    /// Whether the user has the access; waits until `until`.
     pub(super) async fn access(
         &self,
         who: &Arc<Identity>,
