@@ -1,5 +1,5 @@
-//! Values of a time that is over, computed again from the readings that are still
-//! held. What was served then is not kept.
+//! Values of a past time, computed again from the readings that are still held. The
+//! values served then are not kept.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,19 +13,19 @@ use crate::provider::{AsOf, Error};
 use apimachinery::time::Timestamp;
 use gpu_metrics::snapshot::Snapshot;
 
-/// Snapshots that are remembered at most: an hour of those of a small fleet, one a
+/// The most snapshots that are remembered: an hour in a small fleet, with one a
 /// second; some 50 bytes each.
 const MOST: usize = 4096;
 
-/// When snapshots were taken, and how late the sources were. What the windows
-/// cannot reach any more is dropped.
+/// The times of snapshots, and how late the sources were. Times that the windows no
+/// longer reach are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Published(Mutex<VecDeque<Standing>>);
 
 #[derive(Debug)]
 struct Standing {
     taken: Timestamp,
-    /// The same by the source's clock.
+    /// The same time by the source's clock.
     at_source: Timestamp,
     lags_ms: Box<[i64]>,
 }
@@ -34,7 +34,7 @@ impl Published {
     pub(super) fn note(&self, snapshot: &Snapshot) {
         let (taken, reach) = (snapshot.taken(), snapshot.reach(None));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that was set back begins anew.
+        // After a clock was set back, the record starts again.
         all.retain(|known| known.taken < taken && known.at_source >= reach);
         if all.len() == MOST {
             all.pop_front();
@@ -48,7 +48,7 @@ impl Published {
 }
 
 impl GpuProvider {
-    /// Who answers for the time `at`.
+    /// A provider for the time `at`.
     pub(super) fn look_back(&self, at: Timestamp, now: Timestamp) -> Result<AsOf, Error> {
         let loaded = self.current.load();
         let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
@@ -70,7 +70,7 @@ impl GpuProvider {
             ));
         };
         let (taken, lags_ms) = (then.taken, then.lags_ms.clone());
-        // Who publishes needs it.
+        // The publisher needs the lock.
         drop(published);
         let snapshot = Arc::new(current.snapshot.as_of(at, &lags_ms));
         let past = Self {
