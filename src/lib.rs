@@ -4,31 +4,31 @@
 //!
 //! ```text
 //!  Prometheus            ┌────────────── pure, no I/O, no clock ──────────────┐
-//!      │ HTTP            │ pipeline                                           │
+//!      │ HTTP            │ gpu_metrics::pipeline                              │
 //!      ▼                 │                                                    │
-//!  source ── Batch ────► │ dcgm ──► core::store ──► core::aggregate ──► Snapshot
-//!  (poll, decode)        │ (whose GPU?) (windows)      (formulas)        │    │
-//!                        └──────────────────────────────────────────────┼────┘
-//!  cluster ── pods, owners, services ───────────────────────────────► provider
-//!      ▲                                                                │
-//!      │ watches, reviews                                               ▼
+//!  source ── Batch ────► │ dcgm ───────► store ─────► aggregate ─────► Snapshot
+//!  (poll, decode)        │ (owners)      (windows)    (formulas)         │    │
+//!                        └───────────────────────────────────────────────┼────┘
+//!  cluster ── pods, owners, services ────────────────────────────────► provider
+//!      ▲                                                                 │
+//!      │ watches, reviews                                                ▼
 //!  kube-apiserver ──► serve ──► api::router ── layers: security ──► api handlers
 //!      ▲              (TLS: certificates, x509)
 //!      └── HPA controller
 //! ```
 //!
-//! A sample enters in [`source`], [`dcgm`] says whose it is, [`core`] turns it
-//! into a number, [`provider`] answers questions from an immutable snapshot and
-//! [`api`] puts the answer on the wire. Nothing on the right writes to the
-//! left; a request for a GPU metric never causes a query to Prometheus, one for a
-//! rule's metric takes one of a number of [`permits`] for it. Between
-//! [`serve`] and the handlers of [`api`] stands [`security`]: who asks, and
-//! whether they may. [`app`] connects the parts, [`cli`] has the commands,
-//! [`config`] reads the file, [`telemetry`] tells how the server itself does,
-//! and [`simulator`] makes fleets whose truth is known. [`autoscaler`] computes
-//! what the controller on the other side makes of the numbers, [`why`] tells how
-//! they came to be, [`findings`] knows what may be wrong with a cluster, and
-//! [`backtest`] tells what an autoscaler would have done with a past demand.
+//! [`source`] reads a sample, [`gpu_metrics`] finds its owner and turns it into a value,
+//! [`provider`] answers requests from an immutable snapshot and [`api`] writes the answer.
+//! Nothing on the right writes to the left. A request for a GPU metric never causes a query
+//! to Prometheus; one for a rule's metric takes one of a number of [`limits::permits`].
+//! [`security`] authenticates and authorizes requests between [`serve`] and the handlers of
+//! [`api`].
+//!
+//! [`app`] connects the parts, [`cli`] has the commands, [`config`] reads the file,
+//! [`telemetry`] reports the server's own state, and [`simulator`] generates fleets with
+//! known values. [`hpa`] computes what the HPA controller does with the numbers,
+//! [`gpu_metrics::explain`] explains how they were computed, [`findings`] lists faults of a
+//! cluster, and [`backtest`] replays an autoscaler over a past demand.
 
 pub mod api;
 pub mod app;

@@ -1,4 +1,4 @@
-//! Certificates that the server makes for itself.
+//! Certificates that the server issues for itself.
 //!
 //! ```text
 //!             ┌──────────── Secret ────────────┐
@@ -7,15 +7,14 @@
 //!     └───► caBundle of the APIServices ◄──────────────┘
 //! ```
 //!
-//! There is no leader. Each replica makes the same pass every few seconds
-//! (`replica`): read the APIServices, read the Secret, mend the Secret
-//! (`decide`), mend the bundles (`registration`), and put into force what is
-//! trusted. A write names the version it is based on; who comes second looks
-//! again.
+//! There is no leader. Each replica makes the same pass every few seconds (`replica`):
+//! read the APIServices, read the Secret, repair the Secret (`decide`), repair the
+//! bundles (`registration`), and put the pair in force once it is trusted. A write names
+//! the version it is based on; after a conflict the replica reads again.
 //!
-//! Whoever may write the Secret owns the authority: what is written there is
-//! taken for ours and comes to be trusted by kube-apiserver. The right to write
-//! it is as strong as the right to read it, and is to be given to nobody else.
+//! A user who may write the Secret controls the authority: kube-apiserver comes to trust
+//! what is written there. The right to write it is as strong as the right to read it;
+//! grant it only to the server.
 
 pub mod content;
 pub mod decide;
@@ -35,10 +34,10 @@ use replica::Replica;
 pub use settings::{APISERVICES, EVERY, RESOURCE_APISERVICE, Settings, service_names};
 use store::{Registry, SecretStore};
 
-/// Rest after a write: the next step waits for nobody else.
+/// The wait after a write: the next step needs no other replica.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Keeps certificate and registration until told to stop.
+/// Keeps certificate and registration until `stop`.
 pub async fn run<S: SecretStore, R: Registry>(
     settings: Settings,
     (secret, registry): (S, R),
@@ -54,7 +53,7 @@ pub async fn run<S: SecretStore, R: Registry>(
             tokio::time::sleep(if wrote { SOON.min(every) } else { every }).await;
         }
     };
-    // A pass may be left anywhere: each of its writes stands for itself.
+    // A pass can be cancelled at any point: each of its writes is complete in itself.
     tokio::select! {
         () = passes => {}
         _ = stop.wait_for(|stop| *stop) => {}
