@@ -1,4 +1,4 @@
-//! Values of a time that is over are those that were served then.
+//! Values of a past time equal those that were served then.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use gpu_metrics::signal::SignalId;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::provider::{Effort, Error, Objects, Provider, Query, Which};
 
-/// Scrapes: a quarter of an hour, of which readings are kept for ten minutes.
+/// Scrapes of a quarter of an hour; readings are kept for ten minutes.
 const SCRAPES: u32 = 60;
 
 type Told = Result<Vec<(String, f64, Timestamp)>, Error>;
 
-/// What is said of a metric: of all pods, of their Deployment, of the cluster.
+/// The values of a metric: of all pods, of their Deployment, of the cluster.
 fn told(provider: &dyn Provider, metric: &str, selector: &str, now: Timestamp) -> Told {
     let everything = Selector::everything();
     let selector = Selector::parse(selector).unwrap();
@@ -48,9 +48,9 @@ fn told(provider: &dyn Provider, metric: &str, selector: &str, now: Timestamp) -
     Ok(told)
 }
 
-/// Two pods whose load moves with each scrape, as served a second and eight
-/// seconds after each; then what is held, and all that was served. The second one
-/// falls silent after so many scrapes.
+/// Two pods whose load changes with each scrape, with the values one and eight
+/// seconds after each. Returns the final state and all served values. The second pod
+/// falls silent after `until` scrapes.
 fn history(until: u32) -> (GpuProvider, Vec<(Timestamp, [Told; 2])>) {
     let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None), ("n/q", None)]);
     let provider = GpuProvider::new(&metrics::built_in());
@@ -101,7 +101,8 @@ fn values_computed_again_are_those_that_were_served() {
         assert_eq!(&told_by(&*past.provider, *then), was, "as of {then}");
         same += 1;
     }
-    // Ten minutes are kept for the longest window, of which one is the window.
+    // Ten minutes are kept for the longest window, and one minute of them is the
+    // window.
     assert_eq!(same, 2 * ((600 - 60) / 15) + 1, "of {}", served.len());
 }
 

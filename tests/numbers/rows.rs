@@ -1,4 +1,4 @@
-//! Rows A to M of docs/numbers.md, "Small cases", each with its number.
+//! Rows A to M of docs/numbers.md, "Small cases", each with its value.
 
 use super::scene::{Answers, Scene, at, by_formula, close, policy};
 use gpu_metrics::signal::SignalId;

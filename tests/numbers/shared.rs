@@ -1,4 +1,4 @@
-//! Lines that stand beside those of pods: of whole cards, of MIG parents.
+//! Series beside those of pods: of whole cards and of MIG parents.
 
 use super::scene::{Scene, close, policy};
 use gpu_metrics::signal::SignalId;
@@ -32,7 +32,7 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
     close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
 
-/// Of the same target only (docs/attribution.md, "Pods").
+/// Only for the same target (docs/attribution.md, "Pods").
 #[test]
 fn a_series_declares_no_other_targets_workload_an_exporter() {
     let mut scene = Scene::new(policy(60))
@@ -49,7 +49,7 @@ fn a_series_declares_no_other_targets_workload_an_exporter() {
     scene = scene.mcu("UUID=E job=d instance=f namespace=n pod=q", "30 30");
     let answers = scene.provider();
     close(answers.flagship("pods n/p"), 50.0);
-    // The idle GPU B of the exporter's target is nobody's; C and E are held.
+    // No pod holds the idle GPU B of the exporter's target; C and E are held.
     close(answers.flagship("pods n/exp"), 70.0);
     close(answers.flagship("pods n/q"), 30.0);
 }
