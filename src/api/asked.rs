@@ -1,20 +1,18 @@
-//! Which question was answered when, and from which snapshot: what a look back
-//! can tell beside values that are computed again.
+//! Records when each question was answered, and from which snapshot, for requests about
+//! the past. Values are computed again instead.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use apimachinery::time::{Timestamp, millis};
 
-/// Questions that are remembered: those of five hundred autoscalers for eight
-/// minutes, in 256 KiB.
+/// Questions kept: those of five hundred autoscalers for eight minutes, in 256 KiB.
 const MOST: usize = 16 * 1024;
 
-/// Bits for how long before the answer its snapshot was taken, milliseconds: an
-/// hour.
+/// Bits for the snapshot's age at the answer, in milliseconds: an hour.
 const AGE_BITS: u32 = 22;
 
-/// The newest questions, without a lock.
+/// The newest questions, lock-free.
 #[derive(Debug)]
 pub(super) struct Asked {
     keys: RandomState,
@@ -22,15 +20,15 @@ pub(super) struct Asked {
     slots: Box<[Slot]>,
 }
 
-/// When, and which question mixed with that: of two answers that were noted at the
-/// same time in the same place neither is found, and no third one.
+/// The time, and the question's key mixed with it. If two answers are recorded in one
+/// slot at the same time, neither is found, and no wrong one.
 #[derive(Debug, Default)]
 struct Slot {
     when: AtomicU64,
     mixed: AtomicU64,
 }
 
-/// A question that was answered.
+/// The record of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answered {
     pub(super) at: Timestamp,
@@ -48,7 +46,7 @@ impl Default for Asked {
 }
 
 impl Asked {
-    /// What a question is known by.
+    /// The key of a question.
     pub(super) fn key(&self, question: &impl Hash) -> u64 {
         self.keys.hash_one(question)
     }
@@ -63,7 +61,7 @@ impl Asked {
         slot.mixed.store(key ^ when, Ordering::Relaxed);
     }
 
-    /// The last time up to `at` that a question was answered.
+    /// The last answer to a question up to `at`.
     pub(super) fn last(&self, key: u64, at: Timestamp) -> Option<Answered> {
         let ours = self.slots.iter().filter_map(|slot| {
             let when = slot.when.load(Ordering::Relaxed);
@@ -74,7 +72,7 @@ impl Asked {
         ours.max_by_key(|found| found.at)
     }
 
-    /// Since when all questions are remembered; `None`: since the start.
+    /// The time since which all questions are recorded; `None`: since the start.
     pub(super) fn since(&self) -> Option<Timestamp> {
         if self.next.load(Ordering::Relaxed) <= MOST {
             return None;

@@ -1,13 +1,12 @@
-//! The metrics APIs on the wire: paths, parameters, encodings, `Status`.
+//! The metrics APIs: paths, parameters, encodings, `Status`.
 //!
-//! Every answer comes from memory; those that take some computing are made
-//! beside the threads that serve connections (`compute`). One request runs through
-//! the layers of [`router`], which know it by its `context` ([`path`] says what
-//! is asked, `params` and `negotiate` how), to one of the `handlers`, the
-//! `answers` (`values`, `usage`), an encoder (`json`, `proto`) and `response`; whatever
-//! fails on the way ends in the one table of `status`. What only the
-//! configuration changes (`discovery`, `aggregated`, `openapi`) is made once, in
-//! `documents`. `asked` remembers which questions were answered.
+//! Every answer comes from memory; expensive ones are computed off the threads that serve
+//! connections (`compute`). A request passes the layers of [`router`], which share its
+//! `context` ([`path`] reads the target, `params` and `negotiate` the manner). It then
+//! reaches one of the `handlers`, the `answers` (`values`, `usage`), an encoder (`json`,
+//! `proto`) and `response`; every failure is mapped by the table of `status`. Documents
+//! that depend only on the configuration (`discovery`, `aggregated`, `openapi`) are built
+//! once, in `documents`. `asked` records which questions were answered.
 
 mod aggregated;
 mod answers;

@@ -1,9 +1,8 @@
-//! OpenAPI: what our paths and lists look like (docs/protocol.md, "OpenAPI").
+//! OpenAPI: the schemas of this server's paths and lists (docs/protocol.md, "OpenAPI").
 //!
-//! kube-apiserver merges the v2 document into its own and passes the v3
-//! documents on; `kubectl explain` reads them. The types of apimachinery that
-//! our lists hold are written out where they are used: as definitions they
-//! would meet those of kube-apiserver under the same names.
+//! kube-apiserver merges the v2 document into its own and forwards the v3 documents;
+//! `kubectl explain` reads them. Types of apimachinery in the lists are inlined: as
+//! definitions they would conflict with those of kube-apiserver of the same names.
 
 use std::sync::Arc;
 
@@ -16,12 +15,11 @@ use super::json;
 mod schemas;
 mod usage;
 
-/// So many external metrics have a path of their own in the v3 document, which
-/// is how `kubectl explain` finds a resource; the others are covered by the
-/// path with `{metric}`.
+/// The most external metrics with a path of their own in the v3 document, by which
+/// `kubectl explain` finds a resource; the path with `{metric}` covers the others.
 const MAX_PATHS: usize = 1_000;
 
-/// The two languages of description.
+/// The two versions of the description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     /// Swagger 2.0.
@@ -54,8 +52,8 @@ pub(crate) fn v2(versions: &[GroupVersion]) -> Vec<u8> {
     }))
 }
 
-/// `/openapi/v3`: where the documents are. Their hashes stand in the
-/// addresses, so that a client may keep them for good.
+/// `/openapi/v3`: the addresses of the documents. They contain the documents' hashes, so
+/// a client may cache them for good.
 pub(crate) fn v3_root(documents: &[(GroupVersion, Tagged)]) -> Vec<u8> {
     let paths: Map<String, Json> = documents
         .iter()
@@ -94,7 +92,7 @@ pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
     }))
 }
 
-/// Whether a name can stand in a path template as it is.
+/// Whether a name is valid in a path template.
 fn is_plain(name: &str) -> bool {
     name.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
@@ -104,7 +102,7 @@ fn info() -> Json {
     json!({"title": "gpu-metrics-apiserver", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// The beginning of operation names, which are distinct in the whole cluster.
+/// The prefix of operation names, which are unique in the whole cluster.
 const fn id(of: GroupVersion) -> &'static str {
     match (of.group, of.version) {
         (Group::Custom, Version::V1Beta1) => "getCustomMetricsV1beta1",
@@ -162,14 +160,14 @@ fn paths(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
         .collect()
 }
 
-/// A path with its one operation.
+/// A path with its single operation.
 struct Path {
-    /// Below the group's version.
+    /// The part below the group's version.
     below: String,
     id: String,
     parameters: &'static [&'static str],
     action: &'static str,
-    /// What it gives.
+    /// The kind it returns.
     kind: &'static str,
     description: &'static str,
 }

@@ -10,7 +10,7 @@ use super::path::percent_decode;
 use super::quote::quote;
 use super::status::Failure;
 
-/// The parameters that mean something to us.
+/// The parameters that this server reads.
 #[derive(Debug, Default)]
 pub(crate) struct Params {
     pub(crate) label_selector: Option<String>,
@@ -21,15 +21,15 @@ pub(crate) struct Params {
     pretty: Option<String>,
     explain: Option<String>,
     at: Option<String>,
-    /// Which edition of an OpenAPI document the client knows of.
+    /// The edition of an OpenAPI document that the client has.
     pub(crate) hash: Option<String>,
 }
 
 impl Params {
     /// Reads a raw query string.
     ///
-    /// Go drops a pair that does not decode. A dropped selector would widen the
-    /// answer, so here the whole request is refused.
+    /// Go drops a pair that does not decode. A dropped selector would widen the answer,
+    /// so here the whole request is refused.
     pub(crate) fn parse(query: Option<&str>) -> Result<Self, String> {
         let mut params = Self::default();
         for pair in query.unwrap_or_default().split('&') {
@@ -53,24 +53,23 @@ impl Params {
         Ok(params)
     }
 
-    /// Whether the client wants a stream of changes: any value but `false` and
-    /// `0`, as apimachinery converts strings to booleans.
+    /// Whether the client watches: any value but `false` and `0`, as apimachinery
+    /// converts strings to booleans.
     pub(crate) fn watch(&self) -> bool {
         is_on(self.watch.as_deref())
     }
 
-    /// Whether the client wants to know how the value came to be, in place of
-    /// the value.
+    /// Whether the client asks for the value's explanation in place of the value.
     pub(crate) fn explain(&self) -> bool {
         is_on(self.explain.as_deref())
     }
 
-    /// Whether the client asks about a time that is over.
+    /// Whether the client asks about a past time.
     pub(crate) fn is_of_the_past(&self) -> bool {
         self.at.is_some()
     }
 
-    /// The time that is over and asked about.
+    /// The past time that the client asks about.
     pub(crate) fn at(&self) -> Result<Option<Timestamp>, Failure> {
         let at = self.at.as_deref().map(|text| {
             let hint = "write a time such as 2026-01-02T03:04:05Z";
@@ -80,13 +79,13 @@ impl Params {
         at.transpose()
     }
 
-    /// `pretty`, when it was given: the spellings of Go's `strconv.ParseBool`.
+    /// `pretty`, if given: the spellings of Go's `strconv.ParseBool`.
     pub(crate) fn pretty(&self) -> Option<bool> {
         let value = self.pretty.as_deref().filter(|value| !value.is_empty())?;
         Some(matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
-    /// Checks `timeout`. Nothing is done with it: answers come from memory.
+    /// Checks `timeout`. It has no effect: answers come from memory.
     pub(crate) fn check_timeout(&self) -> Result<(), Failure> {
         match self.timeout.as_deref() {
             Some(text) if !text.is_empty() && parse_duration(text).is_err() => {
@@ -99,7 +98,7 @@ impl Params {
         }
     }
 
-    /// Checks `fieldSelector`: `name` is the one object asked for, if one is.
+    /// Checks `fieldSelector`: `name` is the single object requested, if any.
     pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), Failure> {
         let text = self.field_selector.as_deref().unwrap_or_default().trim();
         if text.is_empty() {
@@ -129,7 +128,7 @@ fn is_on(value: Option<&str>) -> bool {
     value.is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
-/// Parses a selector; absent and empty both match everything.
+/// Parses a selector; an absent or empty one matches everything.
 pub(crate) fn selector(text: Option<&str>) -> Result<Selector, Failure> {
     let selector = Selector::parse(text.unwrap_or_default());
     selector.map_err(|error| Failure::Malformed(error.to_string()))

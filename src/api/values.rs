@@ -1,4 +1,4 @@
-//! Values: from the path to the provider's question, and back.
+//! Values: turns the path into a query to the provider, and its answer into a list.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use super::status::Failure;
 #[derive(Debug)]
 pub(super) struct Values<'r> {
     pub(super) provider: &'r dyn Provider,
-    /// The time that is asked about, if it is over: `provider` is that of then.
+    /// The past time requested, if any: `provider` is then of that time.
     pub(super) past: Option<(Timestamp, &'r AsOf)>,
     pub(super) asked: &'r Asked,
     pub(super) params: &'r Params,
@@ -32,7 +32,7 @@ pub(super) struct Values<'r> {
     pub(super) effort: Effort,
     pub(super) fetched: Option<&'r Fetched>,
     pub(super) pool: &'r Pool,
-    /// Whether the user may know the pods of all namespaces.
+    /// Whether the user may list the pods of all namespaces.
     pub(super) may_list_pods: bool,
 }
 
@@ -57,7 +57,7 @@ impl Values<'_> {
             };
             return self.explain(of, objects, &query, key);
         }
-        // Exactly one item for one object, or clients refuse the answer.
+        // Exactly one item for one object: clients refuse other answers.
         let room = if name.is_some() { 1 } else { usize::MAX };
         let mut list = List::new(target.of, &query, self.format, self.pool.take(), room);
         let answer = self
@@ -66,8 +66,8 @@ impl Values<'_> {
         self.finish(answer, list, objects, &query, key)
     }
 
-    /// Answers E1 (docs/protocol.md, "Paths"). The metric comes in lower case from
-    /// the autoscaler; the provider knows how it is spelled.
+    /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
+    /// case; the provider knows its spelling.
     pub(super) fn external(
         &self,
         of: GroupVersion,
@@ -99,8 +99,8 @@ impl Values<'_> {
         }
     }
 
-    /// What is wrong with the data, and what could not be looked at; and by which
-    /// configuration they are read.
+    /// The findings about the data, what could not be checked, and the configuration by
+    /// which they are read.
     pub(super) fn findings(
         &self,
         of: GroupVersion,
@@ -115,8 +115,8 @@ impl Values<'_> {
         }))
     }
 
-    /// How the value of one object came to be. It says nothing of objects that
-    /// the asker may not read: the target is the value's own.
+    /// Explains the value of one object. It names no objects that the user may not read:
+    /// the target is the value's own.
     fn explain(
         &self,
         of: Described<'_>,
@@ -130,7 +130,7 @@ impl Values<'_> {
         explanation.name_holders(self.may_list_pods);
         match self.past {
             Some(past) => {
-                // Readings that came later prolong it: it is not what was so then.
+                // Later readings extend it, so it was not so at that time.
                 if let Some(value) = &mut explanation.value {
                     value.served_until = None;
                 }
@@ -140,8 +140,8 @@ impl Values<'_> {
         }
     }
 
-    /// The list, if there is one; `objects` are for the words if not. That there
-    /// is no value is an answer too.
+    /// The list, if it has items; `objects` are for the message if not. The absence of a
+    /// value is an answer too.
     fn finish(
         &self,
         answer: Result<Empty, Error>,
@@ -167,7 +167,7 @@ impl Values<'_> {
         self.recalled(past, key, list.map_err(|error| unwritten(&error))?)
     }
 
-    /// An answer with what is known of its time.
+    /// An answer with the known facts of its time.
     fn recalled(
         &self,
         (at, past): (Timestamp, &AsOf),
@@ -191,7 +191,7 @@ impl Values<'_> {
         })
     }
 
-    /// Checks what lists of values cannot do.
+    /// Checks for requests that lists of values do not support.
     fn check(&self, of: GroupVersion, name: Option<&str>, resource: &str) -> Result<(), Failure> {
         self.params.check_field_selector(name)?;
         if self.params.watch() {
@@ -204,10 +204,10 @@ impl Values<'_> {
     }
 }
 
-/// The objects that a target describes, and the one name it gives.
+/// The objects that a target describes, and the name it gives, if any.
 fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>, Option<&'t str>) {
     let namespace = target.namespace.as_deref();
-    // C3 describes the namespace itself, which lives in no namespace.
+    // C3 describes the namespace itself, which is in no namespace.
     let (namespace, name) = match &target.object {
         Object::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
         Object::All { .. } => (namespace, None),
@@ -221,7 +221,7 @@ fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>
     (objects, name)
 }
 
-/// What an external metric is about, for the words of a failure.
+/// The object of an external metric, for the message of a failure.
 fn in_namespace(namespace: &str) -> Objects<'_> {
     Objects {
         resource: "namespaces",

@@ -1,5 +1,5 @@
-//! The schemas of our lists, as metrics `pkg/apis/{custom,external}_metrics`
-//! define the types (docs/protocol.md, "Value lists").
+//! The schemas of the lists, as metrics `pkg/apis/{custom,external}_metrics` define the
+//! types (docs/protocol.md, "Value lists").
 
 use serde_json::{Map, Value as Json, json};
 
@@ -14,7 +14,7 @@ const fn item_kind(group: Group) -> &'static str {
     }
 }
 
-/// How documentation tools group operations.
+/// The tag by which documentation tools group operations.
 pub(super) const fn tag(of: GroupVersion) -> &'static str {
     match (of.group, of.version) {
         (Group::Custom, Version::V1Beta1) => "customMetrics_v1beta1",
@@ -29,7 +29,7 @@ pub(super) fn kind(of: GroupVersion, kind: &str) -> Json {
     json!({"group": of.group.name(), "version": of.version.name(), "kind": kind})
 }
 
-/// A schema's name, as upstream's Go packages give it.
+/// A schema's name, as in upstream's Go packages.
 pub(super) fn name(of: GroupVersion, kind: &str) -> String {
     let package = match of.group {
         Group::Custom => "custom_metrics",
@@ -45,7 +45,7 @@ pub(super) fn refer(dialect: Dialect, of: GroupVersion, kind: &str) -> Json {
     let target = format!("{}{}", dialect.definitions(), name(of, kind));
     match dialect {
         Dialect::V2 => json!({"$ref": target}),
-        // Beside a reference nothing else is read in OpenAPI 3.0.
+        // OpenAPI 3.0 ignores the siblings of a reference.
         Dialect::V3 => json!({"allOf": [{"$ref": target}], "default": {}}),
     }
 }

@@ -1,4 +1,4 @@
-//! What resource metrics look like, as metrics `pkg/apis/metrics` defines them.
+//! The schemas of resource metrics, as metrics `pkg/apis/metrics` defines them.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -6,7 +6,7 @@ use super::super::group::GroupVersion;
 use super::schemas::{kind, name, quantity, refer, text, timestamp};
 use super::{Dialect, Path};
 
-/// Every path; `id` begins the names of their operations.
+/// Every path; `id` is the prefix of the operations' names.
 pub(super) fn paths(id: &str) -> Vec<Path> {
     let path = |below: &str, id_end, parameters, action, kind, description| Path {
         below: below.to_owned(),
@@ -102,7 +102,7 @@ pub(super) fn schemas(dialect: Dialect, of: GroupVersion) -> Map<String, Json> {
     schemas
 }
 
-/// An object of a kind, without what is its own.
+/// An object of a kind, without its own fields.
 fn object(of: GroupVersion, of_kind: &str) -> Json {
     json!({
         "description": format!("{of_kind}: what is used of processors and memory."),

@@ -1,4 +1,4 @@
-//! `?at=`: values of a time that is over, and who asked for them before it.
+//! `?at=`: values of a past time, and the last request before it.
 
 use super::*;
 
@@ -34,7 +34,7 @@ async fn a_list_of_then_is_marked_and_tells_when_it_was_asked_for() {
             .await;
         assert_eq!(earlier.json()["computedAgain"]["asked"], Json::Null);
     }
-    // The same question in other words; and another one.
+    // The same question in another spelling; and another one.
     let same = server.get(&before(&pods("?labelSelector=n,app==x"))).await;
     assert_ne!(same.json()["computedAgain"]["asked"], Json::Null);
     let other = server.get(&before(&pods("?labelSelector=n"))).await;
