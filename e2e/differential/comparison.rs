@@ -15,14 +15,14 @@ use super::reference::{self, Outcome, Reference, STEP_MS};
 use super::stage::Stage;
 use super::tally::Tally;
 
-/// Relative differences allowed.
+/// Allowed relative differences.
 const TO_PROMQL: f64 = 1e-9;
 const TO_REFERENCE: f64 = 1e-12;
 
-/// Standard errors that a mean may lie off the truth.
+/// Allowed distance of a mean from the truth, in standard errors.
 const SIGMAS: f64 = 5.0;
 
-/// One moment of a stage, and the product's answers at it.
+/// One time of a stage, and the product's answers at that time.
 pub(crate) struct Comparison<'a> {
     stage: &'a Stage,
     snapshot: &'a Snapshot,
@@ -30,25 +30,25 @@ pub(crate) struct Comparison<'a> {
     dialect: Dialect,
     at: Timestamp,
     tally: Tally,
-    /// Everything that differs.
+    /// All differences.
     wrong: Vec<String>,
 }
 
-/// An object by `namespace/name`, its devices, its value with the defaults.
+/// An object by `namespace/name`, its devices, and its default value.
 struct Foreseen<'a> {
     name: String,
     group: Group<'a>,
     value: Option<Value>,
 }
 
-/// What the product says, by object.
+/// The product's values, by object.
 type Served = BTreeMap<String, Option<f64>>;
 
-/// What the reference says, by object.
+/// The reference's values, by object.
 type Expected = BTreeMap<String, Outcome>;
 
 impl<'a> Comparison<'a> {
-    /// At the last of these polls.
+    /// A comparison at the last of these polls.
     pub(crate) fn new(
         stage: &'a Stage,
         snapshot: &'a Snapshot,
@@ -84,9 +84,9 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares everything that can be asked with this window. Prometheus is
-    /// asked one question in `share.0`, beginning with the `share.1`th: looks
-    /// and seeds take turns. Without a share it is not asked.
+    /// Compares all values with this window. Prometheus gets one of `share.0`
+    /// queries, beginning with the `share.1`th: looks and seeds alternate. Without a
+    /// share it gets none.
     pub(crate) async fn run(mut self, window: Duration, share: Option<(usize, usize)>) -> Tally {
         let snapshot = self.snapshot;
         let (one_in, mut question) = share.unwrap_or_default();
@@ -102,7 +102,7 @@ impl<'a> Comparison<'a> {
             } else {
                 &Formula::ALL[..1]
             };
-            // One number for all, shown on namespaces.
+            // A single value, served for namespaces.
             let original = metric.measure == Measure::OriginalAverage;
             let of_all = |kind: &&String| ["namespaces", "cluster"].contains(&kind.as_str());
             for kind in kinds.iter().filter(|kind| !original || of_all(kind)) {
@@ -115,7 +115,7 @@ impl<'a> Comparison<'a> {
                     let heavy =
                         matches!(&*metric.name, "gpu_memory_used_percent" | "gpu_held_count");
                     let small = self.stage.fleet.devices().len() < 100;
-                    // Whatever the turn, pods' flagship is always asked for.
+                    // The flagship metric of pods is always compared.
                     let flagship =
                         kind == "pods" && index == 0 && *formula == Formula::MeanOfInstants;
                     let its_turn = question.is_multiple_of(one_in) && (small || !heavy);
@@ -160,8 +160,7 @@ impl<'a> Comparison<'a> {
         groups.collect()
     }
 
-    /// What the reference says; of the original's number what it says of the
-    /// cluster.
+    /// The reference's values; for the original's value, that of the cluster.
     fn expected(
         &self,
         kind: &str,
@@ -171,7 +170,7 @@ impl<'a> Comparison<'a> {
     ) -> Expected {
         let none = (reference::Objects::new(), reference::Members::default());
         let objects = |kind| self.reference.objects(kind).unwrap_or(&none.0);
-        // An object without any recent line need not be known.
+        // An object without recent lines need not be known.
         let known = self.groups(kind, index).into_iter().map(|it| it.name);
         let known: BTreeSet<String> = known.chain(objects(kind).keys().cloned()).collect();
         let outcome = |name: String| {
@@ -188,7 +187,7 @@ impl<'a> Comparison<'a> {
         known.into_iter().map(outcome).collect()
     }
 
-    /// What the product says.
+    /// The product's values.
     fn served(
         &self,
         kind: &str,
@@ -301,7 +300,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What Prometheus answers at a time, by object.
+    /// Prometheus' values at a time, by object.
     async fn ask(&self, expression: &str, view: &View, at_ms: i64) -> BTreeMap<String, f64> {
         let at = Timestamp::from_millis(at_ms).to_string();
         let result = self.stage.engine.query(expression, &at).await;
@@ -316,9 +315,9 @@ impl<'a> Comparison<'a> {
         values
     }
 
-    /// Compares pods' flagship with what truly happened. A reading is up to I
-    /// old when scraped and counts for up to S after: so much longer is the
-    /// window of the truth.
+    /// Compares the flagship metric of pods with the simulated truth. A reading is up
+    /// to I old when scraped, and counts for up to S afterwards; the truth's window
+    /// is longer by both.
     pub(crate) fn against_truth(&self, window: Duration, tally: &mut Tally) {
         let metrics = self.snapshot.metrics();
         let served = self.served("pods", 0, &metrics[0], Formula::MeanOfInstants, window);
@@ -344,11 +343,11 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Every foreseen value that may be served, by metric, kind and object.
+/// All default values that may be served, by metric, kind and object.
 pub(crate) fn values_of_all(snapshot: &Snapshot) -> BTreeMap<(String, String), Value> {
     let mut values = BTreeMap::new();
     for (index, metric) in snapshot.metrics().iter().enumerate() {
-        // One number for the cluster, whatever object is asked about.
+        // One value for the cluster, whatever the object.
         let of_objects = metric.measure != Measure::OriginalAverage;
         for (kind, table) in snapshot
             .layout()
