@@ -103,7 +103,6 @@ pub(super) fn labels_of_pods(deployment: &Deployment) -> Option<&Labels> {
 }
 
 /// The selector of a Service, and the labels of its pods.
-/// The selector of a Service, and the labels of its pods.
 async fn pods(
     look: &mut Look<'_>,
     namespace: &str,
