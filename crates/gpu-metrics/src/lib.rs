@@ -1,4 +1,4 @@
-//! From DCGM series to values of pods, workloads, services, namespaces, nodes and
+//! Turns DCGM series into values of pods, workloads, services, namespaces, nodes and
 //! clusters.
 //!
 //! ```text
@@ -6,10 +6,9 @@
 //!           whose?   readings           windows, formulas
 //! ```
 //!
-//! The server's poll loop and `backtest` use it through [`pipeline`]: batches of
-//! samples in, a [`snapshot`] of all values out. No I/O, no clock, no async: every
-//! call that depends on the time takes it as an argument, so that a value is a
-//! function of the samples and the time alone.
+//! The server's poll loop and `backtest` use it through [`pipeline`]: batches of samples
+//! in, a [`snapshot`] of all values out. No I/O, no clock, no async: time is an argument,
+//! so a value is a function of the samples and the time alone.
 //!
 //! ```
 //! use apimachinery::time::Timestamp;

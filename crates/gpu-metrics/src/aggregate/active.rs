@@ -1,4 +1,4 @@
-//! Who is active: conditions on readings, where unknown is not "no".
+//! Which devices are active: conditions on readings, where unknown is not "no".
 
 use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
@@ -7,8 +7,8 @@ use super::super::signal::SignalId;
 use super::moment::{Moment, signals_of};
 
 impl Moment<'_> {
-    /// Whether a device is active by what is set, if that is known: of several
-    /// conditions one that decides is enough.
+    /// Whether the policy makes a device active, if that is known. One decisive condition
+    /// is enough.
     #[inline]
     fn is_active(
         &self,
@@ -28,7 +28,7 @@ impl Moment<'_> {
                 DeviceValue::MemoryUtilization
                 | DeviceValue::GpuUtilization
                 | DeviceValue::Signal(_) => Some(reading.is_some_and(|own| own.value > 0.0)),
-                // Bytes and watts say nothing about use.
+                // Bytes and watts do not show use.
                 DeviceValue::MemoryUsed
                 | DeviceValue::MemoryUsedPercent
                 | DeviceValue::PowerUsage => {
@@ -40,9 +40,9 @@ impl Moment<'_> {
         }
     }
 
-    /// Whether a device's value is above a threshold. Not known where it had one
-    /// and has none now, or where nobody was told who has one; one that never had
-    /// it is not above.
+    /// Whether a device's value is above a threshold. `None` if the device had the value
+    /// before and has none now, or if its signal was never answered. A device that never
+    /// had the value is not above.
     fn is_above(&self, facts: &RowFacts, value: DeviceValue, threshold: f64) -> Option<bool> {
         if let Some(reading) = self.device_reading(facts, value) {
             return Some(reading.value > threshold * ratio_scale(value));
@@ -56,7 +56,7 @@ impl Moment<'_> {
     }
 }
 
-/// One condition of this outcome decides; without one, an unknown leaves it open.
+/// The outcome of the first decisive condition; without one, `None` if any is unknown.
 fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bool> {
     let mut open = false;
     for holds in conditions {
@@ -69,8 +69,8 @@ fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Opt
     (!open).then_some(!decisive)
 }
 
-/// Whether a device counts as in use at the first of the moments, or did at
-/// one of those before it that are held on to.
+/// Whether a device is active at the first of the moments, or was at one of the earlier
+/// ones within `hold`.
 #[inline]
 pub(super) fn is_active(
     moments: &[Moment<'_>],
@@ -96,7 +96,7 @@ pub(super) fn is_active(
     active
 }
 
-/// Ratio signals are kept as percent; conditions state them as 0–1.
+/// Ratio signals are stored as percent; conditions state them as 0–1.
 fn ratio_scale(value: DeviceValue) -> f64 {
     match value {
         DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => 100.0,

@@ -1,40 +1,39 @@
-//! All targets and sources at one moment, for a snapshot.
+//! All targets and sources at one time, for a snapshot.
 
 use super::{JobId, Target, Targets};
 use apimachinery::time::Timestamp;
 
-/// A target that is silent is still reckoned with for so long, milliseconds, so
-/// that the end of a window does not leap as soon as the latest source stops.
+/// How long a silent target still determines the window, milliseconds, so that the
+/// window's end does not jump when the latest source stops.
 const LATELY_MS: i64 = 60_000;
 
-/// A target as a snapshot sees it.
+/// A target in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetView {
     /// Its source, an index into [`View::sources`].
     pub source: u16,
     /// S, milliseconds.
     pub scrape_ms: i64,
-    /// F, milliseconds; its own lateness included.
+    /// F, milliseconds, including its own lateness.
     pub fresh_ms: i64,
-    /// By how much it is later than its source, if that is more than chance,
-    /// milliseconds.
+    /// How much later it is than its source, if that is more than chance, milliseconds.
     pub own_lateness_ms: i64,
     /// How late its samples are when they are first read, milliseconds.
     pub late_ms: i64,
     /// Its newest sample.
     pub newest: Timestamp,
-    /// Whether it has fallen silent: no sample for F, or readings that stand still.
+    /// Whether it is silent: no sample for F, or frozen readings.
     pub silent: bool,
     /// Whether it was heard within F and a minute.
     pub heard_lately: bool,
-    /// Since when all its readings stand still, where they should not: from then
-    /// on they are unknown.
+    /// Since when no reading has changed though some should have: the readings are
+    /// unknown from then on.
     pub frozen_since: Option<Timestamp>,
-    /// Samples after this time were not read yet, as far as that is known.
+    /// Later samples have not been read yet, as far as known.
     pub read_until: Timestamp,
 }
 
-/// A source as a snapshot sees it.
+/// A source in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceView {
     /// Its scrape job.
@@ -43,17 +42,17 @@ pub struct SourceView {
     pub lag_ms: i64,
 }
 
-/// All targets and sources at one moment.
+/// All targets and sources at one time.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// By number; those of forgotten ones are silent.
+    /// By index; removed ones are silent.
     pub targets: Vec<TargetView>,
-    /// By number.
+    /// By index.
     pub sources: Vec<SourceView>,
 }
 
 impl Targets {
-    /// All of them as they stand at `now`.
+    /// The state of all targets and sources at `now`.
     #[must_use]
     pub fn view(&self, now: Timestamp) -> View {
         let sources = self.sources.iter().map(|source| SourceView {
@@ -90,8 +89,8 @@ impl Targets {
 }
 
 impl View {
-    /// The same at `now`, which is over, when the sources were this late. What
-    /// was learned since of intervals stands.
+    /// The same at the past time `now`, with these delays of the sources. Intervals
+    /// learned since then stay.
     #[must_use]
     pub fn as_of(&self, now: Timestamp, lags_ms: &[i64]) -> Self {
         let sources = self.sources.iter().zip(lags_ms);
@@ -125,8 +124,8 @@ impl View {
 }
 
 impl TargetView {
-    /// The same, told whether it has fallen silent. A source that came later than
-    /// the view is unknown, and its targets are silent.
+    /// The same, with its silence determined. A source newer than the view is unknown,
+    /// and its targets are silent.
     fn judged(self, sources: &[SourceView], now: Timestamp) -> Self {
         let Some(source) = sources.get(usize::from(self.source)) else {
             return Self::FORGOTTEN;
