@@ -100,8 +100,8 @@ fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
     check.set(state(trust.current().as_deref(), &problems));
 }
 
-/// Ready once authorities are trusted. A front proxy that is configured must be trusted too:
-/// otherwise every request through kube-apiserver would be refused.
+/// Ready once authorities are trusted. A front proxy that is configured must be trusted
+/// too: otherwise every request through kube-apiserver would be refused.
 fn state(trust: Option<&Trust>, problems: &[TrustError]) -> State {
     let reason = match trust {
         None => problems.first(),

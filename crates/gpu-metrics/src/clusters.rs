@@ -3,7 +3,6 @@
 //! A row names its cluster as `cluster=prod`, with commas between several labels. Names
 //! of namespaces and pods repeat across clusters: a row of another cluster must not be
 //! attributed to a local pod of the same name.
-//! one must not be booked on a pod of ours that has the same name.
 
 use std::collections::BTreeMap;
 

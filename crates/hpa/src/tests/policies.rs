@@ -1,5 +1,5 @@
-//! How fast replicas may change: the inputs and results of the controller's
-//! own tests (`horizontal_test.go`), for rules, bounds and windows.
+//! How fast replicas may change: the inputs and results of the controller's own tests
+//! (`horizontal_test.go`), for rules, bounds and windows.
 
 use super::super::hpa::{Behavior, Select};
 use super::super::policy::Limited;
