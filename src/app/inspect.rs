@@ -201,7 +201,7 @@ impl<'c> Look<'c> {
         what: &str,
         right: &Right<'_>,
     ) -> Result<Answer<APIResourceList>, CallError> {
-        // Every user may read it, so it does not count as a look at the cluster.
+        // Every user may read it, so it does not show that the cluster was inspected.
         let looked = self.report.looked;
         let list = self.read(path, what, right).await;
         self.report.looked = looked;

@@ -20,7 +20,7 @@ use crate::x509::{self, Certificate};
 /// Why no certificate could be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum CertError {
-    /// A name that cannot stand in a certificate.
+    /// A name that is invalid in a certificate.
     #[error("{0:?} is no DNS name")]
     Name(String),
     /// The texts are no authority: not PEM, not a certificate, or no private key.

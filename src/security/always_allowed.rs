@@ -1,4 +1,4 @@
-//! Paths for which no access review is asked: the one place that says so.
+//! The paths that need no access review, listed only here.
 
 use super::reviewer::Access;
 

@@ -48,7 +48,7 @@ pub struct Outcome<'o> {
     pub denied: Option<&'o Denied>,
     /// Set when the log has the reason already.
     pub told: Option<&'o Told>,
-    /// What was asked for.
+    /// The access requested.
     pub access: &'o Access,
     /// The user; `None` before authentication.
     pub user: Option<&'o str>,

@@ -28,8 +28,7 @@ pub struct Settings {
     pub always_allowed: AlwaysAllowed,
     /// The time limit of a SubjectAccessReview.
     pub access_budget: Duration,
-    /// Parallel SubjectAccessReviews of users who come through the front proxy; more
-    /// wait.
+    /// Parallel SubjectAccessReviews of the front proxy's users; more wait.
     pub proxied_access_reviews: usize,
     /// Parallel SubjectAccessReviews of other users; more wait.
     pub direct_access_reviews: usize,

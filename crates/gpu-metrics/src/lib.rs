@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Batch ──► dcgm ──► store, targets ──► layout, aggregate ──► Snapshot ──► explain
-//!           whose?   readings           windows, formulas
+//!           owners   readings           windows, formulas
 //! ```
 //!
 //! The server's poll loop and `backtest` use it through [`pipeline`]: batches of samples

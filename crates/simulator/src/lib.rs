@@ -7,7 +7,7 @@
 //!      ▼
 //!  1 fleet         nodes, cards, MIG instances, replicas, UUIDs
 //!      │
-//!  2 orchestrator  pods, owners (workloads), who holds what from when ──► truth:
+//!  2 orchestrator  pods, owners (workloads), holders of each device ────► truth:
 //!      │                                                                  inventory,
 //!  3 load          the true busy fraction of each device ───────────────► true means
 //!      │

@@ -62,7 +62,7 @@ const ROWS: &str = "
 4 to 4 in 6-10 |  |  |  | 4 DesiredWithinRange
 ";
 
-/// The middle of each of as many equal parts of two minutes.
+/// Events in the middles of equal parts of two minutes.
 fn spread(text: &str) -> Vec<Past> {
     let changes: Vec<i32> = text
         .split_whitespace()
