@@ -27,7 +27,7 @@ spec:
       target: {type: AverageValue, averageValue: "50"}
 "#;
 
-/// Six GPUs' worth of work from 8 to 20 o'clock, half a GPU's at night.
+/// A demand of six GPUs from 8 to 20 o'clock, and of half a GPU at night.
 fn demand(minute: i64) -> f64 {
     let hour = minute / 60 % 24;
     if (8..20).contains(&hour) { 6.0 } else { 0.5 }
@@ -39,7 +39,7 @@ fn pods(minute: i64) -> i64 {
     if (7..21).contains(&hour) { 16 } else { 8 }
 }
 
-/// What was recorded; owners and replicas too, if kube-state-metrics was there.
+/// The recorded series; with kube-state-metrics also owners and replicas.
 fn lines(with_owners: bool) -> String {
     let mut out = String::new();
     let minutes = || (0..MINUTES).map(|minute| (minute, START + 60 * minute));
@@ -50,7 +50,7 @@ fn lines(with_owners: bool) -> String {
         for (minute, at) in minutes() {
             let percent = match pod < pods(minute) {
                 true => (100.0 * demand(minute) / pods(minute) as f64).to_string(),
-                // A block holds no mark of a series that ended.
+                // A block has no marker for a series that ended.
                 false => "NaN".to_owned(),
             };
             writeln!(out, "DCGM_FI_DEV_MEM_COPY_UTIL{labels} {percent} {at}").unwrap();
@@ -114,9 +114,9 @@ async fn two_days_of_a_real_prometheus_are_tried_and_told_in_three_ways() {
     // (16 × 14 + 8 × 10) hours a day.
     let hours = report["recorded"]["gpuHours"].as_f64().unwrap();
     assert!((hours - 608.0).abs() < 2.0, "{report}");
-    // Twelve replicas by day, one at night: 12 × 12 + 12 × 1 hours a day, and a
-    // little for the stabilisation in the evening, and in the morning for windows of
-    // four minutes that remember too few replicas.
+    // Twelve replicas by day, one at night: 12 × 12 + 12 × 1 hours a day. A little
+    // more is for the stabilisation in the evening, and in the morning for windows of
+    // four minutes, which still contain too few replicas.
     let hours = report["simulated"]["gpuHours"].as_f64().unwrap();
     assert!((312.0..326.0).contains(&hours), "{report}");
     assert_eq!(report["simulated"]["cost"].as_f64().unwrap(), 2.0 * hours);

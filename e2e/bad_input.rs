@@ -1,5 +1,5 @@
-//! What the program says to people who ask for what cannot be: where it is
-//! wrong and what to do, with the exit code of the kind of mistake.
+//! Messages for invalid input: the place of the mistake, its remedy, and the exit
+//! code.
 
 use std::path::Path;
 
@@ -10,10 +10,11 @@ use crate::program::{End, Program};
 /// Wrong use of the command line or the configuration.
 const USAGE: i32 = 2;
 
-/// Right use that did not work out.
+/// Valid use that failed.
 const FAILURE: i32 = 1;
 
-/// Runs it and checks the code, the words, and that it did not fall over.
+/// Runs the program, and checks the exit code, the message, and that it did not
+/// panic.
 fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
     let end = Program::run(Program::command(arguments));
     assert_told(&end, code, words);

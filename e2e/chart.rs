@@ -1,7 +1,7 @@
 //! The chart, rendered and installed by the real Helm.
 //!
-//! `chart/fixtures` holds values files: those that prometheus-adapter's chart is
-//! tested with, what its users write, and our own keys.
+//! `chart/fixtures` has values files: those of the tests of prometheus-adapter's
+//! chart, typical values of its users, and our own keys.
 
 mod certificates;
 pub(crate) mod migration;
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::controlplane::ControlPlane;
 
-/// As somebody called the release of prometheus-adapter.
+/// The name of an existing release of prometheus-adapter.
 const RELEASE: &str = "prometheus-adapter";
 const NAMESPACE: &str = "monitoring";
-/// What the chart makes of it: the old names, but for the Deployment's.
+/// Names that the chart makes of it: the old ones, except for the Deployment.
 const FULL: &str = RELEASE;
 const DEPLOYMENT: &str = "prometheus-adapter-gpu-metrics-apiserver";
 
@@ -49,7 +49,7 @@ fn fixtures() -> Vec<String> {
     names
 }
 
-/// Helm as `make helm` built it. The script knows where.
+/// Helm as built by `make helm`. The script has its path.
 pub(crate) fn helm() -> &'static Path {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     HELM.get_or_init(|| {
@@ -66,12 +66,12 @@ pub(crate) fn helm() -> &'static Path {
     })
 }
 
-/// Runs Helm; what it says, or its complaint.
+/// Runs Helm. Returns its output or its error.
 fn run<S: AsRef<std::ffi::OsStr>>(
     arguments: &[S],
     kubeconfig: Option<&Path>,
 ) -> Result<String, String> {
-    // It reads and writes nothing of the user's.
+    // It uses no files of the user.
     let home = tempfile::tempdir().unwrap();
     let nowhere = home.path().join("no.kubeconfig");
     let output = Command::new(helm())
@@ -90,12 +90,12 @@ fn run<S: AsRef<std::ffi::OsStr>>(
     }
 }
 
-/// What stands for prometheus-adapter's chart.
+/// A stand-in for prometheus-adapter's chart.
 fn adapter() -> PathBuf {
     root().join("e2e/chart/adapter")
 }
 
-/// Installs it, as `RELEASE` in `NAMESPACE`.
+/// Installs it as `RELEASE` in `NAMESPACE`.
 pub(crate) fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
     let chart = adapter();
     let install = ["install", RELEASE, chart.to_str().unwrap()];
@@ -122,7 +122,7 @@ fn render(name: &str) -> Vec<Value> {
     try_render(name, &[]).unwrap_or_else(|said| panic!("{name}: {said}"))
 }
 
-/// Why Helm does not render it.
+/// Helm's error for it.
 fn refusal(name: &str, settings: &[&str]) -> String {
     match try_render(name, settings) {
         Err(said) => said,
@@ -134,7 +134,7 @@ fn of<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|it| it["kind"] == kind).collect()
 }
 
-/// The only one of its kind, but for the extra manifests.
+/// The only object of its kind, not counting the extra manifests.
 fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     let found = of(objects, kind);
     let [it] = found[..] else {
@@ -157,7 +157,7 @@ fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The pod that the Deployment makes.
+/// The pod template of the Deployment.
 fn pod(objects: &[Value]) -> &Value {
     &one(objects, "Deployment")["spec"]["template"]["spec"]
 }
@@ -173,7 +173,7 @@ fn arguments(objects: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// The value of a flag, which is given once.
+/// The value of a flag, which occurs once.
 fn flag(objects: &[Value], name: &str) -> Option<String> {
     let prefix = format!("--{name}=");
     let all = arguments(objects);

@@ -1,8 +1,8 @@
-//! `check` with files: its exit codes, alike in every format.
+//! `check` with files: its exit codes, which are the same in every format.
 
 use crate::program::{End, Program};
 
-/// Well, with a target of 50.
+/// Valid, with a target of 50.
 const HPA: &str = include_str!("../src/cli/demo/hpa.yaml");
 
 fn run(words: &[&str]) -> End {

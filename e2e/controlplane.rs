@@ -1,10 +1,10 @@
-//! A real control plane for a test: etcd and kube-apiserver, and where wanted
-//! the controllers, the scheduler and a KWOK node that runs any pod.
+//! A real control plane for a test: etcd and kube-apiserver, and optionally the
+//! controllers, the scheduler and a KWOK node that runs any pod.
 //!
-//! What stands in for what: authorities and identities are made by the test
-//! ([`authority`]), the programs come from `make controlplane` ([`parts`]),
-//! each runs as a child with its log in a folder of its own ([`process`]), and
-//! a watchman ends them where the test itself is ended without warning.
+//! Authorities and identities are made by the test ([`authority`]), the programs come
+//! from `make controlplane` ([`parts`]), each runs as a child with its log in a
+//! folder of its own ([`process`]), and a watchman process ends them if the test
+//! itself is killed.
 
 mod authority;
 mod kubectl;
@@ -27,41 +27,41 @@ pub(crate) use registration::Registration;
 use authority::Authorities;
 use process::{Part, Watchman};
 
-/// How long a part may take until it does what it is there for. A machine with
-/// two cores needs 5 s when it has nothing else to do.
+/// How long a part may take to become ready. An idle machine with two cores needs 5
+/// s.
 const READY: Duration = Duration::from_secs(180);
 
-/// How often that is looked for. Each look is a kubectl.
+/// The polling interval. Each poll is a kubectl.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often a part is started anew when somebody was faster at its port.
+/// How often a part is started again if another process took its port.
 const PORT_TRIES: u32 = 3;
 
-/// What runs beside kube-apiserver.
+/// The parts beside kube-apiserver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent {
-    /// Nothing: objects are stored and nobody acts on them.
+    /// None: objects are stored, and no controller acts on them.
     Api,
-    /// The controllers, the scheduler and a KWOK node: pods get scheduled and
-    /// ready, autoscalers scale.
+    /// The controllers, the scheduler and a KWOK node: pods are scheduled and become
+    /// ready, and autoscalers scale.
     Cluster {
-        /// How often an autoscaler looks. The real default is 15 s; with 2 s
+        /// The autoscalers' sync period. The real default is 15 s; with 2 s,
         /// `desiredReplicas > currentReplicas` is over before a test sees it.
         autoscaler_sync: Duration,
     },
 }
 
-/// A running control plane, ended with the value.
+/// A running control plane, ended on drop.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
-    /// Behind a lock: kube-apiserver is restarted while others look at it.
+    /// Behind a lock, because kube-apiserver is restarted while other threads use it.
     parts: Mutex<Parts>,
     etcd_port: u16,
     port: u16,
     authorities: Authorities,
     kubeconfig: PathBuf,
     credentials: AtomicU32,
-    /// The last two, in this order, after all of the above.
+    /// The last two end after all of the above, in this order.
     watchman: Watchman,
     dir: TempDir,
 }
@@ -75,7 +75,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// How the first one ended that has.
+    /// How a part ended, if one has.
     fn ended(&mut self) -> Option<String> {
         let apiserver = self.apiserver.iter_mut();
         let parts = std::iter::once(&mut self.etcd).chain(apiserver);
@@ -84,14 +84,14 @@ impl Parts {
 }
 
 impl ControlPlane {
-    /// Starts one and waits until it serves.
+    /// Starts a control plane and waits until it serves.
     pub(crate) fn start(extent: Extent) -> Self {
         Self::try_start(extent).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The control plane that tests of this process share: a cluster whose
-    /// autoscalers look every 2 s. It is ended with the process. A test keeps
-    /// to namespaces and cluster-wide names of its own.
+    /// The control plane that tests of this process share: a cluster with a sync
+    /// period of 2 s. It ends with the process. Each test uses its own namespaces and
+    /// names of cluster-scoped objects.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         let extent = Extent::Cluster {
@@ -133,7 +133,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Starts everything that acts on objects.
+    /// Starts the controllers, the scheduler and the node.
     fn populate(&self, autoscaler_sync: Duration) -> Result<(), String> {
         let identity = |name: &str| {
             let user = format!("system:{name}");
@@ -157,14 +157,14 @@ impl ControlPlane {
             &["get", "node", "gpu-node-0", "-o", ready],
             "True",
         )?;
-        // Made by a controller.
+        // A controller creates it.
         let account = ["get", "serviceaccount", "default", "-o", "name"];
         self.await_words("the controllers", &account, "serviceaccount/default")
     }
 
-    /// Waits until kube-apiserver serves what everybody takes for granted: the
-    /// namespace `default`, and the authorities of the front proxy, which it
-    /// publishes some moments after it calls itself ready.
+    /// Waits until kube-apiserver serves what all clients need: the namespace
+    /// `default`, and the authorities of the front proxy, which it publishes some
+    /// moments after it reports itself ready.
     fn await_api(&self) -> Result<(), String> {
         self.await_words("kube-apiserver", &["get", "--raw", "/readyz"], "ok")?;
         let namespace = ["get", "namespace", "default", "-o", "name"];
@@ -172,8 +172,7 @@ impl ControlPlane {
         self.await_published()
     }
 
-    /// Waits until kube-apiserver publishes the last of the front proxy's
-    /// authorities.
+    /// Waits until kube-apiserver publishes the last authority of the front proxy.
     pub(crate) fn await_published(&self) -> Result<(), String> {
         const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
         let authorities = std::fs::read_to_string(self.front_proxy_ca())
@@ -183,7 +182,7 @@ impl ControlPlane {
         self.await_words("kube-apiserver", kubectl::PUBLISHED, last)
     }
 
-    /// Waits until kubectl says some words.
+    /// Waits until kubectl's output has these words.
     fn await_words(&self, what: &str, command: &[&str], words: &str) -> Result<(), String> {
         let begun = Instant::now();
         loop {
@@ -208,12 +207,12 @@ impl ControlPlane {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends kube-apiserver without warning. Clients see refused connections.
+    /// Kills kube-apiserver. Clients see refused connections.
     pub(crate) fn stop_apiserver(&self) {
         self.parts().apiserver = None;
     }
 
-    /// Starts kube-apiserver again at the same address, over the same objects.
+    /// Starts kube-apiserver again at the same address, with the same objects.
     pub(crate) fn start_apiserver(&self) {
         let dir = self.dir.path();
         let started = programs::apiserver(dir, &self.authorities, self.etcd_port, Some(self.port));
@@ -224,7 +223,7 @@ impl ControlPlane {
         started.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Both: an upgrade of kube-apiserver, as its clients see it.
+    /// Stops and starts kube-apiserver, as in an upgrade.
     pub(crate) fn restart_apiserver(&self) {
         self.stop_apiserver();
         self.start_apiserver();
@@ -232,9 +231,9 @@ impl ControlPlane {
 
     /// Gives the front proxy a new authority and a certificate of it, and
     /// restarts kube-apiserver with them. The ConfigMap
-    /// `kube-system/extension-apiserver-authentication` then holds the new
-    /// authority beside the old one: kube-apiserver adds and takes away only
-    /// what has expired (k8s.io/kubernetes,
+    /// `kube-system/extension-apiserver-authentication` then has the new authority
+    /// beside the old one: kube-apiserver adds authorities and removes only expired
+    /// ones (k8s.io/kubernetes,
     /// pkg/controlplane/controller/clusterauthenticationtrust).
     pub(crate) fn rotate_front_proxy(&self) {
         self.stop_apiserver();
@@ -242,8 +241,8 @@ impl ControlPlane {
         self.start_apiserver();
     }
 
-    /// Has kube-apiserver publish another authority of the front proxy beside
-    /// the one that is there, without a restart: it follows its files.
+    /// Makes kube-apiserver publish another authority of the front proxy beside the
+    /// current one, without a restart: it follows its files.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
         let next = self.authorities.trust_another_front_proxy();
         let published = self.await_published();
@@ -252,18 +251,18 @@ impl ControlPlane {
     }
 
     /// Replaces the files of the aggregator's certificate and of its
-    /// authority. What is published keeps the old authority.
+    /// authority. The published old authority stays.
     pub(crate) fn show_front_proxy(&self, next: &FrontProxy) {
         self.authorities.show_front_proxy(next);
     }
 
-    /// Publishes this authority of the front proxy and no other.
+    /// Publishes only this authority of the front proxy.
     pub(crate) fn publish_front_proxy(&self, authority: &str) {
         let data = serde_json::json!({"requestheader-client-ca-file": authority});
         self.patch_published(&data);
     }
 
-    /// Changes texts of the ConfigMap that kube-apiserver publishes.
+    /// Changes data of the ConfigMap that kube-apiserver publishes.
     pub(crate) fn patch_published(&self, data: &serde_json::Value) {
         let patch = serde_json::json!({"data": data}).to_string();
         let map = ["patch", "configmap", "extension-apiserver-authentication"];
@@ -271,7 +270,7 @@ impl ControlPlane {
         self.kubectl(&[&map[..], &arguments].concat());
     }
 
-    /// The kubeconfig of an administrator.
+    /// An administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -288,8 +287,8 @@ impl ControlPlane {
         self.authorities.path("front-proxy-ca.crt")
     }
 
-    /// The aggregator's client certificate and its key: who holds them may
-    /// name any user.
+    /// The aggregator's client certificate and key, with which a client can name any
+    /// user.
     pub(crate) fn front_proxy_client(&self) -> (PathBuf, PathBuf) {
         let path = |name| self.authorities.path(name);
         (
@@ -298,12 +297,12 @@ impl ControlPlane {
         )
     }
 
-    /// A folder for a test's own files, which goes with the control plane.
+    /// A folder for a test's files, removed with the control plane.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The last lines of every log.
+    /// The last lines of each log.
     pub(crate) fn logs(&self) -> String {
         let parts = self.parts();
         let named = std::iter::once(&parts.etcd).chain(&parts.apiserver);
@@ -316,7 +315,7 @@ impl Drop for ControlPlane {
         if std::thread::panicking() {
             eprintln!("{}", self.logs());
         }
-        // Whoever talks to a part ends before it.
+        // Clients of a part end before it.
         let mut parts = self.parts();
         while parts.others.pop().is_some() {}
         parts.apiserver = None;

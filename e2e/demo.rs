@@ -1,4 +1,4 @@
-//! `demo` as a newcomer meets it: started, asked by kubectl, ended.
+//! `demo` for a new user: started, queried by kubectl, ended.
 
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use crate::kubectl::{Kubectl, REMEDY};
 use crate::program::{End, Program, eventually};
 
-/// A process may take so long to start beside other tests.
+/// How long a process may take to start beside other tests.
 const START: Duration = Duration::from_secs(60);
 
-/// First values are promised within this time.
+/// The promised time to first values.
 const FIRST_VALUES: Duration = Duration::from_secs(15);
 
-/// Ctrl-C is promised to end it within this time.
+/// The promised time from Ctrl-C to the end.
 const END: Duration = Duration::from_secs(5);
 
 /// A demonstration on a free port.
@@ -26,7 +26,7 @@ fn demo() -> Command {
     Program::command(["demo", "--port", "0"])
 }
 
-/// Waits for the address it prints; its port.
+/// Waits for the printed address. Returns its port.
 fn port(demo: &Program) -> u16 {
     demo.await_stdout("the address", START, |said| {
         let (_, rest) = said.split_once("https://127.0.0.1:")?;
@@ -35,7 +35,7 @@ fn port(demo: &Program) -> u16 {
     })
 }
 
-/// Waits for the commands it prints with the first values.
+/// Waits for the printed commands, which come with the first values.
 fn commands(demo: &Program) -> Vec<String> {
     let _ = port(demo);
     demo.await_stdout("the first values", FIRST_VALUES, |said| {
@@ -47,10 +47,10 @@ fn commands(demo: &Program) -> Vec<String> {
     })
 }
 
-/// Ends it as a terminal or a supervisor would.
+/// Ends it as a terminal or a supervisor does.
 fn end_by(demo: Program, signal: &str) {
     let port = port(&demo);
-    // A client that stays connected does not hold it up.
+    // A connected client does not delay the end.
     let _idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
     demo.signal(signal);
     let end = demo.await_end(END);
@@ -68,10 +68,10 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Runs a command as it is printed, or with other words; what it says.
+/// Runs a printed command, or one with other words. Returns its output.
 fn said(command: &str) -> Result<String, String> {
     let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    // A shell's word for a program that is not there.
+    // A shell's exit code for a missing program.
     assert_ne!(output.status.code(), Some(127), "kubectl {REMEDY}");
     let text = |bytes| String::from_utf8(bytes).unwrap();
     match output.status.success() {
@@ -114,12 +114,12 @@ fn every_printed_command_answers_as_printed() {
     in_other_words(own[0]);
     assert_eq!(demo.stderr(), "", "a log, and nothing is wrong");
     end_by(demo, "INT");
-    // A directory of the user's own stays.
+    // A directory of the user is not removed.
     assert!(dir.path().join("it's new/kubeconfig").exists());
 }
 
-/// Kinds by their short names, typing errors, what needs a cluster, and every
-/// metric that discovery names.
+/// Kinds by short names, typing errors, commands that need a cluster, and every
+/// metric in discovery.
 fn in_other_words(explain: &str) {
     let (program, words) = explain.split_once(" explain deploy ").unwrap();
     let (object, rest) = words.split_once(' ').unwrap();
@@ -249,7 +249,7 @@ fn a_temporary_directory_goes_with_the_demonstration() {
         let mut command = demo();
         command.env("TMPDIR", parent.path());
         let demo = Program::start(command);
-        // Before the first values, too.
+        // The same before the first values.
         port(&demo);
         let made = entries(parent.path());
         assert!(
@@ -307,7 +307,7 @@ fn nobody_reading_along_does_not_disturb_it() {
     let demo = Program::start_unheard(command);
     let kubeconfig = dir.path().join("kubeconfig");
     let kubectl = Kubectl { kubeconfig };
-    // It has found its first values, and has told nobody.
+    // It has found its first values, and its output is not read.
     let path =
         "/apis/external.metrics.k8s.io/v1beta1/namespaces/any/cluster_gpu_memory_utilization";
     eventually("the first values", START, || {

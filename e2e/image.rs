@@ -1,5 +1,5 @@
-//! The program as the image's final stage has it: in an otherwise empty root, as a
-//! user without rights. Images cannot be built everywhere; this can.
+//! The program in the environment of the image's final stage: an otherwise empty
+//! root, and an unprivileged user. Unlike images, this needs no container builder.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::program::{Program, eventually};
 
-/// What `gcr.io/distroless/cc-debian12` holds of libraries (`cc/BUILD` of
-/// GoogleContainerTools/distroless: libc6, libgcc-s1, libgomp1, libstdc++6), as
-/// far as a program written in Rust may ask for them.
+/// The libraries in `gcr.io/distroless/cc-debian12` (`cc/BUILD` of
+/// GoogleContainerTools/distroless: libc6, libgcc-s1, libgomp1, libstdc++6) that a
+/// Rust program may need.
 const LIBRARIES: [&str; 7] = [
     "ld-linux",
     "libc.so.6",
@@ -33,8 +33,7 @@ fn libraries(binary: &Path) -> BTreeSet<PathBuf> {
     paths.map(PathBuf::from).collect()
 }
 
-/// A root with the binary, its libraries, and nothing else but a folder for
-/// what the test hands over.
+/// A root with only the binary, its libraries, and a folder for the test's files.
 fn empty_root(binary: &Path) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let put = |from: &Path, to: &str| {
@@ -51,14 +50,14 @@ fn empty_root(binary: &Path) -> tempfile::TempDir {
         );
         put(&library, library.to_str().unwrap());
     }
-    // A root of mode 0700, as temporary directories are, is closed to nobody.
+    // Temporary directories have mode 0700, which excludes the image's user.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(root.path(), open).unwrap();
     root
 }
 
-/// Runs the binary in that root. Whoever is not root becomes one in a user
-/// namespace of his own, where nobody else exists.
+/// Runs the binary in that root. A user other than root becomes root in a new user
+/// namespace, which has no other users.
 fn inside(root: &Path) -> Command {
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     let mut command = match is_root {
@@ -83,7 +82,7 @@ fn the_program_serves_in_an_empty_root() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.starts_with("gpu-metrics-apiserver "), "{output:?}");
 
-    // No authorities of the system are here, so that the cluster's is named.
+    // The system's authorities are missing here, so the cluster's is configured.
     let config = root.path().join("config");
     std::fs::create_dir(&config).unwrap();
     let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);

@@ -1,4 +1,4 @@
-//! The real kubectl, asking the server under test.
+//! The real kubectl, with requests to the server under test.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// What a missing kubectl is told.
+/// The remedy for a missing kubectl.
 pub(crate) const REMEDY: &str =
     "is not installed, and these tests ask through the real one: apt-get install kubernetes-client";
 
@@ -16,7 +16,7 @@ pub(crate) struct Kubectl {
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// What a server answered, as kubectl tells it.
+/// A server's answer, as kubectl reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// 200 with this body.
@@ -27,8 +27,8 @@ pub(crate) enum Answer {
     Other(String),
 }
 
-/// Whether kubectl says that its connection came to nothing, as it may on a busy
-/// machine: a handshake has three seconds.
+/// Whether kubectl reports a failed connection, as may happen on a busy machine: a
+/// handshake has three seconds.
 pub(crate) fn is_lost(said: &str) -> bool {
     said.starts_with("Unable to connect to the server")
 }
@@ -38,11 +38,11 @@ pub(crate) fn is_lost(said: &str) -> bool {
 pub(crate) struct Served {
     /// The object, or the external metric.
     pub(crate) name: String,
-    /// The quantity as it stands.
+    /// The quantity, unchanged.
     pub(crate) value: String,
     /// Its window.
     pub(crate) window: u64,
-    /// When the newest sample was taken.
+    /// Time of the newest sample.
     pub(crate) at: jiff::Timestamp,
 }
 
@@ -59,14 +59,14 @@ impl Kubectl {
             return Answer::Body(String::from_utf8(output.stdout).unwrap());
         }
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // kubectl knows this code only from a Status that it could read.
+        // kubectl has this code only from a Status that it could read.
         match said.strip_prefix("Error from server (NotFound): ") {
             Some(message) => Answer::NotFound(message.trim().to_owned()),
             None => Answer::Other(said),
         }
     }
 
-    /// The values at a path, sorted by name; an error says what came instead.
+    /// The values at a path, sorted by name; the error has the other answer.
     pub(crate) fn values(&self, path: &str) -> Result<Vec<Served>, Answer> {
         match self.get(path) {
             Answer::Body(body) => Ok(read(&body)),
@@ -89,7 +89,7 @@ pub(crate) fn read(body: &str) -> Vec<Served> {
             let (Some(name), Some(value)) = (name, value) else {
                 panic!("no value: {body}")
             };
-            // The external group has another name for it.
+            // The external group names this field differently.
             let window = item["windowSeconds"].as_u64();
             let window = window.or(item["window"].as_u64());
             Served {

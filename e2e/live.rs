@@ -1,9 +1,9 @@
-//! What a cluster does shows in what kubectl is told: exporters, a Prometheus
-//! that scrapes them, the server and kubectl, all real and all running.
+//! Changes of a cluster in kubectl's output, with real exporters, a Prometheus that
+//! scrapes them, the server and kubectl.
 //!
-//! Nothing here sleeps and then looks. Each step waits for what must come, and
-//! checks every answer on the way: an answer may be missing for a while, but
-//! it is never old and never a value that was not there.
+//! No test sleeps for a fixed time. Each step waits for the expected answer, and
+//! checks every answer on the way: it may be missing for some time, but it is never
+//! old and never a value that did not exist.
 
 mod changes;
 mod dashboard;

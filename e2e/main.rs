@@ -1,6 +1,6 @@
-//! Tests that start real things: a Prometheus, the server, TLS connections.
+//! Tests with real programs: a Prometheus, the server, TLS connections.
 //!
-//! One binary, so that one link serves all of them.
+//! One binary, so that it is linked once.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,4 @@
-//! The manifests as kubectl's kustomize puts them together, and that they and
-//! the program speak of the same things.
+//! The manifests as built by kubectl's kustomize, and that they match the program.
 
 use std::path::Path;
 use std::process::Command;

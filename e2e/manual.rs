@@ -1,8 +1,8 @@
-//! The manual: every block of it that can run is run, by what it is about.
+//! The manual: every block that can run is run, in the environment of its subject.
 //!
-//! A fence says what a block is: `sh` runs in the demonstration, `sh fails` too and
-//! is told the next indented line of the page; `yaml` is an object, a part of an
-//! autoscaler or a configuration file. `not run: REASON` says why a block is not.
+//! The fence gives the kind of a block: `sh` runs in the demonstration; `sh fails`
+//! does too, and prints the next indented line of the page; `yaml` is an object, a
+//! part of an autoscaler or a configuration file. `not run: REASON` excludes a block.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::controlplane::{ControlPlane, parts};
 use crate::program::Program;
 
-/// Pages and sections whose commands other tests run, in clusters of their own.
+/// Pages and sections whose commands other tests run, in separate clusters.
 const ELSEWHERE: [(&str, &str); 5] = [
     ("docs/install.md", "With manifests"),
     ("docs/migrate/prometheus-adapter.md", "Helm: there"),
@@ -43,15 +43,15 @@ const CONFIGURATION: [&str; 5] = [
 struct Block {
     page: String,
     section: String,
-    /// What stands behind the fence: the language, and how to take it.
+    /// The text behind the fence: the language, and options.
     about: String,
     text: String,
-    /// The first indented line behind it.
+    /// The first indented line after it.
     answer: Option<String>,
 }
 
 impl Block {
-    /// Whether it is to be tried as this language.
+    /// Whether it is to be run as this language.
     fn is(&self, language: &str) -> bool {
         let words = self.about.split_once(' ').unwrap_or((&self.about, ""));
         let (is, how) = (words.0 == language, words.1);
@@ -67,7 +67,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The commands of a section of a page, in their order: lines of its `sh` blocks.
+/// The commands of a section of a page, in order: the lines of its `sh` blocks.
 pub(crate) fn commands(page: &str, section: &str) -> Vec<String> {
     let of_section = |block: &Block| block.about == "sh" && block.section == section;
     let found = blocks(page).into_iter().filter(of_section);
@@ -107,7 +107,7 @@ fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// All pages: the README and what is below `docs`.
+/// All pages: the README and those in `docs`.
 fn pages() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
     let mut folders = vec![PathBuf::from("docs")];
@@ -125,7 +125,7 @@ fn pages() -> Vec<String> {
     found
 }
 
-/// All blocks of a language that are to be tried here.
+/// All blocks of a language that are run here.
 fn tried(language: &str) -> Vec<Block> {
     let blocks = pages().into_iter().flat_map(|page| blocks(&page));
     let elsewhere = |block: &Block| ELSEWHERE.contains(&(&*block.page, &*block.section));
@@ -134,8 +134,8 @@ fn tried(language: &str) -> Vec<Block> {
         .collect()
 }
 
-/// Runs a shell with the programs of the manual on its PATH; what it said, and
-/// whether all went well.
+/// Runs a shell with the manual's programs on its PATH. Returns its output, and
+/// whether it succeeded.
 pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String) {
     let kubectl = parts::find("kubectl").unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
@@ -145,7 +145,7 @@ pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String)
     let output = Command::new("sh")
         .args(["-ec", text])
         .current_dir(dir)
-        // What kubectl and Helm keep must not be left in the checkout.
+        // Files of kubectl and Helm must not be written to the checkout.
         .env("HOME", kubeconfig.parent().unwrap())
         .env("KUBECONFIG", kubeconfig)
         .env("PATH", format!("{}:{path}", folders.join(":")))
@@ -183,7 +183,7 @@ fn the_commands_of_the_manual_work_in_the_demonstration() {
     }
 }
 
-/// What a block of YAML stands for: objects, or nothing but a configuration file.
+/// The objects of a YAML block, or none if it is a configuration file.
 fn objects(block: &Block) -> Vec<Value> {
     let read: Vec<Value> = serde_saphyr::from_multiple(&block.text).unwrap_or_else(|error| {
         panic!("{block:?}: {error}");
@@ -236,7 +236,7 @@ fn objects(block: &Block) -> Vec<Value> {
 #[test]
 fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
     let plane = ControlPlane::shared();
-    // Another test may have made it.
+    // Another test may have created it.
     let _ = plane.kubectl_as(plane.kubeconfig(), &["create", "namespace", "gpu-metrics"]);
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("block.yaml");

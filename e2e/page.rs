@@ -1,4 +1,4 @@
-//! The page as people meet it: in a browser.
+//! The page in a browser.
 
 pub(crate) mod browser;
 mod hostile;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::program::Program;
 use browser::{Browser, PATIENCE};
 
-/// The pages in the row.
+/// The pages in the tab row.
 pub(crate) const PAGES: [&str; 9] = [
     "",
     "gpus",
@@ -24,7 +24,7 @@ pub(crate) const PAGES: [&str; 9] = [
     "configuration",
 ];
 
-/// Stops the page from asking again, which would take from what is asked beside it.
+/// Stops the page's refresh, which would add to the recorded requests.
 const STAY: &str = "const it = document.querySelector('#every'); if (it) it.checked = false";
 
 /// The address that a program prints for one browser.
@@ -45,7 +45,7 @@ fn start(arguments: &[&str]) -> (Program, String) {
     (demo, url)
 }
 
-/// The same with values.
+/// A demonstration with values.
 fn demo(arguments: &[&str]) -> (Program, String) {
     let (demo, url) = start(arguments);
     demo.await_stdout("the first values", PATIENCE, |said| {
@@ -59,8 +59,8 @@ pub(crate) fn origin(url: &str) -> &str {
     url.split_once('?').map_or(url, |(origin, _)| origin)
 }
 
-/// Opens pages in turn; each is whole, without complaints and violations, and
-/// every link on it leads to a page.
+/// Opens pages in turn. Each must be complete, without complaints and violations, and
+/// every link on it must lead to a page.
 pub(crate) fn inspect(browser: &Browser, origin: &str, pages: &[&str]) {
     let mut asked = BTreeSet::new();
     for page in pages {
@@ -101,7 +101,7 @@ fn every_page_of_the_demonstration_is_whole_and_its_links_lead_somewhere() {
         "the token stays in the address"
     );
     inspect(&browser, origin(&url), &PAGES);
-    // From a workload to its reasons, to those of another metric, to a check.
+    // From a workload to its explanation, to that of another metric, to a check.
     browser.open(&format!("{}workloads", origin(&url)));
     browser.run("document.querySelector('tbody th a').click()");
     browser.await_true("return document.querySelectorAll('figure svg polyline').length > 0");
@@ -122,7 +122,7 @@ fn every_page_of_the_demonstration_is_whole_and_its_links_lead_somewhere() {
             "workloads?sort=mem",
         ],
     );
-    // A page that is open renews itself.
+    // An open page refreshes itself.
     browser.open(origin(&url));
     let shown = browser.text("main");
     browser.await_true("return 'refreshed' in document.documentElement.dataset");
@@ -176,7 +176,7 @@ fn nobody_but_the_browser_with_the_token_is_let_in() {
         origin(&url),
         "a used link does not lead on"
     );
-    // Another page of the same host leaves this one open.
+    // Another program's page on the same host does not end this one's session.
     let (_other, elsewhere) = start(&[]);
     first.open(&elsewhere);
     assert_eq!(is_in(&first), true);

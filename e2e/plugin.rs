@@ -1,4 +1,4 @@
-//! `kubectl gpu-metrics`: the same program under the name of a plugin.
+//! `kubectl gpu-metrics`: the same program as a plugin.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::kubectl::REMEDY;
 use crate::program::Program;
 
-/// What a program says with this folder first on the PATH; `Err`: it failed.
+/// The output of a program with this folder first on the PATH; `Err` if it failed.
 fn says(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let path = std::env::var("PATH").unwrap();
     let output = Command::new(program)
@@ -39,7 +39,7 @@ fn kubectl_finds_the_plugin_and_says_its_name() {
     let kubectl = |arguments: &[&str]| says(folder.path(), "kubectl", arguments);
     let said = kubectl(&["gpu-metrics", "explain", "metric", "dcgm_gpu_utilization"]).unwrap();
     assert!(said.contains("two minutes"), "{said}");
-    // Without a command nothing is served.
+    // Without a command it does not serve.
     for words in [&["gpu-metrics"][..], &["gpu-metrics", "explain", "pods"]] {
         let said = kubectl(words).unwrap_err();
         assert!(said.contains("Usage: kubectl gpu-metrics"), "{said}");

@@ -1,4 +1,4 @@
-//! The program under test as a child process: what it says, how it ends.
+//! The program under test as a child process: its output, and its end.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often something awaited is looked for.
+/// The polling interval of waits.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A running program, ended with the value.
+/// A running program, ended on drop.
 #[derive(Debug)]
 pub(crate) struct Program {
     process: Child,
@@ -28,7 +28,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// It said what it had to say without falling over.
+    /// Asserts that it did not panic.
     pub(crate) fn assert_orderly(&self) {
         for sign in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
             assert!(!self.stderr.contains(sign), "{}", self.stderr);
@@ -37,8 +37,7 @@ impl End {
 }
 
 impl Program {
-    /// The command that runs the program under test, with the settings a
-    /// newcomer has: none.
+    /// The command that runs the program under test, without any settings.
     pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
         command.args(arguments);
@@ -52,7 +51,7 @@ impl Program {
         Self::spawn(command, Stdio::piped())
     }
 
-    /// Starts it without anybody who reads its standard output.
+    /// Starts it with a standard output that no process reads.
     pub(crate) fn start_unheard(command: Command) -> Self {
         let (nobody, output) = std::io::pipe().unwrap();
         drop(nobody);
@@ -76,13 +75,12 @@ impl Program {
         }
     }
 
-    /// Runs a command that is expected to end by itself, within seconds on an idle
-    /// machine.
+    /// Runs a command that ends by itself, within seconds on an idle machine.
     pub(crate) fn run(command: Command) -> End {
         Self::start(command).await_end(Duration::from_secs(60))
     }
 
-    /// The time since it was started.
+    /// The time since its start.
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -91,7 +89,7 @@ impl Program {
         self.stderr.so_far()
     }
 
-    /// The memory it holds now (VmRSS), in KiB.
+    /// Its resident memory (VmRSS), in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let file = format!("/proc/{}/status", self.process.id());
         let status = std::fs::read_to_string(file).unwrap();
@@ -100,7 +98,7 @@ impl Program {
         number.unwrap().parse().unwrap()
     }
 
-    /// Waits until its output shows something.
+    /// Waits until `find` finds something in its standard output.
     pub(crate) fn await_stdout<T>(
         &self,
         what: &str,
@@ -111,7 +109,7 @@ impl Program {
         eventually(what, within, look)
     }
 
-    /// Waits until `find` finds something in what was said to standard error.
+    /// Waits until `find` finds something in its standard error.
     pub(crate) fn find_in_stderr<T>(
         &self,
         what: &str,
@@ -123,7 +121,7 @@ impl Program {
         })
     }
 
-    /// Waits until its log holds some words.
+    /// Waits until its log has these words.
     pub(crate) fn await_stderr(&self, words: &str) {
         eventually(words, Duration::from_secs(120), || {
             let found = self.stderr.so_far().contains(words);
@@ -135,7 +133,7 @@ impl Program {
         format!("{}\n{}", self.stdout.so_far(), self.stderr.so_far())
     }
 
-    /// The process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
@@ -147,12 +145,12 @@ impl Program {
         assert!(status.success(), "{kill}: {status}");
     }
 
-    /// Whether it has.
+    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
     }
 
-    /// Waits until it has ended, and for the rest of what it said.
+    /// Waits for its end, and for the rest of its output.
     pub(crate) fn await_end(mut self, within: Duration) -> End {
         let ended = |process: &mut Child| -> Option<ExitStatus> { process.try_wait().unwrap() };
         let process = &mut self.process;
@@ -175,7 +173,7 @@ impl Drop for Program {
     }
 }
 
-/// What came out of a pipe so far.
+/// The output of a pipe so far.
 #[derive(Debug, Default)]
 struct Heard {
     text: Arc<Mutex<String>>,
@@ -203,7 +201,7 @@ impl Heard {
         self.text.lock().unwrap().clone()
     }
 
-    /// Everything: the writer has ended.
+    /// The whole output: the writer has ended.
     fn all(&mut self) -> String {
         if let Some(listener) = self.listener.take() {
             listener.join().unwrap();
@@ -212,8 +210,7 @@ impl Heard {
     }
 }
 
-/// Looks until something is there; what is there instead is told when it does
-/// not come.
+/// Polls until a result is there. On a timeout the other state is printed.
 pub(crate) fn eventually<T>(
     what: &str,
     within: Duration,

@@ -1,5 +1,5 @@
 //! A real Prometheus for a test: started on a free port of the loopback
-//! interface, ended with the value.
+//! interface, ended on drop.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -15,11 +15,11 @@ use tempfile::TempDir;
 const REMEDY: &str =
     "is not installed, and these tests compare with the real one: apt-get install prometheus";
 
-/// How long a Prometheus may take until it answers.
+/// How long a Prometheus may take to answer.
 const START: Duration = Duration::from_secs(60);
 
-/// A directory for a Prometheus' data and its log. Blocks are put into it
-/// before the start.
+/// A directory for a Prometheus' data and log. Blocks are written to it before the
+/// start.
 #[derive(Debug)]
 pub(crate) struct Storage {
     dir: TempDir,
@@ -35,7 +35,7 @@ impl Storage {
         self.dir.path().join(name)
     }
 
-    /// Makes blocks of an OpenMetrics file, whose samples carry their times.
+    /// Makes blocks from an OpenMetrics file, whose samples have timestamps.
     pub(crate) fn add_blocks(&self, openmetrics: &Path) {
         let output = Command::new("promtool")
             .args(["tsdb", "create-blocks-from", "openmetrics"])
@@ -66,7 +66,7 @@ impl Engine {
         std::fs::write(storage.path("prometheus.yml"), config).unwrap();
         let port = free_port();
         let process = spawn(&storage, port);
-        // Plain HTTP; the client wants a TLS provider all the same.
+        // Plain HTTP, but the client still needs a TLS provider.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut engine = Self {
             process,
@@ -79,13 +79,13 @@ impl Engine {
         engine
     }
 
-    /// Ends it without warning; what it has written stays.
+    /// Kills it; its written data stay.
     pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Starts it again after [`Engine::kill`]: the same data, the same address.
+    /// Starts it again after [`Engine::kill`], with the same data and address.
     pub(crate) async fn restart(&mut self) {
         self.process = spawn(&self.storage, self.port);
         self.await_ready().await;
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Its process.
+    /// The process id.
     #[cfg(feature = "bench-peer")]
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
@@ -119,8 +119,7 @@ impl Engine {
         &self.url
     }
 
-    /// The vector that an expression gives at a time (seconds): labels and
-    /// values.
+    /// The vector of an expression at a time (seconds): labels and values.
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
         let form = url::form_urlencoded::Serializer::new(String::new())
             .append_pair("query", expression)
@@ -153,7 +152,7 @@ impl Engine {
     }
 }
 
-/// Starts the process over a storage that holds its configuration.
+/// Starts the process with a storage that contains its configuration.
 fn spawn(storage: &Storage, port: u16) -> Child {
     let log = File::create(storage.path("log")).unwrap();
     let flag = |name: &str, path: PathBuf| format!("--{name}={}", path.display());
@@ -161,9 +160,9 @@ fn spawn(storage: &Storage, port: u16) -> Child {
         .arg(flag("config.file", storage.path("prometheus.yml")))
         .arg(flag("storage.tsdb.path", storage.path("data")))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        // Blocks of any age are data.
+        // Blocks of any age are kept.
         .arg("--storage.tsdb.retention.time=100y")
-        // The queries of the oracle are long, and the machine may be busy.
+        // The oracle's queries are long, and the machine may be busy.
         .arg("--query.timeout=20m")
         .arg("--log.level=warn")
         .stdin(Stdio::null())
@@ -175,19 +174,19 @@ fn spawn(storage: &Storage, port: u16) -> Child {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // It has nothing to save: its data go with it.
+        // Nothing has to be saved: its data are removed with it.
         self.kill();
     }
 }
 
-/// Ports that Linux gives to nobody who asks for any.
+/// Ports outside the range from which Linux assigns free ports.
 const PORTS: std::ops::Range<u32> = 12_000..30_000;
 
-/// A port nobody listens on now, and that nobody else is given: it may be bound
-/// later, and again.
+/// A port without a listener that is given to no other caller: it can be bound later,
+/// and again.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Other processes of tests begin elsewhere.
+    // Other test processes begin elsewhere.
     let begin = std::process::id().wrapping_mul(101);
     loop {
         let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
@@ -199,7 +198,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// Writes OpenMetrics text into a file and makes blocks of it. `extra` lines
-/// stand behind what `write` writes, which ends with its own `# EOF`.
+/// follow the output of `write`, which ends with its own `# EOF`.
 pub(crate) fn blocks(
     storage: &Storage,
     extra: &str,

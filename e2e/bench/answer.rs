@@ -1,4 +1,4 @@
-//! Answer a list of 1,000 pods, against the cost of encrypting the answer.
+//! Answering a list of 1,000 pods, compared with the cost of encrypting the answer.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ fn one(
     );
 }
 
-/// How often the namespace is named: once an item.
+/// How often the namespace is named, which is once for each item.
 fn count(body: &[u8], namespace: &str) -> usize {
     let json = format!("\"namespace\":\"{namespace}\"");
     let needle = if body.starts_with(b"{") {
@@ -134,7 +134,7 @@ fn futures(body: http_body_util::Full<bytes::Bytes>) -> bytes::Bytes {
         .to_bytes()
 }
 
-/// A TLS 1.3 connection in memory, as the listener sets it up.
+/// A TLS 1.3 connection in memory, with the listener's settings.
 struct Tls {
     server: ServerConnection,
     sink: Vec<u8>,

@@ -1,5 +1,5 @@
-//! `backtest` without its store: a week of a thousand pods becomes a demand, and an
-//! autoscaler follows it.
+//! `backtest` without its store: a week of a thousand pods becomes a demand, which an
+//! autoscaler follows.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_secs(15);
 const A_DAY: usize = 5760;
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 
-/// Percent of each pod: a wave of a day, between 10 and 90.
+/// The load of each pod in percent: a daily wave between 10 and 90.
 fn percent(moment: usize) -> f64 {
     let phase = (moment % A_DAY) as f64 / A_DAY as f64;
     50.0 - 40.0 * (std::f64::consts::TAU * phase).cos()
@@ -90,8 +90,8 @@ pub(super) fn run() {
     assert_eq!(ticks.len(), DAYS * A_DAY);
     let sizes = ticks.iter().skip(A_DAY).map(|tick| tick.replicas);
     let most = sizes.max().expect("ticks");
-    // 900 GPUs at most are asked for: 1,500 replicas at 60 percent, and as many fewer
-    // as the tolerance lets them be busier.
+    // At most 900 GPUs are needed: 1,500 replicas at 60 percent, and fewer by the
+    // tolerance.
     assert!((1364..=1500).contains(&most), "{most}");
     let size = format!("{DAYS} days, {PODS} pods, {} syncs", ticks.len());
     let seconds = |took: Duration| format!("{:.1} s", took.as_secs_f64());

@@ -1,5 +1,5 @@
-//! Resident memory and time of the cluster's inventory, in a process of its
-//! own, against a server that lists as many pods as asked for.
+//! Resident memory and time of the cluster's inventory, in a separate process, with a
+//! server that lists a given number of pods.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -69,8 +69,8 @@ pub(super) fn run() {
     }
 }
 
-/// `PODS:KUBECONFIG`: watches until as many pods are known, and tells its
-/// size. Also of use by hand against a real cluster.
+/// `PODS:KUBECONFIG`: watches until that many pods are known, and prints its size.
+/// Can also be run by hand on a real cluster.
 pub(super) fn child(argument: &str) {
     let (pods, config) = argument.split_once(':').expect("PODS:KUBECONFIG");
     let pods: usize = pods.parse().expect("a number of pods");
@@ -91,7 +91,7 @@ pub(super) fn child(argument: &str) {
             .await
             .expect("watches");
         let (inventory, took) = (Arc::clone(&inventory), began.elapsed());
-        // What is left of the lists has time to go.
+        // Time for the memory of the lists to be freed.
         tokio::time::sleep(Duration::from_secs(2)).await;
         (inventory, registry, took)
     });
@@ -146,7 +146,7 @@ fn answer(pods: usize, request: &Request<Incoming>) -> Result<Response<Body>, In
             named(&format!("node-{i}.example.internal"), None)
         }),
         "/api/v1/services" => (workloads, service),
-        // Every Deployment has kept four old ReplicaSets.
+        // Each Deployment has kept four old ReplicaSets.
         "/apis/apps/v1/replicasets" => (workloads * 5, replica_set),
         "/apis/apps/v1/deployments" => {
             (workloads, |i| named(&format!("infer-{i}"), Some((i, None))))
@@ -223,8 +223,7 @@ fn service(i: usize) -> String {
     )
 }
 
-/// A pod as it comes from kube-apiserver, with the managed fields that make up
-/// most of it.
+/// A pod as kube-apiserver sends it, with managed fields, which are most of it.
 fn pod(i: usize) -> String {
     let workload = i / REPLICAS;
     let set = format!("infer-{workload}-6f4f7c90");

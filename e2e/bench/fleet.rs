@@ -1,4 +1,4 @@
-//! A simulated fleet and the answers a Prometheus would give for it.
+//! A simulated fleet, and Prometheus' answers for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Bench {
         self.fleet.prometheus_json(&names, self.now, range).into()
     }
 
-    /// Decodes and applies one body; series and new samples.
+    /// Decodes and applies one body. Returns the number of series and of new samples.
     pub(crate) fn take(&mut self, signal: SignalId, body: &Bytes) -> (usize, u64) {
         decode(signal, body, &self.hasher, &mut self.batch).expect("the body is an answer");
         let report = self.pipeline.take(&self.batch, self.now);

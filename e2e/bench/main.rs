@@ -1,9 +1,9 @@
 //! Benchmarks that check their answers and print a table.
 //!
 //! `make bench` runs all of it. Times are the best of several runs on one
-//! thread; ratios within one run are what counts on a small machine.
+//! thread; on a small machine only ratios within one run are comparable.
 
-// A benchmark that cannot go on has failed, and says where.
+// A benchmark that cannot continue has failed, and its panic names the place.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod answer;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Memory is measured in a process of its own.
+    // Memory is measured in a separate process.
     if let Some(gpus) = arguments
         .iter()
         .find_map(|argument| argument.strip_prefix("--resident="))
@@ -43,7 +43,7 @@ fn main() {
                 .iter()
                 .any(|argument| name.contains(argument.as_str()))
     };
-    // Tests look at the answers alone: `cargo bench` says that it measures.
+    // Tests only check the answers: `cargo bench` passes a flag to measure.
     let most = match arguments.iter().any(|argument| argument == "--bench") {
         true => u32::MAX,
         false => 10_000,
@@ -91,7 +91,7 @@ fn best_of<T>(runs: u32, mut run: impl FnMut() -> T) -> (Duration, T) {
     best
 }
 
-/// Milliseconds with three digits that mean something.
+/// Milliseconds with three significant digits.
 fn ms(duration: Duration) -> String {
     let ms = duration.as_secs_f64() * 1e3;
     match ms {

@@ -1,4 +1,5 @@
-//! Questions nobody foresaw: selectors that narrow the devices.
+//! Queries that are not computed with the snapshot: selectors that narrow the
+//! devices.
 
 use std::sync::Arc;
 

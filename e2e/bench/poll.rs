@@ -19,7 +19,7 @@ pub(super) fn run(most: u32) {
 fn one_size(gpus: u32) {
     let mut bench = Bench::new(gpus);
     bench.round();
-    // Five scrapes later every sample of a poll is new or overlaps.
+    // Five scrapes later each sample of a poll is new or overlaps.
     let mut fastest: Option<(Duration, usize, usize)> = None;
     for _ in 0..4 {
         bench.now = bench.now + SCRAPE;

@@ -1,4 +1,4 @@
-//! Resident memory of a warm server, in a process of its own.
+//! Resident memory of a warm server, in a separate process.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -42,11 +42,11 @@ pub(super) fn run(most: u32) {
     }
 }
 
-/// Fills a pipeline over its whole window, publishes, and tells its size.
+/// Fills a pipeline for its whole window, publishes, and prints its size.
 ///
-/// The bodies are made by the simulator in this same process and freed before
-/// the next is made, as a client's buffer would be reused; the peak holds one
-/// of them with the simulator's own working memory.
+/// The simulator makes the bodies in the same process, and each is freed before the
+/// next, as a client reuses its buffer. The peak includes one of them and the
+/// simulator's own memory.
 pub(super) fn child(gpus: u32) {
     let mut bench = Bench::new(gpus);
     bench.round();
@@ -67,7 +67,7 @@ pub(super) fn child(gpus: u32) {
     println!("{} {} {pods}", status("VmRSS:"), status("VmHWM:"));
 }
 
-/// A line of `/proc/self/status`, MiB.
+/// A line of `/proc/self/status`, in MiB.
 pub(super) fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("procfs");
     let line = text

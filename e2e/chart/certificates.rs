@@ -1,4 +1,4 @@
-//! Where the serving certificate comes from, and who tells kube-apiserver.
+//! The source of the serving certificate, and the writer of the APIServices' bundle.
 
 use gpu_metrics_apiserver::certificates::managed::service_names;
 use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
@@ -68,7 +68,7 @@ fn a_certificate_of_the_values_is_served_and_its_authority_trusted() {
     assert!(said.contains("tls.enable without tls.ca"), "{said}");
 }
 
-/// The Secret is the chart's, the rights are none.
+/// The chart writes the Secret, and the server has no rights.
 fn writes_nothing_but_its_secret(objects: &[Value]) {
     writes_nothing(objects);
     assert_eq!(of(objects, "Role").len(), 0);

@@ -1,8 +1,7 @@
-//! From a release of prometheus-adapter to this chart, and back, by the real
-//! Helm on a real kube-apiserver; the server that fills in its authority is the
-//! real one too.
+//! From a release of prometheus-adapter to this chart, and back, with the real Helm,
+//! a real kube-apiserver, and the real server, which fills in its authority.
 //!
-//! `chart/adapter` stands for the old chart: its names, labels and selectors.
+//! `chart/adapter` replaces the old chart: it has its names, labels and selectors.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 const PAGE: &str = include_str!("../../docs/migrate/prometheus-adapter.md");
 
-/// The commands of a section of the page, in their order.
+/// The commands of a section of the page, in order.
 fn commands(section: &str) -> Vec<String> {
     crate::manual::commands("docs/migrate/prometheus-adapter.md", section)
 }
@@ -28,7 +27,7 @@ pub(crate) struct Scene {
     pub(crate) plane: ControlPlane,
 }
 
-/// A release of our own choice, and what the chart makes of its name.
+/// A release name of our choice, which is also the name of the chart's objects.
 const OURS: &str = "gpu-metrics-apiserver";
 
 impl Scene {
@@ -45,7 +44,7 @@ impl Scene {
         scene
     }
 
-    /// Runs a line of the page where a checkout's charts are.
+    /// Runs a line of the page in a folder with a checkout's charts.
     fn try_line(&self, line: &str) -> Result<String, String> {
         let dir = self.plane.dir();
         let charts = dir.join("charts");
@@ -111,8 +110,7 @@ impl Scene {
         self.object("apiservice", name)["spec"].clone()
     }
 
-    /// The server as the Deployment starts it, with the rights of its
-    /// ServiceAccount.
+    /// The server as the Deployment starts it, with its ServiceAccount's rights.
     pub(crate) fn serve(&self, deployment: &str) -> Program {
         let deployment = self.object("deployment", deployment);
         let pod = &deployment["spec"]["template"]["spec"];
@@ -126,7 +124,7 @@ impl Scene {
         std::fs::write(&config, text.as_str().unwrap()).unwrap();
         let arguments = pod["containers"][0]["args"].as_array().unwrap().iter();
         let arguments = arguments.map(|it| it.as_str().unwrap()).filter(|it| {
-            // The place of the file and the port are this machine's.
+            // The file's path and the port are this machine's.
             !it.starts_with("--config=") && !it.starts_with("--secure-port=")
         });
         let mut command = Program::command(arguments);
@@ -137,7 +135,7 @@ impl Scene {
         Program::start(command)
     }
 
-    /// What the server has filled in: the bundles and the Secret's content.
+    /// Fields filled in by the server: the bundles and the Secret's data.
     pub(super) fn filled(&self) -> Result<Vec<Value>, String> {
         let mut filled: Vec<Value> = APISERVICES
             .iter()
@@ -153,7 +151,7 @@ impl Scene {
     }
 }
 
-/// With names as the charts make them, and with one that both are given.
+/// With names of each chart, and with one name for both.
 #[test]
 fn an_adapters_release_becomes_ours_and_the_adapters_again() {
     let lines = commands("Helm: there");
@@ -206,8 +204,8 @@ fn an_adapters_release_becomes_ours_and_the_adapters_again() {
     }
 }
 
-/// Without the second command, and how to come out of it: from the failed
-/// revision on Helm no longer knows what was ours.
+/// Skips the second command, and recovers from that: after the failed revision, Helm
+/// no longer knows which objects were ours.
 fn too_early(scene: &Scene) {
     let lines = commands("Helm: back");
     let [_, _, rollback] = &lines[..] else {
@@ -234,7 +232,7 @@ fn back(scene: &Scene, server: Program, full: &str) {
     scene.line(stop);
     let stopped = scene.object("deployment", deployment);
     assert_eq!(stopped["spec"]["replicas"], 0, "{stop}");
-    // What the Deployment's controller and kubelet would do.
+    // Done by the Deployment's controller and the kubelet in a real cluster.
     drop(server);
     scene.line(delete);
     scene.line(rollback);
@@ -249,7 +247,7 @@ fn back(scene: &Scene, server: Program, full: &str) {
     assert_eq!(scene.get("apiservice", APISERVICES[0]), None);
 }
 
-/// Nothing of another release is touched; beside it nothing needs to be.
+/// No object of another release is changed, and none needs to be beside it.
 #[test]
 fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     let scene = Scene::with_adapter("default");
@@ -277,13 +275,13 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     assert_eq!(scene.names("deployment"), [RELEASE]);
     let notes = scene.line(beside);
     assert_eq!(scene.names("deployment"), [OURS, RELEASE]);
-    // The server may look whose they are, and leaves them alone.
+    // The server may read the other owner's APIServices, and leaves them alone.
     let server = scene.serve(OURS);
     server.await_stderr("belongs to Service monitoring/prometheus-adapter");
     assert!(!server.stderr().contains("orbidden"), "{}", server.stderr());
     assert_eq!(registered(), before);
 
-    // The forwarded port is the server's own here.
+    // The forwarded port is the server's own port here.
     let lines = notes
         .lines()
         .filter_map(|line| line.strip_prefix("  kubectl "));
@@ -298,7 +296,7 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     scene.line(authority);
     let port = server.find_in_stderr("its port", PATIENCE, port);
     let ask = ask.replace("localhost:6443", &format!("localhost:{port}"));
-    // Verified and allowed; there is no Prometheus.
+    // The request is verified and authorized; there is no Prometheus.
     eventually("the server's own answer", PATIENCE, || {
         let said = scene.try_line(&ask).unwrap_err();
         let own = said.contains("queries to Prometheus have failed");
@@ -306,15 +304,15 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     });
 }
 
-/// Where a server listens, as it says itself.
+/// The server's port, from its log.
 fn port(said: &str) -> Option<u16> {
     let line = said.lines().find(|line| line.contains("listening"))?;
     let (_, rest) = line.split_once("address=0.0.0.0:")?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// One that kubectl made belongs to no release. Helm leaves
-/// `insecureSkipTLSVerify` there, which it never wrote; the server does not.
+/// An APIService made by kubectl belongs to no release. Helm leaves its
+/// `insecureSkipTLSVerify`, which it never wrote, and the server removes it.
 #[test]
 fn an_adapter_that_helm_did_not_install_is_taken_over_too() {
     let lines = commands("Helm: there");

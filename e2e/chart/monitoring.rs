@@ -1,4 +1,4 @@
-//! ServiceMonitor, alerts and dashboard: what they ask for is there.
+//! ServiceMonitor, alerts and dashboard refer to existing metrics and pages.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ fn metrics_of_the_server() -> String {
     std::fs::read_to_string(root().join("docs/metrics.md")).unwrap()
 }
 
-/// Every name of a metric of the server's own in a text is in docs/metrics.md.
+/// Checks that every metric of the server in a text is in docs/metrics.md.
 fn assert_known(text: &str) {
     let known = metrics_of_the_server();
     let prefix = "gpu_metrics_apiserver_";
@@ -24,7 +24,7 @@ fn assert_known(text: &str) {
     assert!(count > 0, "{text}");
 }
 
-/// What promtool says of a file with rules.
+/// Runs promtool on a file with rules.
 fn promtool(arguments: &[&str]) {
     let output = Command::new("promtool").args(arguments).output();
     let output = output.unwrap_or_else(|error| {
@@ -99,14 +99,14 @@ fn an_apiservice_that_is_left_to_another_server_is_not_missed() {
     assert!(!rules.iter().any(missed));
 }
 
-/// `alerts.promtool.yml` says of each alert when it fires and what it says.
+/// `alerts.promtool.yml` has the conditions and texts of each alert.
 #[test]
 fn the_alerts_fire_when_they_should() {
     let tests = root().join("e2e/chart/alerts.promtool.yml");
     promtool(&["test", "rules", tests.to_str().unwrap()]);
 }
 
-/// The pages that whoever is woken is sent to.
+/// The pages that alerts link to.
 #[test]
 fn every_alert_leads_to_a_page_that_is_there() {
     let text = std::fs::read_to_string(root().join("alerts/gpu-metrics-apiserver.yaml")).unwrap();
@@ -129,7 +129,7 @@ fn every_alert_leads_to_a_page_that_is_there() {
     }
 }
 
-/// Its queries are asked in `live/dashboard.rs`.
+/// Its queries are run in `live/dashboard.rs`.
 #[test]
 fn the_dashboard_is_the_file_and_asks_for_what_there_is() {
     let objects = render("our-keys");

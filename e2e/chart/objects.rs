@@ -1,4 +1,4 @@
-//! The objects: taken by kube-apiserver, named as they should be, the same in
+//! The objects: valid for kube-apiserver, correctly named, and equal to those in
 //! `manifests/`.
 
 use gpu_metrics_apiserver::certificates::managed::APISERVICES;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::controlplane::{ControlPlane, Extent};
 
-/// Of CRDs that the control plane does not have.
+/// Kinds of CRDs that the control plane does not have.
 const FOREIGN: [&str; 4] = ["Certificate", "Issuer", "PrometheusRule", "ServiceMonitor"];
 
 #[test]
@@ -60,7 +60,7 @@ fn the_manifests_are_the_chart_with_its_defaults() {
         assert!(list.contains(&format!("- {name}\n")), "{name}: {list}");
         count += 1;
     }
-    // And the namespace.
+    // One more is the namespace.
     assert_eq!(list.matches("\n- ").count(), count + 1);
     let chart = render("default");
     let mut kinds = 0;
@@ -136,7 +136,7 @@ fn no_deployment_has_the_name_of_the_adapters() {
         assert_eq!(names(&objects, "ServiceAccount"), [full]);
         assert_eq!(names(&objects, "Deployment"), [deployment]);
     }
-    // As long as names may be.
+    // The longest valid name.
     let setting = format!("fullnameOverride={}", "a".repeat(63));
     let objects = try_render("default", &[&setting]).unwrap();
     let name = names(&objects, "Deployment")[0];
@@ -187,7 +187,7 @@ fn the_server_is_registered_for_what_it_is_to_serve() {
         let own = with(json!(["get", "patch"]));
         made.sort();
         assert_eq!(own, made, "{name}");
-        // The rotation waits for each that cannot be read.
+        // The rotation waits for each APIService that cannot be read.
         let mut seen = [own.clone(), with(json!(["get"]))].concat();
         seen.retain(|name| APISERVICES.contains(&name.as_str()));
         assert_eq!(seen.len(), APISERVICES.len(), "{name}");
@@ -325,7 +325,7 @@ fn on_the_host_network_names_of_services_are_still_found() {
     assert_eq!(pod["dnsPolicy"], "ClusterFirstWithHostNet");
     assert_eq!(container(&objects)["ports"][0]["containerPort"], 7443);
     assert_eq!(flag(&objects, "secure-port").unwrap(), "7443");
-    // Without the default's rollingUpdate, which Recreate does not go with.
+    // Without the default's rollingUpdate, which is invalid with Recreate.
     assert_eq!(
         one(&objects, "Deployment")["spec"]["strategy"],
         json!({"type": "Recreate"})

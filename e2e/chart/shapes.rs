@@ -1,5 +1,4 @@
-//! From prometheus-adapter to this chart with values and umbrella charts in the
-//! shapes that people have.
+//! From prometheus-adapter to this chart with typical values and umbrella charts.
 
 use gpu_metrics_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
@@ -8,7 +7,7 @@ use super::migration::{PATIENCE, Scene};
 use super::*;
 use crate::program::eventually;
 
-/// Files in shapes that people have.
+/// Values files of typical forms.
 const SHAPES: [&str; 10] = [
     "anti-affinity",
     "behind-comments",
@@ -63,7 +62,7 @@ fn an_adapters_release_with_ten_peoples_values_becomes_ours() {
     }
 }
 
-/// A chart that contains one of these, by its folder, and is told to by its
+/// A chart that contains one of these, given by its folder and enabled by its
 /// condition.
 fn umbrella(scene: &Scene, contained: &Path, dependency: &Value) -> PathBuf {
     let chart = scene.plane.dir().join("umbrella");
@@ -77,7 +76,7 @@ fn umbrella(scene: &Scene, contained: &Path, dependency: &Value) -> PathBuf {
     chart
 }
 
-/// As the vLLM production stack has prometheus-adapter.
+/// Like prometheus-adapter in the vLLM production stack.
 #[test]
 fn an_umbrella_chart_that_swaps_the_dependency_upgrades_in_place() {
     let (scene, ours) = (Scene::new(), chart());

@@ -1,4 +1,5 @@
-//! What values mean: those of prometheus-adapter as there, ours as they say.
+//! The meaning of values: prometheus-adapter's have the same effect as there, and
+//! ours have the documented one.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,7 @@ fn the_chart_is_of_the_programs_version() {
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
 }
 
-/// The keys that a schema knows, down to sections that take no others.
+/// The keys of a schema, down to sections that accept no other keys.
 fn known(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().unwrap().iter();
     let keys = properties.map(|(key, inner)| {
@@ -98,7 +99,7 @@ fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
     let plain: Value = serde_saphyr::from_str(configuration(&render("default"))).unwrap();
     assert_eq!(config, plain);
     assert_eq!(flag(&objects, "v").unwrap(), "4");
-    // The server says them.
+    // The server logs them.
     let read = Config::from_yaml("f", configuration(&objects), &Flags::default());
     assert_eq!(read.unwrap().warnings, wanted);
 }
@@ -114,7 +115,7 @@ fn every_default_of_the_adapters_chart_keeps_its_meaning() {
     assert_eq!(one(&objects, "Deployment")["spec"]["replicas"], 1);
     assert_eq!(of(&objects, "PodDisruptionBudget").len(), 0);
     let container = container(&objects);
-    // Beside what is different on purpose and not in those values.
+    // Without the intended differences, which these values do not contain.
     let wanted = json!({
         "httpGet": {"path": "/healthz", "port": "https", "scheme": "HTTPS"},
         "initialDelaySeconds": 30, "timeoutSeconds": 5,
@@ -160,7 +161,7 @@ fn the_adapters_image_is_never_run() {
     let mirror = "image.repository=mirror.example.com/prometheus-adapter/prometheus-adapter";
     let said = refusal("default", &[mirror]);
     assert!(said.contains("is prometheus-adapter's image"), "{said}");
-    // A tag of the old values, an image of the command line.
+    // A tag from the old values, an image from the command line.
     let setting = "image.repository=registry.example.com/gpu-metrics-apiserver";
     let objects = try_render("default", &[setting, "image.tag=v0.12.0"]).unwrap();
     assert_eq!(
@@ -199,7 +200,7 @@ fn extra_arguments_take_the_place_of_the_charts() {
     assert_eq!(arguments.iter().find(again), None);
 }
 
-/// The program refuses flags that it does not know before it reads the file.
+/// The program refuses unknown flags before it reads the file.
 #[test]
 fn the_program_takes_the_flags_and_the_configuration() {
     for name in fixtures() {

@@ -1,6 +1,6 @@
-//! Requests over HTTPS with the identity of a kubeconfig or of a front proxy,
-//! on connections that stay: a kubectl for each would take longer than what is
-//! measured.
+//! Requests over HTTPS with the identity of a kubeconfig or a front proxy, on
+//! persistent connections: a kubectl for each would take longer than the measured
+//! time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,10 @@ use reqwest::Identity;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-/// Longer than any answer takes that comes.
+/// Longer than any answer that arrives.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What a request led to.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// 200 with this body.
@@ -26,7 +26,7 @@ pub(super) enum Came {
 }
 
 impl Came {
-    /// What is wrong with it, in a line that is the same for the same trouble.
+    /// Its error in one line, which is the same for the same error.
     pub(super) fn trouble(&self) -> Option<String> {
         match self {
             Self::Body(_) => None,
@@ -39,7 +39,7 @@ impl Came {
         }
     }
 
-    /// Its status.
+    /// Its status code.
     pub(super) fn code(&self) -> Option<u16> {
         match self {
             Self::Body(_) => Some(200),
@@ -49,7 +49,7 @@ impl Came {
     }
 }
 
-/// A server, and who asks it.
+/// A server, and the client's identity.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     client: reqwest::Client,
@@ -57,7 +57,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// To kube-apiserver as a kubeconfig says.
+    /// To kube-apiserver, as in a kubeconfig.
     pub(super) fn of(kubeconfig: &Path) -> Self {
         let config = read(kubeconfig);
         let cluster = &config["clusters"][0]["cluster"];
@@ -72,8 +72,8 @@ impl Way {
         }
     }
 
-    /// Straight to a server on this machine, whoever it says it is; with a
-    /// certificate or without.
+    /// Directly to a server on this machine, without verifying its certificate, and
+    /// with or without a client certificate.
     pub(super) fn straight(port: u16, identity: Option<Identity>) -> Self {
         let mut client = builder().tls_danger_accept_invalid_certs(true);
         if let Some(identity) = identity {
@@ -85,7 +85,8 @@ impl Way {
         }
     }
 
-    /// The same as a front proxy passes on what a user of this group asks.
+    /// Like [`Way::straight`], as a front proxy that passes on requests of a user of
+    /// this group.
     pub(super) fn proxied(port: u16, proxy: Identity, user: &str, group: &str) -> Self {
         let names = ["x-remote-user", "x-remote-group"].map(HeaderName::from_static);
         let values = [user, group].map(|value| HeaderValue::from_str(value).unwrap());
@@ -99,8 +100,8 @@ impl Way {
         }
     }
 
-    /// To a server on this machine that shows a certificate of this authority
-    /// for `localhost`.
+    /// To a server on this machine whose certificate for `localhost` must be of this
+    /// authority.
     pub(super) fn verified(port: u16, authority: &str) -> Self {
         let authority = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
         Self {
@@ -109,7 +110,7 @@ impl Way {
         }
     }
 
-    /// The same without TLS.
+    /// Without TLS.
     pub(super) fn plain(port: u16) -> Self {
         Self {
             client: builder().build().unwrap(),
@@ -117,7 +118,6 @@ impl Way {
         }
     }
 
-    /// Asks.
     pub(super) async fn get(&self, path: &str) -> Came {
         self.get_with(path, &[]).await
     }
@@ -141,13 +141,13 @@ impl Way {
     }
 }
 
-/// The certificate and key of two files.
+/// The certificate and key in two files.
 pub(super) fn identity((certificate, key): (&Path, &Path)) -> Identity {
     let pem = [certificate, key].map(|path| std::fs::read_to_string(path).unwrap());
     Identity::from_pem(pem.concat().as_bytes()).unwrap()
 }
 
-/// Those of a kubeconfig.
+/// The certificate and key of a kubeconfig.
 pub(crate) fn identity_of(kubeconfig: &Path) -> Identity {
     let config = read(kubeconfig);
     let user = &config["users"][0]["user"];
@@ -170,7 +170,7 @@ fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy().timeout(LONGEST)
 }
 
-/// An error's last cause: the others name addresses.
+/// The last cause of an error: the others contain addresses.
 fn chain(error: &reqwest::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(cause) = last.source() {
@@ -179,12 +179,11 @@ fn chain(error: &reqwest::Error) -> String {
     format!("no answer: {last}")
 }
 
-/// The ports of those who are connected to a port of this machine, as its
-/// kernel knows them.
+/// The remote ports of connections to a port of this machine, from its kernel.
 pub(super) fn connected_to(port: u16) -> BTreeSet<u16> {
     const ESTABLISHED: &str = "01";
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| {
-        // A machine without IPv6 has only one.
+        // Without IPv6 a machine has only one table.
         std::fs::read_to_string(table).unwrap_or_default()
     });
     let number = |address: &str| {

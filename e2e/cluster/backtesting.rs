@@ -1,5 +1,5 @@
-//! `backtest` on what a real autoscaler did: its replicas over time, computed
-//! again from what Prometheus recorded of the GPUs.
+//! `backtest` compared with a real autoscaler: its replicas over time, computed again
+//! from Prometheus' samples of the GPUs.
 
 use std::time::{Duration, Instant};
 
@@ -13,24 +13,23 @@ use crate::program::Program;
 
 const SYNC: Duration = Duration::from_secs(4);
 
-/// What the GPUs share, percent, and for how long. No GPU is at its limit, or the
-/// demand would not be known.
+/// Loads shared by the GPUs, in percent, and how long each lasts. No GPU is
+/// saturated, or the demand would be unknown.
 const LOADS: [u32; 6] = [70, 160, 60, 130, 190, 30];
 const HELD_FOR: Duration = Duration::from_secs(56);
 
-/// How long a size must be wanted: longer than a window of readings. So what the
-/// controller reads a second later, as it does where other tests have the same
-/// cores, changes no size.
+/// The stabilisation: longer than a window of readings. If the controller reads a
+/// second later, as when other tests use the same cores, no size changes.
 const STABLE: Duration = Duration::from_secs(16);
 
-/// How often the replicas are looked at.
+/// How often the replicas are read.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// The syncs of the two are at other moments, and the server has a reading a poll
+/// Syncs of the two are at different times, and the server has a reading one poll
 /// after Prometheus.
 const AROUND: Duration = Duration::from_secs(SYNC.as_secs() + 2);
 
-/// What was at a time, and from then on.
+/// Times, and the size from each on.
 type Sizes = Vec<(Timestamp, i64)>;
 
 fn at(sizes: &Sizes, time: Timestamp) -> Option<i64> {
@@ -38,7 +37,7 @@ fn at(sizes: &Sizes, time: Timestamp) -> Option<i64> {
     until.last().map(|(_, size)| *size)
 }
 
-/// Whether the replicas were so many at some moment around a time.
+/// Whether there were that many replicas at some time around a given one.
 fn was(sizes: &Sizes, wanted: i64, time: Timestamp) -> bool {
     let changed = sizes
         .iter()
@@ -46,7 +45,7 @@ fn was(sizes: &Sizes, wanted: i64, time: Timestamp) -> bool {
     changed.count() > 0 || at(sizes, time - AROUND) == Some(wanted)
 }
 
-/// The replicas of the Deployment while the loads change.
+/// The replicas of the Deployment while the load changes.
 fn watch(lab: &Lab) -> Sizes {
     let mut sizes: Sizes = Vec::new();
     for load in LOADS {

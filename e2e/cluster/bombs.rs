@@ -1,5 +1,5 @@
-//! A Prometheus that answers every query with more than fits into memory: packed
-//! small, without an end, or as an answer that takes more memory than its text.
+//! A Prometheus that answers every query with more than fits into memory: compressed,
+//! endless, or with more decoded samples than text.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,20 +31,20 @@ use super::memory::Server;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::eventually;
 
-/// As many as make a fleet large, so that two polls are received side by side.
+/// Enough for a large fleet, so that two polls are received concurrently.
 const SERIES: usize = 10_001;
 
-/// Of each kind of query that many bombs of each kind.
+/// Least number of bombs of each kind for each kind of query.
 const ENOUGH: usize = 3;
 
-/// Users of the rule, side by side.
+/// Concurrent users of the rule.
 const ASKING: usize = 16;
 
 /// More than any answer may have, in bytes.
 const UNPACKED: usize = 256 << 20;
 
-/// The answer to one selector is good, so that there is a rule to be asked for;
-/// the others are bombs.
+/// Only the answer to one selector is valid, so that the rule has a metric; the
+/// others are bombs.
 const RULES: &str = "
 rules:
 - seriesQuery: 'requests{}'
@@ -111,7 +111,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     serving.abort();
 }
 
-/// The memory limit of the chart as it comes, in MiB.
+/// The memory limit of the chart's defaults, in MiB.
 fn limit_mib() -> u64 {
     let text = std::fs::read_to_string(manifest("deployment.yaml")).unwrap();
     let deployment: Value = serde_saphyr::from_str(&text).unwrap();
@@ -132,7 +132,7 @@ async fn await_value(way: &Way) {
     }
 }
 
-/// Each question is another query.
+/// Each request needs another query.
 async fn ask_for_ever(way: Way, user: usize) {
     for number in 0.. {
         let path = format!("{VALUE}?metricLabelSelector=user%3Du{user}-{number}");
@@ -141,10 +141,10 @@ async fn ask_for_ever(way: Way, user: usize) {
     }
 }
 
-/// A Prometheus with a fleet, until it is armed.
+/// A Prometheus with a fleet, which sends bombs once it is armed.
 struct Store {
     armed: AtomicBool,
-    /// How often each kind of query was answered with each kind of bomb.
+    /// The number of bombs, by kind of query and of bomb.
     served: Mutex<BTreeMap<(&'static str, usize), usize>>,
     packed: Bytes,
 }
@@ -173,7 +173,7 @@ impl Store {
                     async move { Ok::<_, Infallible>(answer) }
                 });
                 let server = hyper::server::conn::http1::Builder::new();
-                // An error here is a client that has read enough.
+                // An error here means that the client stopped reading.
                 let _ = server.serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -220,7 +220,7 @@ impl Store {
     }
 }
 
-/// How much of an answer is received that is not too large, in bytes.
+/// How much is received of an answer of allowed size, in bytes.
 fn most(kind: &str) -> usize {
     match kind {
         "rule" => 28 << 20,
@@ -228,7 +228,7 @@ fn most(kind: &str) -> usize {
     }
 }
 
-/// The smallest texts that are decoded into the most memory.
+/// The shortest texts with the largest decoded size.
 fn parts(kind: &str) -> (&'static str, &'static str, &'static str) {
     match kind {
         "search" => (
@@ -253,7 +253,7 @@ fn whole(body: impl Into<Bytes>) -> Response<Body> {
     Response::new(Full::new(body.into()).boxed_unsync())
 }
 
-/// An answer as a Prometheus gives it.
+/// A valid answer of Prometheus.
 fn good(kind: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = now.as_secs() / 5 * 5;

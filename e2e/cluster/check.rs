@@ -1,4 +1,4 @@
-//! `check` on a cluster that is well, and on one with planted faults.
+//! `check` on a correct cluster, and on one with deliberate faults.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,18 +11,18 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::SYNC;
 use crate::program::{Program, eventually};
 
-/// What is found of the lab itself: names that are served after a while, GPUs
-/// that its nodes do not have.
+/// Findings about the lab itself: metrics that are served only after some time, and
+/// GPUs that its nodes do not have.
 const OF_THE_LAB: [&str; 2] = ["GM501", "GM513"];
 
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
-/// What `check -A` says, and its exit code.
+/// The output of `check -A`, and its exit code.
 pub(crate) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
     check_with(kubeconfig, &[])
 }
 
-/// The same with flags.
+/// Like [`check`], with flags.
 pub(crate) fn check_with(kubeconfig: &Path, flags: &[&str]) -> (Option<i32>, Value) {
     let mut command = Program::command(["check", "-A", "-o", "json", "--kubeconfig"]);
     command.arg(kubeconfig).args(flags);
@@ -35,7 +35,7 @@ pub(crate) fn check_with(kubeconfig: &Path, flags: &[&str]) -> (Option<i32>, Val
     )
 }
 
-/// Code and object of everything found.
+/// Code and object of each finding.
 fn found(said: &Value) -> BTreeSet<(String, String)> {
     let text = |it: &Value, key: &str| it[key].as_str().unwrap().to_owned();
     let findings = said["findings"].as_array().unwrap().iter();
@@ -74,7 +74,7 @@ fn plant(lab: &Lab) {
     autoscale(lab, "twice", "twice", &fine);
     autoscale(lab, "again", "twice", &fine);
     autoscale(lab, "nothing", "absent", &fine);
-    // A pod that the selector of the good one takes.
+    // A pod that the valid HPA's selector matches.
     lab.plane.apply(&json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "stranger", "namespace": TEAM, "labels": {"app": APP, "deployment": APP}},
@@ -178,7 +178,7 @@ async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
         APP,
         &json!([pods("gpu_memory_utilization", "95")]),
     );
-    // It looks soon after its start, and then every five minutes.
+    // The server checks soon after its start, and then every five minutes.
     let _ = lab.end_server("TERM");
     lab.start_server();
     lab.await_available();

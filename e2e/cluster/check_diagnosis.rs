@@ -1,5 +1,5 @@
-//! Faults that are easily taken for others, made on a cluster: what is said, and
-//! that what is said mends them.
+//! Faults that are easily confused, made on a cluster: the finding, and that its
+//! remedy corrects the fault.
 
 use std::path::Path;
 use std::time::Instant;
@@ -38,7 +38,7 @@ fn findings(kubeconfig: &Path, code: &str, object: &str) -> Result<Found, String
         .ok_or_else(|| said.to_string())
 }
 
-/// Waits for a finding with these words; its remedy.
+/// Waits for a finding with these words, and returns its remedy.
 fn await_found(lab: &Lab, code: &str, object: &str, words: &str) -> String {
     eventually(&format!("{code} with {words:?}"), PATIENCE, || {
         let found = findings(lab.plane.kubeconfig(), code, object)?;
@@ -58,7 +58,7 @@ fn await_gone(lab: &Lab, code: &str, object: &str) {
     });
 }
 
-/// Runs the command that stands in a text, up to its end or a semicolon.
+/// Runs the command in a text, up to its end or a semicolon.
 fn apply_printed(lab: &Lab, text: &str) {
     let begin = text.find("kubectl ").unwrap_or_else(|| panic!("{text}"));
     let command = text[begin..].split(';').next().unwrap();
@@ -136,7 +136,7 @@ fn no_certificate_and_no_server(lab: &mut Lab) {
     await_gone(lab, "GM102", object);
 }
 
-/// A Deployment and its HPA; its pods get GPUs where these are requested.
+/// A Deployment and its HPA. Its pods get GPUs if they request them.
 fn deploy_web(lab: &Lab, requests_gpu: bool) {
     let mut pod = json!({
         "metadata": {"labels": {"web": "web"}},
@@ -194,8 +194,8 @@ fn a_model_that_is_not_there(lab: &Lab) {
     await_gone(lab, "GM515", &object);
 }
 
-/// kube-prometheus' policy, as far as it matters here. Nothing enforces it: the
-/// server does not reach a Service that nothing resolves.
+/// The relevant part of kube-prometheus' policy. It is not enforced: the server does
+/// not reach a Service that does not resolve.
 fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
     let url = "http://prometheus-k8s.monitoring.svc:9090";
     let labels = json!({"app.kubernetes.io/name": "prometheus"});
@@ -300,7 +300,7 @@ fn no_inventory(lab: &mut Lab) {
 
 async fn no_reviews(lab: &Lab) {
     unbind(lab, "auth-delegator");
-    // The autoscalers go on asking.
+    // The autoscalers continue.
     let ready = Way::straight(lab.port, None);
     await_ready(&ready, "[-]reviews failed: reason withheld").await;
     await_found(lab, "GM201", &account(), "may not");

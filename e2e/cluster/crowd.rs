@@ -1,5 +1,5 @@
-//! A crowd of silent, slow and busy clients at the real process: who asks
-//! through kube-apiserver is answered, and the memory comes back.
+//! Many silent, slow and busy clients at the real process: requests through
+//! kube-apiserver are answered, and the memory is freed.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -24,24 +24,23 @@ const IDLE: usize = 500;
 const SLOW: usize = 200;
 const BUSY: usize = 200;
 
-/// What a request may take in spite of them, above one that kube-apiserver
-/// answers by itself meanwhile: other tests may have the same cores.
+/// How much longer than a request that kube-apiserver answers itself a request may
+/// take during the crowd: other tests may use the same cores.
 const SOON: Duration = Duration::from_secs(2);
 
-/// What kube-apiserver answers without this program.
+/// A path that kube-apiserver answers without this program.
 const ITS_OWN: &str = "/apis/apiregistration.k8s.io/v1";
 
-/// Descriptors of this process: a connection each, and what else it has.
+/// File descriptors for this process: one for each connection, and some more.
 const FILES: u32 = 4096;
 
-/// Crowds, one after another.
+/// Number of crowds, one after another.
 const TURNS: u32 = 4;
 
-/// The server's memory may end above where it was by so much, which the
-/// allocator keeps for the next crowd.
+/// How much the server's memory may grow: the allocator keeps it for the next crowd.
 const KEPT_KIB: u64 = 32 * 1024;
 
-/// How much more the last crowd may leave than the first: some minutes of
+/// How much more memory the last crowd may leave than the first: some minutes of
 /// values.
 const GROWN_KIB: u64 = 8 * 1024;
 
@@ -85,11 +84,11 @@ async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
         left.push(after);
     }
     let (first, last) = (left[0], left[left.len() - 1]);
-    // What one crowd leaves the next one uses.
+    // A crowd uses the memory that the previous one left.
     assert!(last <= first + GROWN_KIB, "{before}: {left:?}");
 }
 
-/// This process has a connection of each of the crowd.
+/// This process needs a descriptor for each connection of the crowd.
 fn raise_files() {
     let files = format!("--nofile={FILES}:");
     let process = std::process::id().to_string();
@@ -113,8 +112,8 @@ struct Crowd {
     _slow: JoinSet<()>,
 }
 
-/// Lets a crowd come; how long each request took that somebody made through
-/// kube-apiserver meanwhile, and each that it answered by itself.
+/// Connects a crowd. Returns how long each request through kube-apiserver took
+/// meanwhile, and the same for requests that kube-apiserver answered itself.
 async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<Duration>) {
     let port = lab.port;
     let tls = [b"http/1.1".as_slice(), b"h2"].map(|protocol| tls(lab, protocol));
@@ -127,13 +126,13 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
         send_slowly(port, kind, &tls, &mut slow).await;
     }
     let mut busy = JoinSet::new();
-    // So many handshakes at a time: their clients have the same cores.
+    // Limits concurrent handshakes: the clients use the same cores.
     let first = Arc::new(Semaphore::new(25));
     for _ in 0..BUSY {
         let (path, identity) = (path.to_owned(), identity_of(lab.plane.kubeconfig()));
         let first = Arc::clone(&first);
         busy.spawn(async move {
-            // A connection of its own.
+            // A separate connection.
             let way = Way::straight(port, Some(identity));
             let turn = first.acquire().await.unwrap();
             assert_answered(&way.get(&path).await);
@@ -145,7 +144,7 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
     }
     let (mut ours, mut its_own) = (Vec::new(), Vec::new());
     while !busy.is_empty() || ours.len() < 50 {
-        // At the same time, on the same cores.
+        // At the same time and on the same cores.
         let (came, own) = tokio::join!(timed(who, path), timed(who, ITS_OWN));
         assert_answered(&came.0);
         ours.push(came.1);
@@ -162,15 +161,15 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
     (crowd, ours, its_own)
 }
 
-/// What came, and how long that took.
+/// The result, and how long it took.
 async fn timed(who: &Way, path: &str) -> (Came, Duration) {
     let begun = Instant::now();
     let came = who.get(path).await;
     (came, begun.elapsed())
 }
 
-/// Values, or the word that there are none now: where a crowd and everybody
-/// else share two cores, a scrape may take longer than readings are believed.
+/// Values, or the message that there are none: when a crowd and all else share two
+/// cores, a scrape may take longer than readings are believed.
 fn assert_answered(came: &Came) {
     assert!(matches!(came.code(), Some(200 | 404)), "{came:?}");
 }
@@ -180,8 +179,7 @@ async fn connect(port: u16) -> TcpStream {
     tried.expect("a connection (if files ran out: ulimit -n 4096)")
 }
 
-/// One that never comes to the end of what it says, in its handshake or after
-/// it, in either protocol.
+/// Never completes its message, during or after the handshake, in either protocol.
 async fn send_slowly(port: u16, kind: usize, tls: &[TlsConnector; 2], crowd: &mut JoinSet<()>) {
     const HELLO: &[u8] = &[
         0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -208,7 +206,7 @@ async fn handshake(tls: &TlsConnector, tcp: TcpStream) -> std::io::Result<TlsStr
     tls.connect(name, tcp).await
 }
 
-/// Trusts whom kube-apiserver trusts.
+/// Trusts the same authority as kube-apiserver.
 fn tls(lab: &Lab, protocol: &[u8]) -> TlsConnector {
     let secret = ["get", "secret", "gpu-metrics-apiserver-certificates"];
     let output = ["-n", HOME, "-o", r"jsonpath={.data.ca\.crt}"];
@@ -226,8 +224,7 @@ fn tls(lab: &Lab, protocol: &[u8]) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Says something without an end, a byte a second, for as long as somebody
-/// listens.
+/// Sends a byte a second, for as long as the other end reads.
 async fn drip<S: AsyncWrite + Unpin>(mut stream: S, text: &'static [u8]) {
     let (last, all) = text.split_last().unwrap();
     for byte in all.iter().chain(std::iter::repeat(last)) {

@@ -1,5 +1,5 @@
-//! `explain` and `top` against a real cluster: the numbers are those that are
-//! served, and the replicas those that the real controller writes.
+//! `explain` and `top` on a real cluster: the values are the served ones, and the
+//! replicas those that the real controller writes.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,25 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::on_pods;
 use crate::program::{Program, eventually};
 
-/// How often autoscalers compute here.
+/// The autoscalers' sync period here.
 pub(super) const SYNC: Duration = Duration::from_secs(4);
 
-/// Nodes of four GPUs: enough for all at their maximum, or sums would end.
+/// Nodes of four GPUs, sufficient for all Deployments at their maximum; otherwise
+/// sums would end.
 const NODES: usize = 26;
 
-/// A short window, so that values come to rest soon.
+/// A short window, so that values settle soon.
 const CONFIG: &str = "gpu: {window: 4s}\n";
 
-/// What the GPUs of each Deployment share, percent, and for how long. The first
-/// one is not watched: no explanation has seen the beginning.
+/// Loads shared by the GPUs of each Deployment, in percent, and how long each lasts.
+/// The first is not compared, because no explanation covers its beginning.
 const LOADS: [u32; 5] = [70, 190, 95, 270, 40];
 const HELD_FOR: Duration = Duration::from_secs(29);
 
-/// How often it is looked what the controllers have written.
+/// How often the controllers' status is read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What a command of ours says, with the rights of an administrator.
+/// The output of a command, with an administrator's rights.
 fn says(lab: &Lab, arguments: &[&str]) -> String {
     let mut command = Program::command(arguments);
     command.arg("--kubeconfig").arg(lab.plane.kubeconfig());
@@ -44,7 +45,7 @@ fn json_of(lab: &Lab, arguments: &[&str]) -> Value {
     serde_json::from_str(&said).unwrap()
 }
 
-/// Follows an autoscaler as somebody would who wants to know.
+/// Follows an autoscaler with `--follow`.
 fn follow(lab: &Lab, row: &Row) -> Program {
     let name = format!("{TEAM}/{}", row.name);
     let sync = format!("{}s", SYNC.as_secs());
@@ -69,7 +70,7 @@ async fn explain_computes_the_replicas_that_the_controller_writes() {
     lab.gpus.share_each(LOADS[0]);
     let held =
         format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/metrics/gpu_held_count");
-    // Two each, but for some pods that get none.
+    // Two pods each, except for some pods without a value.
     lab.await_answer(&held, |said| said.contains(r#""value":"4"#));
     apply(Row::autoscaler);
     let followed: Vec<Program> = rows.iter().map(|row| follow(&lab, row)).collect();
@@ -127,7 +128,7 @@ fn explained_values_are_those_served(lab: &Lab) {
         &["explain", "external", TEAM, "cluster_gpu_held_count"],
     );
     assert!(text.contains("counted and not listed"), "{text}");
-    // A short name that only the cluster's discovery knows.
+    // A short name that is only in the cluster's discovery.
     let mut command = Program::command(["explain", "cm", &name, "gpu_held_count"]);
     command.arg("--kubeconfig").arg(lab.plane.kubeconfig());
     let end = Program::run(command);
@@ -150,7 +151,7 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
         "{workloads}"
     );
     assert!(workloads.contains("SUM"), "{workloads}");
-    // It asks for a GPU, and none is reported.
+    // It requests a GPU, and none is reported.
     lab.plane.apply(&json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waiting", "namespace": TEAM},
         "spec": {"containers": [{

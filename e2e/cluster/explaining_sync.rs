@@ -1,9 +1,8 @@
-//! What `explain` computed beside what the controller wrote.
+//! Replicas computed by `explain`, compared with those that the controller wrote.
 //!
-//! The two read at other moments. A computation is held against the statuses
-//! around it that tell of the same inputs: replicas and metric values, to the
-//! thousandth. Where no status does, the load was on its way, and that is counted
-//! by itself.
+//! The two read at different times. A computation is compared with the statuses
+//! around it that have the same inputs: replicas and metric values, to the
+//! thousandth. If no status does, the load was changing, which is counted separately.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,13 +17,13 @@ use super::explaining::SYNC;
 use super::explaining_table::Row;
 use super::lab::{Lab, TEAM};
 
-/// A status of the controller's stands for so long around a computation: a sync is
-/// between two of them, and what windows and periods of the controller's memory
-/// reach ends a sync earlier or later.
+/// A status may be this far from a computation: a sync is between two computations,
+/// and the windows and periods of the controller's memory may end one sync earlier or
+/// later.
 const AROUND: Duration = Duration::from_secs(2 * SYNC.as_secs() + 1);
 
-/// Replicas, and each metric as the status has it, in thousandths; `None`: it
-/// failed, or was not read.
+/// Replicas, and each metric in the status, in thousandths; `None`: it failed, or was
+/// not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Inputs {
     current: i64,
@@ -47,7 +46,7 @@ impl Written {
     }
 }
 
-/// What the controllers have written by now, in the order of the rows.
+/// The current statuses, in the order of the rows.
 pub(super) fn written(lab: &Lab, rows: &[Row]) -> Vec<Option<Written>> {
     let seen = clock::now();
     let said = lab.plane.kubectl(&["get", "hpa", "-n", TEAM, "-o", "json"]);
@@ -91,15 +90,15 @@ pub(super) struct Computed {
     at: Timestamp,
     inputs: Inputs,
     desired: Option<i64>,
-    /// What no status tells: which pods counted.
+    /// Inputs that are in no status: which pods counted.
     hidden: Value,
-    /// What kept the metrics from being followed.
+    /// What limited the replicas.
     held_by: Value,
     said: Value,
 }
 
 impl Computed {
-    /// All that was printed, whole documents only.
+    /// All complete documents in the output.
     pub(super) fn all(said: &str) -> Vec<Self> {
         let documents = serde_json::Deserializer::from_str(said).into_iter::<Value>();
         documents
@@ -141,29 +140,29 @@ impl Computed {
     }
 }
 
-/// Computations of one autoscaler, by what became of them.
+/// Number of an autoscaler's computations by result.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     computed: usize,
     agreed: usize,
-    /// No status had the same inputs, or our own changed from one to the next.
+    /// No status had the same inputs, or our own inputs changed meanwhile.
     moving: usize,
     differ: usize,
-    /// Other numbers that the controller wrote, one after the other.
+    /// Changes of the number that the controller wrote.
     changes: usize,
-    /// Those that were not computed around that time: inputs that no computation
-    /// saw.
+    /// Changes without a computation around that time: no computation had their
+    /// inputs.
     unseen: usize,
-    /// Computations whose metrics asked for more or less than was done.
+    /// Computations whose metrics asked for another number than the result.
     held: usize,
 }
 
-/// Of all of them.
+/// The tallies of all autoscalers.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     rows: BTreeMap<String, Tally>,
     differences: Vec<String>,
-    /// Each change that was not computed around its time.
+    /// Each change without a computation around its time.
     unseen: Vec<String>,
 }
 
@@ -222,7 +221,7 @@ impl Account {
         self.rows.insert(row.name.clone(), tally);
     }
 
-    /// Every kind was compared, and each time there was the same number.
+    /// Asserts that every kind was compared and always agreed.
     pub(super) fn assert_agreement(&self, rows: usize) {
         let sum = |of: fn(&Tally) -> usize| self.rows.values().map(of).sum::<usize>();
         assert_eq!(self.rows.len(), rows);
@@ -241,22 +240,22 @@ impl Account {
     }
 }
 
-/// The statuses that stood between two times.
+/// The statuses in force between two times.
 fn in_force(written: &[Written], from: Timestamp, until: Timestamp) -> Vec<&Written> {
     let first = written.iter().rposition(|status| status.seen <= from);
     let rest = written.iter().skip(first.unwrap_or(0));
     rest.take_while(|status| status.seen <= until).collect()
 }
 
-/// Where no metric was read, or none can be used, the status tells no values.
+/// If no metric was read or usable, the status has no values.
 fn saw_the_same(status: &Written, one: &Computed) -> bool {
     let known = |shown: &[Option<i64>]| shown.iter().flatten().copied().collect::<Vec<_>>();
     status.inputs.current == one.inputs.current
         && known(&status.inputs.shown) == known(&one.inputs.shown)
 }
 
-/// Where nothing can be decided, the number stays as it was and the controller says
-/// that it is not active.
+/// If nothing can be decided, the number stays the same and the condition is not
+/// active.
 fn agrees(status: &Written, one: &Computed) -> bool {
     match one.desired {
         Some(desired) => status.desired == desired,

@@ -1,5 +1,5 @@
-//! Autoscalers side by side: every kind of metric and target that we serve, two at
-//! once, pods without values, pods that wait for a node, tolerances, policies and
+//! A set of autoscalers: every kind of served metric and target, two metrics at once,
+//! pods without values, pods that wait for a node, tolerances, policies and
 //! stabilisation.
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::gpus::SOME_WITHOUT;
 use super::lab::{APP, Lab, TEAM};
 use super::scaling::on_pods;
 
-/// What pods of some Deployments wait for: the node has few of them.
+/// A resource that pods of some Deployments wait for: the node has little of it.
 const SCARCE: &str = "example.com/slot";
 
 /// An autoscaler and its Deployment, of the same name.
@@ -59,7 +59,7 @@ fn over(window: &str, mut metric: Value) -> Value {
     metric
 }
 
-/// As fast as it goes, unless other rules are given.
+/// Without delays, unless other rules are given.
 fn rules(up: Value, down: Value) -> Value {
     let at_once = json!({
         "stabilizationWindowSeconds": 0,
@@ -78,7 +78,7 @@ fn policies(kind: &str, value: u32, period: u32) -> Value {
     json!({"policies": [{"type": kind, "value": value, "periodSeconds": period}]})
 }
 
-/// All of them.
+/// All autoscalers.
 pub(super) fn rows() -> Vec<Row> {
     let (mean, sum) = ("gpu_memory_utilization", "gpu_memory_utilization_sum");
     let none = || rules(json!({}), json!({}));
@@ -177,8 +177,8 @@ impl Row {
     /// The Deployment.
     pub(super) fn deployment(&self) -> Value {
         let labels = json!({"app": APP, "deployment": self.name});
-        // Who asks for a GPU and is seen with none has a value that is unknown, and
-        // so have all that it is part of.
+        // A pod that requests a GPU and has no reading has an unknown value, and so
+        // have all groups that contain it.
         let mut limits = match self.name.starts_with(SOME_WITHOUT) {
             true => json!({}),
             false => json!({"nvidia.com/gpu": 1}),
@@ -216,13 +216,13 @@ impl Row {
         })
     }
 
-    /// How many metrics it has.
+    /// The number of its metrics.
     pub(super) fn metrics(&self) -> usize {
         self.metrics.as_array().map_or(0, Vec::len)
     }
 }
 
-/// Gives every node five of what some pods wait for.
+/// Gives every node five units of the scarce resource.
 pub(super) fn make_scarce(lab: &Lab) {
     let size = json!({"capacity": {SCARCE: "5"}, "allocatable": {SCARCE: "5"}});
     let patch = json!({"status": size}).to_string();

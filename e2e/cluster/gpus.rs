@@ -1,4 +1,4 @@
-//! GPUs whose holders are the pods that are really there, and what they do.
+//! GPUs held by the real pods, and their load.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use simulator::live::Controls;
 use super::lab::{APP, TEAM};
 use crate::controlplane::ControlPlane;
 
-/// Pods whose names begin so hold a GPU or not, as these happen to end.
+/// Whether pods with this name prefix hold a GPU depends on the end of their names.
 pub(super) const SOME_WITHOUT: &str = "some";
 
-/// Hands GPUs to the pods of the service as they come and go.
+/// Assigns GPUs to the pods of the service as they are created and deleted.
 #[derive(Debug)]
 pub(super) struct Gpus {
     work: Arc<Mutex<Work>>,
-    /// Pods by the place of their GPU in [`device`]'s order.
+    /// Pods by the place of their GPU, in [`device`]'s order.
     held: Arc<Mutex<BTreeMap<usize, String>>>,
     controls: Arc<Controls>,
     places: Places,
@@ -28,19 +28,19 @@ pub(super) struct Gpus {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the GPUs that are held do; those that nobody holds do nothing.
+/// The load of held GPUs; GPUs that are not held are idle.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// The first so many work this hard, percent; the others are idle.
+    /// The first ones have this load each, in percent; the others are idle.
     First(usize, u32),
-    /// They share this many percent evenly.
+    /// They share this load evenly.
     Shared(u32),
-    /// Those of each Deployment share this many percent evenly.
+    /// Those of each Deployment share this load evenly.
     Each(u32),
 }
 
 impl Work {
-    /// Percent of the GPU at a place among those held, by their pods.
+    /// The load of the GPU at a place among the held ones, in percent.
     fn of(self, place: usize, held: &[&str]) -> f64 {
         let (percent, among) = match self {
             Self::First(busy, percent) if place < busy => (percent, 1),
@@ -56,13 +56,12 @@ impl Work {
     }
 }
 
-/// The Deployment that a pod is named after.
+/// The Deployment's name in a pod's name.
 fn deployment(pod: &str) -> &str {
     pod.rsplitn(3, '-').last().unwrap_or(pod)
 }
 
-/// The GPUs in the order in which they are handed out: one of each node, then the
-/// second of each node.
+/// The order of assignment of GPUs: one of each node, then the second of each node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) nodes: usize,
@@ -112,38 +111,38 @@ impl Gpus {
         gpus
     }
 
-    /// From now on every GPU that is held works this hard.
+    /// Sets the load of every held GPU.
     pub(super) fn work(&self, percent: u32) {
         self.concentrate(usize::MAX, percent);
     }
 
-    /// From now on the first so many work this hard, and the others not.
+    /// Sets the load of the first GPUs; the others are idle.
     pub(super) fn concentrate(&self, busy: usize, percent: u32) {
         *self.work.lock().unwrap() = Work::First(busy, percent);
     }
 
-    /// From now on those held share this many percent: as many as there are.
+    /// Divides this load among the held GPUs.
     pub(super) fn share(&self, percent: u32) {
         *self.work.lock().unwrap() = Work::Shared(percent);
     }
 
-    /// From now on those of each Deployment share this many percent.
+    /// Divides this load among the GPUs of each Deployment.
     pub(super) fn share_each(&self, percent: u32) {
         *self.work.lock().unwrap() = Work::Each(percent);
     }
 
-    /// The pods that hold a GPU, in the order in which work is given to them.
+    /// The pods that hold a GPU, in the order of load.
     pub(super) fn holders(&self) -> Vec<String> {
         self.held.lock().unwrap().values().cloned().collect()
     }
 
-    /// The exporter of a node gives no answer until it resumes. The first pods
-    /// to hold a GPU are on one node each.
+    /// Silences the exporter of a node until it resumes. The first pods with a GPU
+    /// are on different nodes.
     pub(super) fn silence(&self, node: usize) {
         self.controls.silence(node);
     }
 
-    /// All exporters answer.
+    /// Resumes all exporters.
     pub(super) fn resume(&self) {
         (0..self.places.nodes).for_each(|node| self.controls.resume(node));
     }
@@ -158,7 +157,7 @@ impl Drop for Gpus {
     }
 }
 
-/// The service's pods that run; nothing while kube-apiserver is away.
+/// The service's running pods; `None` while kube-apiserver is away.
 fn pods(plane: &ControlPlane) -> Option<Vec<String>> {
     let label = format!("app={APP}");
     let said = plane

@@ -1,10 +1,9 @@
-//! The installation of `manifests/`, as `kubectl apply -k` makes it.
+//! The installation of `manifests/` by `kubectl apply -k`.
 //!
-//! Two things differ from a cluster whose pods run: the Deployment is scaled to
-//! nothing once its pods were ready, and what stands for them is a process of
-//! this machine. So the Service leads to `localhost`, and the APIServices name
-//! the process' port: for a Service of type ExternalName kube-apiserver takes
-//! the APIService's port as it is
+//! Two things differ from a cluster with running pods: the Deployment is scaled to
+//! zero once its pods were ready, and a process on this machine replaces them. So the
+//! Service refers to `localhost`, and the APIServices name the process' port: for a
+//! Service of type ExternalName, kube-apiserver uses the APIService's port unchanged
 //! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
 
 use std::path::{Path, PathBuf};
@@ -22,8 +21,8 @@ pub(super) fn manifest(name: &str) -> String {
     root.join("manifests").join(name).display().to_string()
 }
 
-/// Applies the manifests as they are. Their pods are let in by the namespace's
-/// policy and become ready (nothing runs in them); then there are none.
+/// Applies the unchanged manifests. Their pods are admitted by the namespace's policy
+/// and become ready (they run no program); then they are scaled to zero.
 pub(super) fn install(plane: &ControlPlane) {
     plane.kubectl(&["apply", "-k", &manifest("")]);
     eventually("ready pods of the manifests", PATIENCE, || {
@@ -37,7 +36,7 @@ pub(super) fn install(plane: &ControlPlane) {
     plane.kubectl(&["scale", "deploy", NAME, "-n", HOME, "--replicas=0"]);
 }
 
-/// Leads the Service to a port of this machine.
+/// Directs the Service to a port of this machine.
 pub(super) fn lead(plane: &ControlPlane, port: u16) {
     let patch = |object: &[&str], change: Value| {
         let change = format!("--patch={change}");
@@ -55,8 +54,8 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
     patch(&named, json!({"spec": {"service": {"port": port}}}));
 }
 
-/// The arguments that the Deployment gives its containers, but for the place
-/// of the configuration, the port and Prometheus, which are this machine's.
+/// The container's arguments in the Deployment, except the configuration's path, the
+/// port and Prometheus, which are this machine's.
 pub(super) fn arguments(plane: &ControlPlane) -> Vec<String> {
     let said = plane.kubectl(&["get", "deploy", NAME, "-n", HOME, "-o", "json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -86,7 +85,7 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     the_server_asks_for_itself(&lab);
     the_sample_is_an_autoscaler(&lab);
     let said = lab.server.as_ref().unwrap().stderr();
-    // It refused others as it should, and was itself refused nothing.
+    // It refused others as expected, and was refused nothing itself.
     let own = said
         .lines()
         .filter(|line| !line.contains("request refused"));
@@ -95,7 +94,7 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     assert_eq!(bad, Vec::<&str>::new());
 }
 
-/// Nobody skips the verification; the bundle is the server's own.
+/// Verification is not skipped, and the bundle is the server's own.
 fn kube_apiserver_verifies_the_certificate(lab: &Lab) {
     for name in APISERVICES {
         let said = lab
@@ -150,8 +149,7 @@ fn s109_every_form_of_path_is_answered(lab: &Lab) {
     }
 }
 
-/// It complains of a group that it cannot discover, and of a document without
-/// a schema.
+/// kubectl reports groups without discovery, and documents without a schema.
 fn s109_kubectl_is_content(lab: &Lab) {
     lab.plane.kubectl(&["api-resources"]);
     let versions = lab.plane.kubectl(&["api-versions"]);
@@ -164,14 +162,14 @@ fn s109_kubectl_is_content(lab: &Lab) {
         .plane
         .kubectl(&["explain", "hpa.spec.metrics.pods.metric"]);
     assert!(said.contains("HorizontalPodAutoscaler"), "{said}");
-    // A metric of the other group is a part of a resource, which kubectl does
-    // not explain.
+    // A metric of the other group is part of a resource, which kubectl does not
+    // explain.
     let version = "--api-version=external.metrics.k8s.io/v1beta1";
     let said = lab.plane.kubectl(&["explain", "gpu_held_count", version]);
     assert!(said.contains("ExternalMetricValueList"), "{said}");
 }
 
-/// What a user is told; nothing where it is a value.
+/// The error message for a user; `None` if there is a value.
 fn refusal(lab: &Lab, user: &Path, path: &str) -> Option<String> {
     let said = lab.plane.kubectl_as(user, &["get", "--raw", path]);
     said.err()
@@ -195,7 +193,7 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
     };
     let stranger = plane.user_kubeconfig("stranger", &[]);
     let named = grant("named", &["pods/gpu_memory_utilization"]);
-    // The second rule shows that the binding is in force.
+    // The second rule shows that the binding is in effect.
     let starred = grant("starred", &["pods/*", "pods/gpu_power_usage"]);
     let flagship = format!("{PODS}/gpu_memory_utilization");
     let power = format!("{PODS}/gpu_power_usage");
@@ -218,7 +216,7 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
     }
 }
 
-/// `optional/metrics-reader.yaml`: whoever may view a namespace.
+/// `optional/metrics-reader.yaml`: users with the right to view a namespace.
 fn viewers_read_once_they_may(lab: &Lab) {
     let viewer = lab.plane.user_kubeconfig("viewer", &[]);
     let path = format!("{PODS}/gpu_memory_utilization");
@@ -239,8 +237,8 @@ fn viewers_read_once_they_may(lab: &Lab) {
     assert!(elsewhere.unwrap().contains("(Forbidden)"));
 }
 
-/// Behind kube-apiserver's back: by the Service's name, with a token, trusting
-/// what the APIServices trust.
+/// Without kube-apiserver: by the Service's name, with a token, and with the
+/// authority in the APIServices.
 fn the_server_asks_for_itself(lab: &Lab) {
     let service = ["get", "apiservice", APISERVICES[0], "-o", "json"];
     let said = serde_json::from_str::<Value>(&lab.plane.kubectl(&service)).unwrap();

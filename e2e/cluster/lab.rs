@@ -1,6 +1,5 @@
-//! A cluster with everything in it: the control plane, a node that runs any
-//! pod, GPUs whose holders are the pods that are really there, a Prometheus
-//! that scrapes them, and the server, registered.
+//! A complete cluster: the control plane, a node that runs any pod, GPUs held by the
+//! real pods, a Prometheus that scrapes them, and the registered server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,49 +18,49 @@ use crate::live::scene::{SCRAPED, scrapes};
 use crate::program::{End, Program, eventually};
 use crate::prometheus::{Engine, Storage, free_port};
 
-/// Generous: what is awaited comes within seconds on an idle machine.
+/// A generous limit: on an idle machine each wait takes seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where the server lives.
+/// The server's namespace.
 pub(super) const HOME: &str = "gpu-metrics";
 pub(super) const NAME: &str = "gpu-metrics-apiserver";
 
-/// The service that scales, and its namespace.
+/// The scaled service, and its namespace.
 pub(super) const TEAM: &str = "team";
 pub(super) const APP: &str = "infer";
 
-/// The configuration of the server, but for the address of Prometheus. A reading
-/// is believed for a little longer than it would be: where other tests have the
-/// same cores, an exporter that is scraped every second comes seconds late.
+/// The server's configuration, without the address of Prometheus. Readings are
+/// believed a little longer than by default: when other tests use the same cores, an
+/// exporter that is scraped every second may be seconds late.
 pub(super) const CONFIG: &str = "gpu: {window: 10s, freshness: 20s}\n";
 
-/// Nodes of four GPUs, where a test does not say.
+/// The default number of nodes, with four GPUs each.
 const NODES: usize = 3;
 
-/// Everything that runs. Ended from top to bottom.
+/// Everything that runs. Fields end from top to bottom.
 #[derive(Debug)]
 pub(super) struct Lab {
     pub(super) server: Option<Program>,
-    /// Where it listens, also after a restart.
+    /// The server's port, which it keeps after a restart.
     pub(super) port: u16,
     pub(super) gpus: Gpus,
     pub(super) plane: Arc<ControlPlane>,
     pub(super) prometheus: Engine,
-    /// What the server takes for Prometheus, if not that one.
+    /// The address that the server uses as Prometheus, if it is another one.
     pub(super) stand_in: Option<String>,
     dir: TempDir,
-    /// The ServiceAccount's, which has the rights of the manifests.
+    /// The ServiceAccount's kubeconfig, with the rights of the manifests.
     account: PathBuf,
     _exporters: Vec<RunningExporter>,
 }
 
 impl Lab {
-    /// Starts everything; the server is registered and Available.
+    /// Starts everything. The server is registered and Available.
     pub(super) async fn start(autoscaler_sync: Duration) -> Self {
         Self::with_nodes(autoscaler_sync, NODES).await
     }
 
-    /// The same with so many nodes of four GPUs.
+    /// Starts with this number of nodes of four GPUs.
     pub(super) async fn with_nodes(autoscaler_sync: Duration, nodes: usize) -> Self {
         let plane = Arc::new(ControlPlane::start(Extent::Cluster { autoscaler_sync }));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -101,19 +100,19 @@ impl Lab {
         lab
     }
 
-    /// Ends the server by a signal; how it ended.
+    /// Ends the server by a signal. Returns how it ended.
     pub(super) fn end_server(&mut self, signal: &str) -> End {
         let server = self.server.take().expect("a running server");
         server.signal(signal);
         server.await_end(PATIENCE)
     }
 
-    /// Starts it again where it was.
+    /// Starts the server again on its port.
     pub(super) fn start_server(&mut self) {
         self.server = Some(self.replica(self.port, &[]));
     }
 
-    /// Starts it again with another configuration.
+    /// Starts the server again with another configuration.
     pub(super) fn reconfigure(&mut self, config: &str) {
         self.server = None;
         self.write_config(config);
@@ -121,7 +120,7 @@ impl Lab {
         self.await_available();
     }
 
-    /// Changes the file of `--config`.
+    /// Writes the file of `--config`.
     pub(super) fn write_config(&self, config: &str) {
         std::fs::write(self.config(), config).unwrap();
     }
@@ -131,8 +130,8 @@ impl Lab {
         self.dir.path().join("config.yaml")
     }
 
-    /// Another server of the same settings, on a port of its own (0: any). Its
-    /// arguments are those of the manifests, its rights the ServiceAccount's.
+    /// Another server with the same settings on another port (0: any). It has the
+    /// arguments of the manifests, and the ServiceAccount's rights.
     pub(super) fn replica(&self, port: u16, flags: &[&str]) -> Program {
         let mut command = Program::command(install::arguments(&self.plane));
         command.arg(format!("--secure-port={port}"));
@@ -155,7 +154,7 @@ impl Lab {
         server
     }
 
-    /// Waits until kube-apiserver has found all APIServices available.
+    /// Waits until kube-apiserver reports all APIServices as available.
     pub(super) fn await_available(&self) {
         eventually("available APIServices", PATIENCE, || {
             let troubles: Vec<String> = APISERVICES
@@ -170,7 +169,7 @@ impl Lab {
         });
     }
 
-    /// Why an APIService is not available.
+    /// Why an APIService is unavailable.
     pub(super) fn unavailable(&self, name: &str) -> Option<String> {
         let said = self.plane.kubectl_as(
             self.plane.kubeconfig(),
@@ -191,7 +190,7 @@ impl Lab {
         }
     }
 
-    /// The replicas that the Deployment asks for.
+    /// The replicas in the Deployment.
     pub(super) fn replicas(&self) -> u64 {
         let said = self
             .plane
@@ -200,7 +199,7 @@ impl Lab {
         said["spec"]["replicas"].as_u64().unwrap()
     }
 
-    /// Waits for that many.
+    /// Waits for this number of replicas.
     pub(super) fn await_replicas(&self, wanted: u64) {
         eventually(&format!("{wanted} replicas"), PATIENCE, || {
             let replicas = self.replicas();
@@ -211,7 +210,7 @@ impl Lab {
         });
     }
 
-    /// Waits until a path is answered with what is wanted, as JSON.
+    /// Waits until the answer at a path is as wanted, as JSON.
     pub(super) fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         eventually(path, PATIENCE, || {
             let admin = self.plane.kubeconfig();
@@ -220,12 +219,12 @@ impl Lab {
         });
     }
 
-    /// The service that scales: pods with a GPU each.
+    /// Deploys the scaled service: pods with a GPU each.
     pub(super) fn deploy(&self, replicas: u32) {
         self.deploy_as(APP, replicas);
     }
 
-    /// Another one beside it; its pods get GPUs too.
+    /// Deploys another service, whose pods get GPUs too.
     pub(super) fn deploy_as(&self, name: &str, replicas: u32) {
         let labels = json!({"app": APP, "deployment": name});
         self.plane.apply(&json!({
@@ -245,12 +244,12 @@ impl Lab {
         }));
     }
 
-    /// An autoscaler from 1 to `most` on these metrics, without delays.
+    /// An autoscaler from 1 to `most` replicas on these metrics, without delays.
     pub(super) fn autoscale(&self, most: u32, metrics: &Value) {
         self.autoscale_after(most, metrics, Duration::ZERO);
     }
 
-    /// The same, which does what was wanted for so long.
+    /// An autoscaler with this stabilisation.
     pub(super) fn autoscale_after(&self, most: u32, metrics: &Value, stable: Duration) {
         self.plane.apply(&json!({
             "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -263,8 +262,8 @@ impl Lab {
                     "scaleDown": {"stabilizationWindowSeconds": stable.as_secs()},
                     "scaleUp": {
                         "stabilizationWindowSeconds": stable.as_secs(),
-                        // The limit of 15 s would count what an autoscaler of
-                        // the same name did before.
+                        // A period of 15 s would count changes by an earlier
+                        // autoscaler of the same name.
                         "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],
                     },
                 },
@@ -279,7 +278,7 @@ pub(super) const APISERVICES: [&str; 3] = [
     "v1beta1.external.metrics.k8s.io",
 ];
 
-/// The port that a server has said it listens on.
+/// The port in the log of a server.
 pub(crate) fn listening(server: &Program) -> u16 {
     server.find_in_stderr("the address", PATIENCE, |said| {
         let line = said.lines().find(|line| line.contains("listening"))?;

@@ -1,4 +1,4 @@
-//! The manual's section on the manifests, word for word.
+//! The manual's section on the manifests, as written.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,8 +11,8 @@ use crate::controlplane::parts;
 use crate::manual::commands;
 use crate::program::eventually;
 
-/// Runs a line in the checkout, by the control plane's kubectl; what it says, or
-/// its complaint.
+/// Runs a line in the checkout with the control plane's kubectl. Returns its output
+/// or its error.
 pub(super) fn ask(kubeconfig: &Path, line: &str) -> Result<String, String> {
     let kubectl = parts::find("kubectl").unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -43,8 +43,8 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
         panic!("other commands than this test knows: {commands:?}");
     };
     let lab = Lab::start(SYNC).await;
-    // Done already, but for the pods, which are processes here. Once more would
-    // lead the Service away from them.
+    // It was done before, except for the pods, which are processes here. Repeating it
+    // would direct the Service away from them.
     assert_eq!(install, "kubectl apply -k manifests");
     let dry = format!("{install} --dry-run=client");
     let said = run(lab.plane.kubeconfig(), &dry);

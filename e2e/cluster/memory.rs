@@ -1,5 +1,5 @@
-//! How much memory the whole server needs beside a real kube-apiserver with
-//! many pods and a real Prometheus with many GPUs.
+//! The memory of the whole server, with a real kube-apiserver with many pods and a
+//! real Prometheus with many GPUs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,17 +22,16 @@ use crate::prometheus::{Engine, Storage};
 /// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
 const BUDGET_MIB: u64 = 64;
 
-/// Requests to kube-apiserver at a time.
+/// Concurrent requests to kube-apiserver.
 const AT_A_TIME: usize = 32;
 
 /// Pods of a Deployment.
 const REPLICAS: usize = 20;
 
-/// How often the exporters are scraped, and read.
+/// How often the exporters are scraped and their readings renewed.
 const SCRAPED: Duration = Duration::from_secs(5);
 
-/// `PODS=20000 cargo test --test e2e memory -- --nocapture` tells about other
-/// sizes.
+/// `PODS=20000 cargo test --test e2e memory -- --nocapture` prints other sizes.
 fn wanted_pods() -> usize {
     let set = std::env::var("PODS").ok();
     set.map_or(2_000, |pods| pods.parse().expect("PODS is a number"))
@@ -71,7 +70,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
         });
         println!("{what}: {:?}", started.elapsed());
     }
-    // A window and some relists' worth of polls: what is kept is full.
+    // After a window and the polls of some relists, all caches are full.
     let full = Instant::now() + Duration::from_secs(75);
     eventually("a full window", PATIENCE, || {
         let left = full.saturating_duration_since(Instant::now());
@@ -115,7 +114,7 @@ impl Server {
         }
     }
 
-    /// A number of `/metrics`.
+    /// The value of a metric in `/metrics`.
     pub(super) fn metric(&self, name: &str) -> Result<f64, String> {
         assert!(self.dir.path().exists());
         let url = format!("http://127.0.0.1:{}/metrics", self.operators);
@@ -141,8 +140,8 @@ impl Server {
     }
 }
 
-/// Creates the fleet's pods, and others up to `pods`, each owned by a
-/// ReplicaSet of a Deployment; how many GPUs are held by them.
+/// Creates the fleet's pods, and further pods up to `pods`, each owned by a
+/// ReplicaSet of a Deployment. Returns how many GPUs they hold.
 async fn populate(plane: &ControlPlane, fleet: &Fleet, epoch: Timestamp, pods: usize) -> usize {
     let api = Api::connect(plane).await;
     let truth = fleet.inventory(epoch);
@@ -163,8 +162,7 @@ async fn populate(plane: &ControlPlane, fleet: &Fleet, epoch: Timestamp, pods: u
     slots.resize(pods.max(slots.len()), None);
     let mut bodies = Vec::new();
     for (group, members) in slots.chunks(REPLICAS).enumerate() {
-        // Owners are of one namespace; a pod may name one that is elsewhere no
-        // more than by its UID, which is how it is looked up.
+        // Owners are in the namespace of the pod; a pod refers to them by UID.
         let namespaces: std::collections::BTreeSet<&str> = members
             .iter()
             .map(|pod| pod.map_or("default", |pod| &*pod.namespace))
@@ -217,7 +215,7 @@ fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
     })
 }
 
-/// kube-apiserver, asked for many things at a time.
+/// kube-apiserver, with concurrent requests.
 #[derive(Clone)]
 struct Api {
     client: Client,
@@ -265,7 +263,7 @@ impl Api {
         }
     }
 
-    /// A Deployment's ReplicaSet; how its pods name it.
+    /// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
     async fn replica_set(&self, namespace: &str, number: usize) -> Value {
         let name = format!("service-{number}");
         let spec = json!({
@@ -290,7 +288,7 @@ impl Api {
         owners.remove(0)
     }
 
-    /// Creates pods and calls them running, as a kubelet does.
+    /// Creates pods and sets their status to running, as a kubelet does.
     async fn run_pods(&self, pods: Vec<(String, Value)>, since: Timestamp) {
         let since = jiff::Timestamp::from_millisecond(since.millis()).unwrap();
         let status = json!({"status": {

@@ -1,4 +1,4 @@
-//! The server in a real cluster, asked by a real autoscaler.
+//! The server in a real cluster, with a real autoscaler.
 
 pub(crate) mod asking;
 mod backtesting;

@@ -1,5 +1,5 @@
-//! Every part goes away once, while somebody asks all the time. What fails,
-//! and for how long, is printed; a number that is served is right.
+//! Each part is away once, during constant requests. Failures and their durations are
+//! printed; a served value must be correct.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::scene::{ALL, AVAILABLE, NUMBERS, Scene};
 /// Longer than readings are believed.
 const AWAY: Duration = Duration::from_secs(20);
 
-/// What the GPUs do first, and later.
+/// The load of the GPUs, first and later.
 const BEFORE: u32 = 60;
 const AFTER: u32 = 90;
 
-/// Percent in between: what a mean over the change may be.
+/// Values during the change: means of both loads.
 const BETWEEN: std::ops::RangeInclusive<u64> = 60..=90;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,7 +21,7 @@ async fn no_wrong_number_is_served_while_parts_go_and_come_back() {
     let mut scene = Scene::start(BEFORE).await;
     prometheus_is_away(&mut scene).await;
     kube_apiserver_restarts(&scene).await;
-    // As a Deployment ends a pod, and as a node that fails does.
+    // As when a Deployment ends a pod, and as when a node fails.
     for signal in ["TERM", "KILL"] {
         the_server_restarts(&mut scene, signal);
     }
@@ -32,7 +32,7 @@ async fn prometheus_is_away(scene: &mut Scene) {
     let from = scene.trickle.now();
     scene.lab.prometheus.kill();
     scene.await_silence(from, &NUMBERS);
-    // The GPUs go on while nobody looks.
+    // The load of the GPUs changes during the outage.
     scene.lab.gpus.work(AFTER);
     tokio::time::sleep(AWAY).await;
     let silent = scene.trickle.now();
@@ -83,8 +83,8 @@ async fn kube_apiserver_restarts(scene: &Scene) {
     scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
 }
 
-/// What the server has refused; the 403 of a kube-apiserver that has not read
-/// its own rules yet never reaches it.
+/// The server's refusals. A 403 of a kube-apiserver that has not read its own rules
+/// yet does not reach the server.
 async fn refusals(scene: &Scene) -> String {
     let admin = identity_of(scene.lab.plane.kubeconfig());
     let way = Way::straight(scene.lab.port, Some(admin));

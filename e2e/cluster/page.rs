@@ -1,4 +1,4 @@
-//! The page of a cluster: with the rights of who opens it, and the operators'.
+//! The page of a cluster: with the rights of its user, and for operators.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,13 +15,13 @@ use crate::page::{PAGES, inspect, origin, printed};
 use crate::program::{End, Program, eventually};
 use crate::prometheus::free_port;
 
-/// How it is said that pods are not named.
+/// The note that pods are not named.
 const UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods";
 
-/// What the kubeconfigs of tests call the cluster.
+/// The cluster's name in the tests' kubeconfigs.
 const CLUSTER: &str = "test";
 
-/// The page of a user, open in a browser; its address without the token.
+/// Opens a user's page in a browser. Returns its address without the token.
 fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, String) {
     let mut command = Program::command(["ui"]);
     command.args(flags).arg("--kubeconfig").arg(kubeconfig);
@@ -85,7 +85,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     }
     let here = browser.run("return location.href.split('/').pop()");
     inspect(browser, &origin, &[here.as_str().unwrap()]);
-    // Which pod holds each GPU; free ones are of no node that the cluster knows.
+    // The pods of the GPUs; free GPUs are on nodes that the cluster does not know.
     let holders = lab.gpus.holders().into_iter();
     let holders: BTreeSet<String> = holders.map(|pod| format!("{TEAM}/{pod}")).collect();
     browser.open(&format!("{origin}gpus"));
@@ -112,7 +112,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     assert_eq!(said.matches(UNNAMED).count(), 1, "{said}");
 }
 
-/// What `top gpus` says as JSON, and beside it in one line.
+/// The output of `top gpus`, as JSON and on one line.
 fn top_gpus(kubeconfig: &Path) -> (Value, String) {
     let mut command = Program::command(["top", "gpus", "-o", "json"]);
     command.arg("--kubeconfig").arg(kubeconfig);
@@ -191,7 +191,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     });
     browser.open(origin.trim_end_matches('/'));
     assert_eq!(browser.run("return location.href"), origin.as_str());
-    // What was said and asked before is of others.
+    // Earlier complaints and requests are of other pages.
     drop((browser.complaints(), browser.requested()));
     inspect(browser, &origin, &PAGES);
     browser.open(&format!("{origin}hpas"));
@@ -202,7 +202,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     );
 }
 
-/// What keeps an autoscaler from its target, in words.
+/// Why an autoscaler does not reach its target, in words.
 fn unwell(lab: &Lab, browser: &Browser) {
     let (_ui, origin) = page_of(lab.plane.kubeconfig(), &[], browser);
     let says = |words: &str| {
@@ -217,7 +217,7 @@ fn unwell(lab: &Lab, browser: &Browser) {
     says("× wants more than its maximum of 2");
     lab.autoscale(2, &json!([on_pods("no_such_metric", "10")]));
     says("× no metric: unable to get metric no_such_metric");
-    // There are twelve GPUs.
+    // The cluster has twelve GPUs.
     let stable = Duration::from_secs(3600);
     let metrics = json!([on_pods("gpu_memory_utilization", "40")]);
     lab.autoscale_after(13, &metrics, stable);
@@ -241,7 +241,7 @@ fn without_prometheus(lab: &mut Lab, browser: &Browser) {
         numbers.len() > 5 && numbers.iter().all(|it| it == "–"),
         "{numbers:?}"
     );
-    // A user without the right to read findings sees it as well.
+    // A user without the right to read findings sees it too.
     let ann = lab.plane.user_kubeconfig("ann", &[]);
     let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
     for page in ["pods", "workloads"] {

@@ -1,5 +1,4 @@
-//! What the server says when what it is given is wrong, and that it keeps what
-//! it had.
+//! The server's messages for invalid input, and that it keeps its previous state.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,12 +12,12 @@ use super::stand::{Stand, certificates};
 use crate::controlplane::{Authority, ControlPlane, Extent, Identity};
 use crate::program::{Program, eventually};
 
-/// Right use that did not work out.
+/// Valid use that failed.
 const FAILURE: i32 = 1;
 
 const OURS: &str = "--service=gpu-metrics/gpu-metrics-apiserver";
 
-/// A kubeconfig of a cluster that is not there.
+/// A kubeconfig of a cluster that does not exist.
 fn nowhere(dir: &TempDir) -> PathBuf {
     let path = dir.path().join("nowhere.kubeconfig");
     std::fs::write(&path, kubeconfig(&json!({"token": "x"})).to_string()).unwrap();
@@ -103,11 +102,11 @@ fn issue(authority: &Authority) -> Identity {
     authority.server(&["localhost"])
 }
 
-/// Waits until the server shows a certificate of this authority.
+/// Waits until the server's certificate is of this authority.
 async fn await_shown(port: u16, authority: &Authority) {
     let begun = Instant::now();
     loop {
-        // A connection of its own each time.
+        // A new connection each time.
         let came = Way::verified(port, &authority.pem()).get("/readyz").await;
         match &came {
             Came::Lost(_) => {}
@@ -210,7 +209,7 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
     let proxy = front_proxy(&plane, stand.port);
     let begun = Instant::now();
     loop {
-        // Nobody has given her a right.
+        // The user has no rights.
         let came = ask_as(&proxy, "ada").await;
         if came.code() == Some(403) {
             break;
@@ -220,11 +219,11 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
     }
 }
 
-/// Who may not ask what others may do finds out about nobody.
+/// A server without the right to create reviews authorizes no request.
 async fn reviews_are_refused(plane: &ControlPlane, stand: &Stand) {
     let proxy = front_proxy(plane, stand.port);
     let begun = Instant::now();
-    // The right goes with kube-apiserver's own cache.
+    // The right expires with kube-apiserver's own cache.
     let came = loop {
         let came = ask_as(&proxy, "ada").await;
         if came.code() == Some(500) {
@@ -309,7 +308,7 @@ async fn an_apiservice_of_another_server_is_left_alone_unless_it_shall_be_taken(
         assert_eq!(spec["service"], service);
         assert!(spec["caBundle"].is_string(), "{spec}");
     }
-    // The modest one finds that they are its Service's now.
+    // The modest server finds that they refer to its Service now.
     modest.await_well("registration").await;
     lead_to(&plane, bold.port);
     let document = "/apis/custom.metrics.k8s.io/v1beta2";
@@ -324,7 +323,7 @@ fn spec(plane: &ControlPlane, apiservice: &str) -> Value {
     said["spec"].take()
 }
 
-/// Our Service is a process of this machine.
+/// The Service is a process of this machine.
 fn lead_to(plane: &ControlPlane, port: u16) {
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "Service",
@@ -340,7 +339,7 @@ fn lead_to(plane: &ControlPlane, port: u16) {
     }
 }
 
-/// A certificate that nobody verifies serves where nobody has to.
+/// A certificate that is not verified is used where verification is not needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_cluster_it_says_what_it_waits_for() {
     let dir = TempDir::new().unwrap();

@@ -1,9 +1,8 @@
-//! One replica takes the place of another while many ask: nobody loses a
-//! request.
+//! One replica replaces another during many requests, and no request is lost.
 //!
-//! The Service of a process on this machine has no endpoints (EndpointSlices
-//! refuse the loopback interface), so the port in the APIServices changes, as
-//! the endpoint of a Service does in an update.
+//! A Service for a process on this machine has no endpoints (EndpointSlices refuse
+//! the loopback interface). So the port in the APIServices changes, as a Service's
+//! endpoint does in an update.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,15 +17,15 @@ use super::scene::{await_value, reader};
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 
-/// Who ask at a time.
+/// Concurrent clients.
 const CLIENTS: usize = 16;
 
-/// What comes first when a pod is replaced: neither waits for the other.
+/// The first event when a pod is replaced; the two are independent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum First {
-    /// kube-apiserver knows of the new replica, then the old one is told.
+    /// kube-apiserver uses the new replica, then the old one gets the signal.
     Switch,
-    /// The old one is told, then kube-apiserver knows.
+    /// The old replica gets the signal, then kube-apiserver uses the new one.
     Signal,
 }
 
@@ -59,7 +58,7 @@ async fn s101_a_rolling_update_under_load_loses_no_request() {
     );
 }
 
-/// Puts a replica in the place of the one that serves.
+/// Replaces the serving replica.
 async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Load) {
     let old = lab.port;
     let new = free_port();
@@ -116,7 +115,7 @@ async fn await_ready(port: u16, replica: &Program) {
     );
 }
 
-/// Leads kube-apiserver to another port.
+/// Directs kube-apiserver to another port.
 fn switch(lab: &Lab, port: u16) {
     let patch = json!({"spec": {"service": {"port": port}}}).to_string();
     for name in APISERVICES {
@@ -125,7 +124,7 @@ fn switch(lab: &Lab, port: u16) {
     }
 }
 
-/// Many who ask without a pause.
+/// Many clients with requests in a loop.
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -154,7 +153,7 @@ impl Load {
                         }
                         came => lost.lock().unwrap().push((begun.elapsed(), came)),
                     }
-                    // Two cores serve everybody here.
+                    // All programs of the test share two cores.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             });
@@ -174,7 +173,7 @@ impl Load {
     }
 }
 
-/// Writes down how many connections two ports have, as that changes.
+/// Records the number of connections of two ports as it changes.
 struct Watch {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<String>,

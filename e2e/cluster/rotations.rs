@@ -1,4 +1,4 @@
-//! Certificates and authorities are replaced while somebody asks all the time.
+//! Certificates and authorities are replaced during constant requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -34,8 +34,8 @@ async fn s073_certificates_and_authorities_rotate_under_requests() {
     scene.assert_right(scene.settled, &(steady..=steady));
 }
 
-/// Another replica, 250 days ago, made an authority of 365 days: it is
-/// found in the Secret, trusted, and replaced because its time nears its end.
+/// The Secret has an authority of 365 days that another replica made 250 days ago.
+/// The server trusts it, and replaces it because it will expire.
 fn the_serving_authority_comes_of_age(scene: &Scene) {
     let from = scene.trickle.now();
     let mut data = Map::new();
@@ -53,7 +53,7 @@ fn the_serving_authority_comes_of_age(scene: &Scene) {
         said.contains("new serving certificate in force")
     });
     let replaced = scene.trickle.now();
-    // The next connections are made with it.
+    // New connections use it.
     std::thread::sleep(Duration::from_secs(5));
     scene.tell("serving authority replaced", from);
     println!(
@@ -79,16 +79,16 @@ fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
     }
 }
 
-/// As an administrator does it: the new authority is trusted beside the old
-/// one before anybody shows its certificate.
+/// In the order of an administrator: the new authority is trusted beside the old one
+/// before its certificate is in use.
 fn the_front_proxy_gets_another_authority(scene: &Scene) {
     let from = scene.trickle.now();
     let plane = &scene.lab.plane;
     let next = plane.trust_another_front_proxy();
     let published = scene.trickle.now();
     plane.show_front_proxy(&next);
-    // kube-apiserver looks at the files of its own certificate once a minute,
-    // and sooner when the kernel tells it of a change.
+    // kube-apiserver checks the files of its own certificate once a minute, and
+    // sooner after a notification by the kernel.
     std::thread::sleep(Duration::from_secs(10));
     scene.tell("front proxy rotated in place", from);
     println!("  published after {:.1?}", published - from);

@@ -1,5 +1,5 @@
-//! The autoscaler of a real kube-controller-manager scales a Deployment on our
-//! metrics.
+//! The autoscaler of a real kube-controller-manager scales a Deployment on this
+//! server's metrics.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling_formula::{self as formula, TARGET};
 use crate::program::eventually;
 
-/// How often autoscalers look. Nothing here watches
-/// `desiredReplicas > currentReplicas`, so it need not be 15 s: what an
-/// autoscaler decided is read from its events.
+/// The sync period of autoscalers. The tests do not wait for
+/// `desiredReplicas > currentReplicas`, so it need not be 15 s: decisions are read
+/// from events.
 pub(super) const SYNC: Duration = Duration::from_secs(2);
 
-/// An autoscaler at work, and what it does.
+/// A running autoscaler, and its decisions.
 #[derive(Debug)]
 pub(super) struct Autoscaler<'a> {
     lab: &'a Lab,
@@ -41,8 +41,7 @@ impl<'a> Autoscaler<'a> {
         serde_json::from_str(&said).unwrap()
     }
 
-    /// Waits until it has seen a value. What it decided before that time is
-    /// done.
+    /// Waits until it has seen a value. Earlier decisions are complete then.
     pub(super) fn await_seen(&self, value: &str) {
         eventually(&format!("an autoscaler that saw {value}"), PATIENCE, || {
             let status = self.object()["status"].take();
@@ -54,7 +53,8 @@ impl<'a> Autoscaler<'a> {
         });
     }
 
-    /// Waits until its condition `ScalingActive` is so; the message.
+    /// Waits until its condition `ScalingActive` has this status. Returns the
+    /// message.
     pub(super) fn await_active(&self, active: &str) -> String {
         eventually(&format!("ScalingActive={active}"), PATIENCE, || {
             let status = self.object()["status"].take();
@@ -68,7 +68,7 @@ impl<'a> Autoscaler<'a> {
         })
     }
 
-    /// The sizes that it gave the service, in order.
+    /// The sizes that it has set, in order.
     pub(super) fn sizes(&self) -> Vec<u64> {
         let said = self
             .lab
@@ -76,7 +76,7 @@ impl<'a> Autoscaler<'a> {
             .kubectl(&["get", "events", "-n", TEAM, "-o", "json"]);
         let mut said: Value = serde_json::from_str(&said).unwrap();
         let events = said["items"].as_array_mut().unwrap();
-        // A name ends with the time, in hexadecimal nanoseconds.
+        // The name ends with the time in hexadecimal nanoseconds.
         events.sort_by_key(|event| event["metadata"]["name"].to_string());
         let ours = events.iter().filter(|event| {
             event["involvedObject"]["uid"] == self.uid && event["reason"] == "SuccessfulRescale"
@@ -88,14 +88,13 @@ impl<'a> Autoscaler<'a> {
         .collect()
     }
 
-    /// Waits until it has given the service these sizes, and has come to rest
-    /// on the last of them.
+    /// Waits until it has set these sizes and stays at the last.
     pub(super) fn await_sizes(&self, wanted: &[u64]) {
         self.await_sizes_that(&format!("{wanted:?}"), |sizes| sizes == wanted);
         self.lab.await_replicas(wanted[wanted.len() - 1]);
     }
 
-    /// Waits until the sizes that it has given the service are as wanted.
+    /// Waits until the sizes that it has set are as wanted.
     pub(super) fn await_sizes_that(&self, what: &str, wanted: impl Fn(&[u64]) -> bool) {
         eventually(&format!("sizes {what}"), PATIENCE, || {
             let sizes = self.sizes();
@@ -105,7 +104,7 @@ impl<'a> Autoscaler<'a> {
         });
     }
 
-    /// Removes it. The service stays as it is.
+    /// Deletes it. The service keeps its size.
     pub(super) fn end(self) {
         self.lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
     }
@@ -158,8 +157,7 @@ async fn s110_a_busy_service_grows_to_its_maximum_and_an_idle_one_shrinks_to_one
     more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(&lab);
 }
 
-/// A long window still knows of work that is over; the default one, of 10 s,
-/// does not.
+/// A long window still includes past load; the default one of 10 s does not.
 fn the_window_of_the_selector_counts(lab: &Lab) {
     let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
     let default = format!("{path}/gpu_memory_utilization");
@@ -172,7 +170,8 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     lab.await_answer(&default, |said| {
         said.matches(r#""value":"80""#).count() == 4
     });
-    // A window ends 15 s after the newest sample: of 30 s and more, some instants are over.
+    // A window ends 15 s after the newest sample, so some instants of a window of 30
+    // s or more are past.
     lab.await_answer(&long, |said| {
         let list: Value = serde_json::from_str(said).unwrap();
         let items = list["items"].as_array().unwrap();
@@ -181,11 +180,11 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     });
     lab.gpus.work(0);
     lab.await_answer(&default, |said| said.matches(r#""value":"0""#).count() == 4);
-    // As much of five minutes as there has been.
+    // As much of five minutes as has passed.
     lab.await_answer(&long, |said| {
         said.matches(r#""value":"#).count() == 4 && !said.contains(r#""value":"0""#)
     });
-    // It looks again, twice, and every look is at less than the last.
+    // It reads the value twice more, and each value is less than the last.
     let seen = || scaler.object()["status"]["currentMetrics"].to_string();
     for _ in 0..2 {
         let before = seen();
@@ -200,7 +199,8 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     scaler.end();
 }
 
-/// Of 188 percent, 50 each: `ceil(188 / 50)`, whatever comes between.
+/// 188 percent with a target of 50 need `ceil(188 / 50)` replicas, whatever the steps
+/// are.
 fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
     for replicas in 1..=8 {
         assert_eq!(formula::average_value(188_000, replicas, TARGET), 4);
@@ -215,7 +215,7 @@ fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
     });
     let scaler = Autoscaler::start(lab, 8, &sum);
     lab.await_replicas(4);
-    // What four make of it, and keep.
+    // The value with four replicas, which is stable.
     scaler.await_seen("47");
     assert_eq!(lab.replicas(), 4);
     println!("sizes on the way to 188/50: {:?}", scaler.sizes());

@@ -1,9 +1,8 @@
-//! What the autoscaler makes of our numbers: the arithmetic of
-//! `pkg/controller/podautoscaler/replica_calculator.go` in
-//! kubernetes/kubernetes, in thousandths, and the rows of docs/concepts.md, "What
-//! an autoscaler makes of it".
+//! The autoscaler's replicas for the served values: the arithmetic of
+//! `pkg/controller/podautoscaler/replica_calculator.go` in kubernetes/kubernetes, in
+//! thousandths, and the rows of docs/concepts.md, "What an autoscaler makes of it".
 
-/// A ratio this near to 1 changes nothing.
+/// Ratios this near to 1 change nothing.
 const TOLERANCE: f64 = 0.1;
 
 fn is_near(ratio: f64) -> bool {
@@ -14,8 +13,8 @@ fn ratio(value: u64, target: u64) -> f64 {
     value as f64 / target as f64
 }
 
-/// Replicas for a `Pods` metric: the values of pods that have one, the number
-/// of pods that have none, and the target.
+/// Replicas for a `Pods` metric, from the values of pods that have one, the number of
+/// pods without one, and the target.
 pub(super) fn pods(values: &[u64], missing: usize, target: u64) -> u64 {
     let mean = |values: &[u64]| values.iter().sum::<u64>() / values.len() as u64;
     let seen = ratio(mean(values), target);
@@ -27,7 +26,7 @@ pub(super) fn pods(values: &[u64], missing: usize, target: u64) -> u64 {
             (seen * current as f64).ceil() as u64
         };
     }
-    // The unknown is what speaks against the change.
+    // Missing values are assumed such that they oppose the change.
     let filling = if seen < 1.0 { target } else { 0 };
     let mut filled = values.to_vec();
     filled.resize(current as usize, filling);
@@ -39,8 +38,8 @@ pub(super) fn pods(values: &[u64], missing: usize, target: u64) -> u64 {
     (filled * current as f64).ceil() as u64
 }
 
-/// Replicas for an `Object` or `External` metric with `Value`; of the present
-/// ones all are ready.
+/// Replicas for an `Object` or `External` metric with `Value`, if all current
+/// replicas are ready.
 pub(super) fn value(value: u64, replicas: u64, target: u64) -> u64 {
     let seen = ratio(value, target);
     if is_near(seen) {
@@ -49,7 +48,7 @@ pub(super) fn value(value: u64, replicas: u64, target: u64) -> u64 {
     (seen * replicas as f64).ceil() as u64
 }
 
-/// The same with `AverageValue`.
+/// Replicas with `AverageValue`.
 pub(super) fn average_value(value: u64, replicas: u64, target: u64) -> u64 {
     if is_near(ratio(value, target * replicas)) {
         return replicas;
@@ -57,10 +56,10 @@ pub(super) fn average_value(value: u64, replicas: u64, target: u64) -> u64 {
     value.div_ceil(target)
 }
 
-/// Of the rows, in thousandths.
+/// The target of the rows, in thousandths.
 pub(super) const TARGET: u64 = 50_000;
 
-/// From above 160 lands on four, from below it may rest on three.
+/// From above, 160 leads to four replicas; from below, it may stay at three.
 #[test]
 fn a_sum_within_the_tolerance_of_fewer_replicas_stays_there() {
     assert_eq!(average_value(160_000, 3, TARGET), 3);
@@ -88,8 +87,7 @@ fn omitted_idle_pods_flip_the_direction_of_busy_ones() {
     assert_eq!(pods(&[80_000; 2], 8, TARGET), 10);
 }
 
-/// The table says that this all but blocks the way down. Each round it takes
-/// one replica.
+/// By the table this almost blocks scaling down: each round removes one replica.
 #[test]
 fn omitted_idle_pods_take_one_replica_a_round_of_slow_ones() {
     for replicas in (2..=10).rev() {

@@ -1,5 +1,5 @@
-//! What the autoscaler and kubectl do while something is missing: readings,
-//! versions of the API, Prometheus, the server.
+//! The autoscaler and kubectl while something is missing: readings, versions of the
+//! API, Prometheus, the server.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::program::eventually;
 const PODS: &str =
     "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
 
-/// So many pods have this value.
+/// Waits until this many pods have this value.
 fn await_pods(lab: &Lab, count: usize, value: &str) {
     let wanted = format!(r#""value":"{value}""#);
     lab.await_answer(PODS, |said| {
@@ -35,7 +35,7 @@ async fn s111_s113_s115_what_is_missing_takes_nothing_away() {
     s115_a_server_that_was_away_is_back(&mut lab);
 }
 
-/// Zeros in place of the unknown would take one replica.
+/// With zeros for unknown values, one replica would be sufficient.
 fn s111_one_of_three_without_data_is_no_reason_to_shrink(lab: &Lab) {
     assert_eq!(formula::pods(&[45_000; 2], 1, TARGET), 3);
     assert_eq!(formula::pods(&[45_000, 45_000, 0], 0, TARGET), 2);
@@ -43,7 +43,7 @@ fn s111_one_of_three_without_data_is_no_reason_to_shrink(lab: &Lab) {
     scaler.await_seen("45");
     lab.gpus.silence(2);
     await_pods(lab, 2, "45");
-    // What it sees from now on, it sees of two.
+    // The values that it sees from now on are of two pods.
     lab.gpus.work(46);
     scaler.await_seen("46");
     scaler.await_active("True");
@@ -70,7 +70,7 @@ fn s111_all_without_data_are_no_reason_for_anything(lab: &Lab) {
     scaler.end();
 }
 
-/// The versions of a group that kube-apiserver offers.
+/// The versions of a group that kube-apiserver serves.
 fn versions(lab: &Lab) -> Vec<String> {
     let said = lab.plane.kubectl(&["api-versions"]);
     said.lines()
@@ -88,7 +88,7 @@ fn await_versions(lab: &Lab, wanted: &[&str]) {
     });
 }
 
-/// An APIService as it was applied: nobody trusts anybody.
+/// An APIService as first applied, without a bundle.
 fn without_bundle(lab: &Lab, name: &str) -> Value {
     let said = lab
         .plane
@@ -112,7 +112,7 @@ fn s113_either_version_alone_will_do(lab: &Lab) {
         lab.gpus.work(percent);
         scaler.await_seen(&percent.to_string());
         lab.plane.apply(&service);
-        // The server has to fill in what it is to be trusted by.
+        // The server must fill in its authority.
         lab.await_available();
         await_versions(lab, &["v1beta1", "v1beta2"]);
     }
@@ -121,7 +121,7 @@ fn s113_either_version_alone_will_do(lab: &Lab) {
     scaler.end();
 }
 
-/// A namespace comes and goes; kubectl finds every group.
+/// A namespace is created and deleted, and kubectl finds every group.
 fn nothing_else_suffers(lab: &Lab) {
     lab.plane.kubectl(&["create", "namespace", "passing"]);
     lab.plane
@@ -142,7 +142,7 @@ async fn s115_without_prometheus_the_cluster_works_on(lab: &mut Lab) {
     await_pods(lab, 3, "49");
 }
 
-/// What statement 115 allows.
+/// The limit in statement 115.
 const RECOVERED: Duration = Duration::from_secs(60);
 
 fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
@@ -150,12 +150,12 @@ fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
     eventually("an unavailable APIService", PATIENCE, || {
         lab.unavailable(APISERVICES[0]).ok_or_else(String::new)
     });
-    // Kubernetes will not delete what it cannot look through.
+    // Kubernetes does not delete a namespace if a group is unavailable.
     lab.plane.kubectl(&["create", "namespace", "passing"]);
     lab.plane
         .kubectl(&["delete", "namespace", "passing", "--wait=false"]);
     lab.start_server();
-    // It listens.
+    // The server is listening.
     let begun = Instant::now();
     lab.await_available();
     println!("available {:?} after the server's start", begun.elapsed());

@@ -1,6 +1,6 @@
-//! The rows of docs/concepts.md, "What an autoscaler makes of it", decided by a
-//! real autoscaler: ten replicas, two of them busy, eight idle, target 50. What it
-//! must decide is computed by [`super::scaling_formula`].
+//! The rows of docs/concepts.md, "What an autoscaler makes of it", with a real
+//! autoscaler: ten replicas, two of them busy, eight idle, target 50. The expected
+//! replicas are computed by [`super::scaling_formula`].
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::scaling::{Autoscaler, SYNC, on_pods};
 use super::scaling_formula::{self as formula, TARGET};
 use crate::program::eventually;
 
-/// More than the cluster has GPUs: the last pods to come hold none.
+/// More than the cluster has GPUs: the last pods hold none.
 const MOST: u32 = 20;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team";
@@ -49,8 +49,8 @@ fn on_namespace(metric: &str, kind: &str) -> Value {
     })
 }
 
-/// Ten replicas of which two work this hard, seen by the server for a whole
-/// window. The busy ones are the last to be taken away.
+/// Ten replicas of which two have this load, for a whole window. The busy ones are
+/// the last to be removed.
 fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
     lab.deploy(10);
     lab.gpus.concentrate(2, percent);
@@ -91,7 +91,7 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
     for metric in [
         on_pods("gpu_memory_utilization", "50"),
         external("cluster_gpu_memory_utilization_sum", "AverageValue"),
-        // Statement 112: a name of an external metric arrives in lower case.
+        // Statement 112: the name of an external metric arrives in lower case.
         external("GPU_Memory_Utilization_SUM", "AverageValue"),
         on_deployment("gpu_memory_utilization_sum", "AverageValue"),
         on_namespace("gpu_memory_utilization_sum", "AverageValue"),
@@ -100,7 +100,7 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
         println!("{metric}");
         let scaler = Autoscaler::start(&lab, MOST, &metric);
         scaler.await_sizes(&[four]);
-        // 40: what four replicas make of it, and keep.
+        // 40 is the value with four replicas, which is stable.
         scaler.await_seen("40");
         assert_eq!(scaler.sizes(), [four]);
         scaler.end();
@@ -119,7 +119,7 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
             let [begin, between @ .., end] = sizes else {
                 return false;
             };
-            // It goes by the pods that are ready when it looks.
+            // The controller counts the pods that are ready at that time.
             let is_of_ready = |size: &u64| {
                 (10..=first).any(|ready| formula::value(80_000, ready, TARGET) == *size)
             };

@@ -1,5 +1,5 @@
-//! A service of two pods whose GPUs are at work, and somebody who asks for
-//! their numbers all the time, as an autoscaler does.
+//! A service of two pods with busy GPUs, and a client that requests their values all
+//! the time, as an autoscaler does.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -13,16 +13,16 @@ use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
 use crate::live::scene::{FRESH, milli};
 use crate::program::eventually;
 
-/// How often everything is asked for.
+/// The interval of requests.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The utilisation of each pod's GPU.
+/// The utilization of each pod's GPU.
 pub(super) const PODS: &str = "pods";
 /// The GPUs that the Deployment holds.
 pub(super) const HELD: &str = "held";
-/// The sum over the namespace, of the other group.
+/// The sum for the namespace, in the other group.
 pub(super) const SUM: &str = "sum";
-/// Whether kube-apiserver finds our APIServices available.
+/// Whether kube-apiserver reports the APIServices as available.
 pub(super) const AVAILABLE: &str = "APIServices";
 
 pub(super) const NUMBERS: [&str; 3] = [PODS, HELD, SUM];
@@ -31,22 +31,22 @@ pub(super) const ALL: [&str; 4] = [PODS, HELD, SUM, AVAILABLE];
 /// The service's pods; each holds one GPU.
 const REPLICAS: u32 = 2;
 
-/// Everything that runs. Ended from top to bottom.
+/// Everything that runs. Fields end from top to bottom.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
     pods: BTreeSet<String>,
-    /// From when on the numbers are what they are waited for: means over a
-    /// window that the GPUs were not held in have to grow first.
+    /// When the values had settled: means over a window in which the GPUs were not
+    /// held yet have to grow first.
     pub(super) settled: Duration,
 }
 
 impl Scene {
-    /// Starts everything and waits until the numbers are those of GPUs that
-    /// have worked this hard for a while.
+    /// Starts everything, and waits until the values are those of GPUs with this load
+    /// for some time.
     pub(super) async fn start(percent: u32) -> Self {
-        // Nobody scales here.
+        // The autoscalers' sync period does not matter here.
         let lab = Lab::start(Duration::from_secs(15)).await;
         lab.deploy(REPLICAS);
         lab.gpus.work(percent);
@@ -91,7 +91,7 @@ impl Scene {
             .collect()
     }
 
-    /// Waits until all numbers are there and are those of this much work.
+    /// Waits until all values are there and match this load.
     pub(super) fn await_percent(&self, from: Duration, percent: u32) {
         let wanted = u64::from(percent) * 1000;
         self.await_answers(from, &ALL);
@@ -111,8 +111,8 @@ impl Scene {
         });
     }
 
-    /// Waits until the server has learned how its data usually come, which takes
-    /// a minute where a slow machine scrapes irregularly.
+    /// Waits until the server has measured how late its data usually are. That takes
+    /// a minute if a slow machine scrapes irregularly.
     async fn await_ready(&self) {
         let way = Way::straight(self.lab.port, None);
         let mut last = way.get("/readyz?verbose").await;
@@ -124,14 +124,14 @@ impl Scene {
         }
     }
 
-    /// Waits until the last answer to each question is a good one.
+    /// Waits until the last answer to each request is good.
     pub(super) fn await_answers(&self, from: Duration, subjects: &[&'static str]) {
         for subject in subjects {
             eventually("an answer", PATIENCE, || self.trickle.last(from, subject));
         }
     }
 
-    /// Waits until nothing is answered any more.
+    /// Waits until no request is answered any more.
     pub(super) fn await_silence(&self, from: Duration, subjects: &[&'static str]) {
         for subject in subjects {
             eventually("the end of answers", PATIENCE, || {
@@ -143,15 +143,14 @@ impl Scene {
         }
     }
 
-    /// Says what failed since a time, and for how long.
+    /// Prints what failed since a time, and for how long.
     pub(super) fn tell(&self, what: &str, from: Duration) {
         let lasted = self.trickle.now().saturating_sub(from);
         let account = self.trickle.account(from, &ALL);
         println!("{what} ({lasted:.1?} until all was well):\n{account}");
     }
 
-    /// Every number that was served since a time was one that there was, and
-    /// of now.
+    /// Asserts that every value served since a time was correct and current.
     pub(super) fn assert_right(&self, from: Duration, percent: &RangeInclusive<u64>) {
         let count = u64::from(REPLICAS);
         let times = |factor: u64| factor * percent.start() * 1000..=factor * percent.end() * 1000;
@@ -177,13 +176,13 @@ impl Scene {
 
     fn assert_now(&self, seen: &Seen) {
         for served in seen.values() {
-            // Timestamps on the wire have no fractions.
+            // Timestamps in answers have no fractions.
             let newest = served.at.as_second() as f64 + 1.0;
             assert!(newest > seen.unix - FRESH, "stale: {seen:?}");
         }
     }
 
-    /// These questions had a good answer each time since then.
+    /// Asserts that every answer to these requests since then was good.
     pub(super) fn assert_answered(&self, from: Duration, subjects: &[&'static str]) {
         for subject in subjects {
             let seen = self.trickle.since(from, subject);
@@ -202,7 +201,7 @@ fn paths() -> [(&'static str, String); 3] {
     [(PODS, pods), (HELD, held), (SUM, sum)]
 }
 
-/// Somebody who may read metrics and nothing else.
+/// A client with only the right to read metrics.
 pub(super) fn reader(lab: &Lab) -> Way {
     let group = "metrics-readers";
     let rule = json!({
@@ -235,7 +234,7 @@ pub(super) async fn await_value(way: &Way, path: &str, value: &str) {
     }
 }
 
-/// Gives somebody a ClusterRole.
+/// Binds a ClusterRole to a subject.
 pub(super) fn binding(role: &str, subject: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",

@@ -1,5 +1,5 @@
-//! Requests for a rule's metric while Prometheus is slow with its query: the queries
-//! are bounded, GPU metrics are answered, and autoscalers on them scale.
+//! Requests for a rule's metric while Prometheus is slow with its query: the number
+//! of queries is bounded, GPU metrics are answered, and autoscalers on them scale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ use super::trickle::{Seen, Subject, Trickle, some_values};
 use crate::program::eventually;
 use crate::stores::proxy::Proxy;
 
-/// A rule that finds series in any Prometheus. No query of it ends within the
-/// test, and readings count for longer than the machine may be busy.
+/// A rule that finds series in any Prometheus. None of its queries ends during the
+/// test, and readings are believed for longer than the machine may be busy.
 const CONFIG: &str = "
 gpu: {window: 10s, freshness: 30s}
 prometheus: {timeout: 5m}
@@ -28,7 +28,7 @@ externalRules:
   metricsQuery: max(<<.Series>>{<<.LabelMatchers>>})
 ";
 
-/// What the queries of that rule have in them.
+/// A text in the queries of that rule.
 const QUERY: &str = "max(up";
 
 /// `prometheus.maxConcurrentQueries`.
@@ -37,22 +37,21 @@ const MOST: usize = 32;
 const CANCELLED: usize = 2_000;
 const HELD: usize = 400;
 
-/// Requests at a time that are cancelled, and after how long.
+/// Concurrent requests that are cancelled, and after how long.
 const AT_A_TIME: usize = 100;
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 
 /// The pause of a client after a refused request.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Autoscalers on the rule's metric: more than the controller has workers.
+/// Autoscalers on the rule's metric, more than the controller has workers.
 const BESIDE: usize = 6;
 
-/// The server's memory may end above where it was by so much, which the
-/// allocator keeps for the next flood.
+/// How much the server's memory may grow: the allocator keeps it for the next flood.
 const KEPT_KIB: u64 = 32 * 1024;
 
-/// The GPU metric, asked for through kube-apiserver, and on a connection with
-/// requests that wait.
+/// The GPU metric, requested through kube-apiserver, and on a connection with waiting
+/// requests.
 const GPUS: [&str; 2] = ["through kube-apiserver", "beside requests that wait"];
 
 const GROUP: &str = "metrics-readers";
@@ -116,7 +115,7 @@ async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
     });
 }
 
-/// Waits until so many queries of the rule are under way.
+/// Waits until this many queries of the rule are running.
 fn await_holding(proxy: &Proxy, wanted: usize) {
     eventually(&format!("{wanted} queries of the rule"), PATIENCE, || {
         let (now, _) = proxy.holding();
@@ -146,8 +145,8 @@ fn gpu_subject(name: &'static str) -> Subject {
     }
 }
 
-/// The GPU metric was there each time; how long that took before the flood and in
-/// it.
+/// Asserts that the GPU metric was always answered. Prints how long that took before
+/// and during the flood.
 fn assert_answered(trickle: &Trickle, flooded: Duration) {
     for subject in GPUS {
         let seen = trickle.since(Duration::ZERO, subject);
@@ -158,7 +157,7 @@ fn assert_answered(trickle: &Trickle, flooded: Duration) {
     }
 }
 
-/// How many requests there were, and how long they took.
+/// The number of requests, and how long they took.
 fn told(seen: &[Seen]) -> String {
     let mut took: Vec<Duration> = seen.iter().map(|seen| seen.took).collect();
     took.sort();
@@ -166,7 +165,7 @@ fn told(seen: &[Seen]) -> String {
     format!("{} requests, p50 {half:.1?}, p99 {most:.1?}", took.len())
 }
 
-/// A Deployment with a pod, and its autoscaler on a query of its own.
+/// A Deployment with a pod, and an autoscaler with a separate query.
 fn autoscale_on_rule(lab: &Lab, place: usize) {
     let name = format!("beside-{place}");
     lab.deploy_as(&name, 1);
@@ -186,7 +185,7 @@ fn autoscale_on_rule(lab: &Lab, place: usize) {
     }));
 }
 
-/// How many autoscalers have a condition with these words.
+/// The number of autoscalers with a condition that contains these words.
 fn conditions(lab: &Lab, words: &str) -> usize {
     let said = lab.plane.kubectl(&["get", "hpa", "-n", TEAM, "-o", "json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -195,8 +194,7 @@ fn conditions(lab: &Lab, words: &str) -> usize {
         .count()
 }
 
-/// Cancels requests of one user through kube-apiserver, each with a query of its
-/// own.
+/// Cancels requests of one user through kube-apiserver, each with a separate query.
 async fn cancel(lab: &Lab) {
     let way = Way::of(&lab.plane.user_kubeconfig("eve", &[GROUP]));
     let mut left = 0..CANCELLED;
@@ -212,16 +210,16 @@ async fn cancel(lab: &Lab) {
     }
 }
 
-/// A user with requests straight from a front proxy, so that no fairness of
-/// kube-apiserver stands before them.
+/// A user's requests directly from a front proxy, so that kube-apiserver's fairness
+/// does not limit them.
 fn mallory(lab: &Lab) -> Way {
     let (certificate, key) = lab.plane.front_proxy_client();
     let proxy = identity((&certificate, &key));
     Way::proxied(lab.port, proxy, "mallory", GROUP)
 }
 
-/// Requests that are under way all the time: half of them for the same query, the
-/// others each for one of its own.
+/// Constant concurrent requests: half of them for the same query, the others each for
+/// a separate one.
 struct Flood {
     asked: Arc<AtomicUsize>,
     requests: JoinSet<()>,
@@ -246,9 +244,9 @@ impl Flood {
         Self { asked, requests }
     }
 
-    /// How many requests there were.
+    /// The number of requests.
     fn end(mut self) -> usize {
-        // One that has ended had another answer.
+        // A request that has ended had another answer.
         if let Some(ended) = self.requests.try_join_next() {
             ended.unwrap();
         }
@@ -256,7 +254,7 @@ impl Flood {
     }
 }
 
-/// The server is ready, and counts what it refuses.
+/// Asserts that the server is ready and counts its refusals.
 async fn assert_unharmed(lab: &Lab) {
     let admin = Way::straight(lab.port, Some(identity_of(lab.plane.kubeconfig())));
     let ready = admin.get("/readyz?verbose").await;

@@ -1,5 +1,5 @@
-//! The server beside a control plane, without GPUs: for what it says and does
-//! when what it is given is wrong.
+//! The server with a control plane and without GPUs, for its messages and behaviour
+//! with invalid input.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::lab::{PATIENCE, listening};
 use crate::program::Program;
 use crate::prometheus::free_port;
 
-/// A running server with a port for operators. Ended from top to bottom.
+/// A running server with a port for operators. Fields end from top to bottom.
 #[derive(Debug)]
 pub(super) struct Stand {
     pub(super) server: Program,
@@ -20,11 +20,11 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    /// Starts one; `flags` say where its certificates come from.
+    /// Starts a server; `flags` set the source of its certificates.
     pub(super) fn start(kubeconfigs: [&Path; 3], flags: &[&str]) -> Self {
         let plain = free_port();
         let mut command = Program::command(["--secure-port=0"]);
-        // Nobody listens there.
+        // A port without a listener.
         command.arg("--prometheus-url=http://127.0.0.1:9");
         command.arg(format!("--metrics-bind-address=127.0.0.1:{plain}"));
         let names = ["lister", "authentication", "authorization"];
@@ -41,12 +41,12 @@ impl Stand {
         }
     }
 
-    /// What a check of readiness says.
+    /// The answer of a readiness check.
     pub(super) async fn check(&self, name: &str) -> Came {
         self.operators.get(&format!("/readyz/{name}")).await
     }
 
-    /// Waits until a check fails with these words; what it says.
+    /// Waits until a check fails with these words. Returns its text.
     pub(super) async fn await_failing(&self, name: &str, words: &[&str]) -> String {
         let begun = Instant::now();
         loop {
@@ -61,7 +61,7 @@ impl Stand {
         }
     }
 
-    /// Waits until a check is well, or `readyz` with an empty name.
+    /// Waits until a check passes, or `readyz` with an empty name.
     pub(super) async fn await_well(&self, name: &str) {
         let begun = Instant::now();
         let path = format!("/readyz/{name}");
@@ -75,7 +75,7 @@ impl Stand {
         }
     }
 
-    /// The names of the checks that keep it from being ready.
+    /// The names of the failing readiness checks.
     pub(super) async fn unready(&self) -> Vec<String> {
         let (Came::Body(said) | Came::Status(_, said)) =
             self.operators.get("/readyz?verbose").await
@@ -90,7 +90,7 @@ impl Stand {
         failing.filter_map(name).collect()
     }
 
-    /// Waits until these checks alone keep it from being ready.
+    /// Waits until exactly these checks fail.
     pub(super) async fn await_unready(&self, names: &[&str]) {
         let begun = Instant::now();
         while self.unready().await != names {
@@ -106,8 +106,7 @@ impl Stand {
     }
 }
 
-/// A folder with a certificate for the server that nobody needs to trust:
-/// `--cert-dir`.
+/// A folder with a server certificate that clients do not verify: `--cert-dir`.
 pub(super) fn certificates() -> (TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     let flag = format!("--cert-dir={}", dir.path().display());

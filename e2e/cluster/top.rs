@@ -13,8 +13,7 @@ const APISERVICE: &str = "v1beta1.metrics.k8s.io";
 /// A node of the simulator's; the first pod holds its first GPU.
 const NODE: &str = "gpu-node-00000";
 
-/// The series that are there, taken for processors and memory: a GPU that works
-/// at 40 % counts as 400m.
+/// The existing series used as CPU and memory: a GPU load of 40 % counts as 400m.
 const CONFIG: &str = r"
 gpu: {window: 10s}
 resourceRules:
@@ -76,7 +75,7 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     assert_eq!((&*pods[0][1], &*pods[0][2]), ("main", "400m"), "{pods:?}");
     let one = top(&["pods", "-n", TEAM, &name, "--use-protocol-buffers"]).unwrap();
     assert_eq!((one.len(), &*one[0][1]), (1, "400m"));
-    // The cluster's own node has no GPUs, and so no data.
+    // The cluster's own node has no GPUs and so no data.
     let nodes = top(&["nodes"]).unwrap();
     let busy = nodes.iter().find(|node| node[0] == NODE);
     assert_eq!(busy.map(|node| &*node[1]), Some("400m"), "{nodes:?}");
@@ -89,7 +88,7 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     autoscaler(&lab);
 }
 
-/// The lines that kubectl prints, in words, without the headers.
+/// The lines of kubectl, split into words, without the heading.
 fn lines(lab: &Lab, arguments: &[&str]) -> Result<Vec<Vec<String>>, String> {
     let arguments = [arguments, &["--no-headers"]].concat();
     let said = lab.plane.kubectl_as(lab.plane.kubeconfig(), &arguments)?;
@@ -117,7 +116,7 @@ fn raw(lab: &Lab, name: &str) {
     assert_eq!(node["usage"]["cpu"], "400m");
 }
 
-/// `kubectl get` asks for a table, `explain` reads OpenAPI.
+/// `kubectl get` requests a table, `explain` reads OpenAPI.
 fn columns(lab: &Lab) {
     let said = lab
         .plane
@@ -131,7 +130,7 @@ fn columns(lab: &Lab) {
     lab.plane.kubectl(&["api-resources"]);
 }
 
-/// Two pods at 400m with a target of 200m are four.
+/// Two pods at 400m with a target of 200m become four.
 fn autoscaler(lab: &Lab) {
     let cpu = json!({"type": "Resource", "resource": {
         "name": "cpu", "target": {"type": "AverageValue", "averageValue": "200m"},

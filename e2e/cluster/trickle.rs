@@ -1,5 +1,4 @@
-//! Somebody who asks again and again, whatever happens, and writes down what
-//! came.
+//! A client that repeats its requests, whatever happens, and records the answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,13 +12,13 @@ use super::asking::{Came, Way};
 use super::lab::APISERVICES;
 use crate::kubectl::{Served, read, unix_seconds};
 
-/// What is asked over and over.
+/// A repeated request.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) path: String,
     pub(super) every: Duration,
-    /// What is wrong with an answer, if anything is.
+    /// The error in an answer, if any.
     pub(super) judge: fn(&str) -> Option<String>,
 }
 
@@ -27,7 +26,7 @@ pub(super) struct Subject {
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     subject: &'static str,
-    /// Since the trickle began.
+    /// Time since the first request.
     pub(super) at: Duration,
     pub(super) took: Duration,
     /// The time of the request, in seconds.
@@ -37,13 +36,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The values that came.
+    /// The values in the answer.
     pub(super) fn values(&self) -> Vec<Served> {
         read(&self.body)
     }
 }
 
-/// All who ask, ended with the value.
+/// All clients, ended on drop.
 #[derive(Debug)]
 pub(super) struct Trickle {
     begun: Instant,
@@ -73,12 +72,12 @@ impl Trickle {
         }
     }
 
-    /// The time since it began.
+    /// The time since the start.
     pub(super) fn now(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// What was asked from a time on, in order.
+    /// The answers since a time, in order.
     pub(super) fn since(&self, from: Duration, subject: &str) -> Vec<Seen> {
         let seen = self.seen.lock().unwrap();
         let wanted = |seen: &&Seen| seen.subject == subject && seen.at >= from;
@@ -87,8 +86,8 @@ impl Trickle {
         found
     }
 
-    /// The last answer to a question that was put after `from`; its trouble, if
-    /// it has one.
+    /// The last answer to a request that was sent after `from`; its error, if it has
+    /// one.
     pub(super) fn last(&self, from: Duration, subject: &str) -> Result<Seen, String> {
         let last = self.since(from, subject).pop();
         let last = last.ok_or_else(|| format!("{subject}: nothing yet"))?;
@@ -98,8 +97,7 @@ impl Trickle {
         }
     }
 
-    /// What failed from a time on, and for how long: a line for each time that
-    /// answers stayed away.
+    /// The failures since a time, one line for each period without answers.
     pub(super) fn account(&self, from: Duration, subjects: &[&'static str]) -> String {
         let mut out = String::new();
         for subject in subjects {
@@ -153,7 +151,7 @@ async fn ask(way: &Way, subject: &Subject, begun: Instant) -> Seen {
 
 type Run = (Duration, Duration, BTreeMap<String, usize>);
 
-/// The stretches without a good answer, each up to the next good one.
+/// The periods without a good answer, each up to the next good one.
 fn runs(seen: &[Seen]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut open: Option<Run> = None;
@@ -174,12 +172,12 @@ fn runs(seen: &[Seen]) -> Vec<Run> {
     runs
 }
 
-/// A list with something in it.
+/// A list with items.
 pub(super) fn some_values(body: &str) -> Option<String> {
     read(body).is_empty().then(|| "an empty list".to_owned())
 }
 
-/// Which of our APIServices are not available.
+/// The APIServices that are not available.
 pub(super) fn all_available(body: &str) -> Option<String> {
     let list: Value = serde_json::from_str(body).ok()?;
     let items = list["items"].as_array()?;

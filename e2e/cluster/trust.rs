@@ -1,5 +1,5 @@
-//! Whom the server believes follows the ConfigMap that kube-apiserver
-//! publishes: on open connections too, and never because of a broken text.
+//! Trust in clients follows the ConfigMap that kube-apiserver publishes: on open
+//! connections too, and never as a result of an invalid text.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::lab::PATIENCE;
 use super::stand::{Stand, certificates};
 use crate::controlplane::{ControlPlane, Extent};
 
-/// A path that only the identified may ask for.
+/// A path that needs authentication.
 const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
-/// A front proxy as kube-apiserver's aggregator is one.
+/// A front proxy like kube-apiserver's aggregator.
 fn proxy(plane: &ControlPlane, port: u16) -> Way {
     let (certificate, key) = plane.front_proxy_client();
     Way::straight(port, Some(identity((&certificate, &key))))
@@ -27,7 +27,7 @@ async fn ask(proxy: &Way) -> Came {
     proxy.get_with(PATH, &masters).await
 }
 
-/// Asks until the answer has this code; how long that took.
+/// Repeats a request until the answer has this code. Returns how long that took.
 async fn await_code(proxy: &Way, code: u16) -> Duration {
     let begun = Instant::now();
     loop {
@@ -58,7 +58,6 @@ async fn s073_a_front_proxy_counts_while_its_authority_is_published() {
     let took = await_code(&new, 200).await;
     println!("the new authority counts {took:.2?} after it was published");
     assert_eq!(ask(&old).await.code(), Some(200), "both are published");
-    // Another one of the old authority, which has yet to connect.
     plane.publish_front_proxy(&next.authority);
     let begun = Instant::now();
     loop {
@@ -105,14 +104,14 @@ async fn s074_what_cannot_be_read_of_the_config_map_changes_nothing() {
     let map = ["delete", "configmap", "extension-apiserver-authentication"];
     plane.kubectl(&[&map[..], &["--namespace=kube-system"]].concat());
     assert_eq!(ask(&known).await.code(), Some(200), "after it was deleted");
-    // kube-apiserver makes it again.
+    // kube-apiserver creates it again.
     plane.await_published().unwrap();
     plane.publish_front_proxy(&good);
     assert_eq!(ask(&known).await.code(), Some(200));
 }
 
-/// Two that start now: one that cannot read the broken text, and one that may
-/// not read it.
+/// Two servers that start now: one cannot parse the text, and one has no right to
+/// read it.
 async fn one_that_never_knew_better_believes_nobody(plane: &ControlPlane) {
     let admin = plane.kubeconfig().to_owned();
     let (_dir, own) = certificates();

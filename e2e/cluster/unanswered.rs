@@ -1,5 +1,5 @@
-//! Stores that do not answer as a Prometheus does, one by one, and what `check`
-//! says of each.
+//! Stores that do not answer like a Prometheus, one by one, and the result of `check`
+//! for each.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, TcpListener};
@@ -24,8 +24,8 @@ use super::lab::{Lab, PATIENCE};
 use super::scaling::SYNC;
 use crate::program::eventually;
 
-/// A status with a body, which part of the queries it answers, how `check` calls
-/// that, and what its remedy names.
+/// A status with a body, the part of the queries that it answers, the name that
+/// `check` gives it, and the subject of its remedy.
 const BROKEN: [(u16, &str, &str, &str, &str); 6] = [
     (401, "", "", "(denied)", "prometheus.auth"),
     (403, "", "", "(denied)", "prometheus.auth"),
@@ -47,7 +47,7 @@ const BROKEN: [(u16, &str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// The body of a store with a clock that is an hour ahead.
+/// The body of a store whose clock is an hour ahead.
 const SKEWED: &str = "an hour ahead";
 
 const CONFIG: &str = "gpu: {window: 10s}\nprometheus: {timeout: 2s}\n";
@@ -107,12 +107,12 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
                         }
                     });
                     let server = hyper::server::conn::http1::Builder::new();
-                    // An error here is a client that left.
+                    // An error here means that the client disconnected.
                     let _ = server.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
         });
-        // What is read all the same is judged.
+        // The data that are read all the same are judged.
         told(&mut lab, address, (how, remedy), !part.is_empty());
         task.abort();
     }
@@ -129,13 +129,13 @@ fn url(address: &std::net::SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// A time as HTTP headers have it.
+/// A time in the format of HTTP headers.
 fn httpdate(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap();
     time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
-/// A store with a certificate that ended a day ago.
+/// A store whose certificate expired a day ago.
 async fn expired() -> (String, JoinHandle<()>) {
     let day = Duration::from_secs(24 * 3600);
     let now = SystemTime::now();
@@ -154,7 +154,7 @@ async fn expired() -> (String, JoinHandle<()>) {
     let address = format!("https://{}", listener.local_addr().unwrap());
     let task = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // The client leaves when it sees the certificate.
+            // The client disconnects when it sees the certificate.
             let _ = acceptor.accept(stream).await;
         }
     });
@@ -166,8 +166,8 @@ async fn forwarded(url: &str) -> (u16, Bytes) {
     (answer.status().as_u16(), answer.bytes().await.unwrap())
 }
 
-/// Waits until `check` tells of the store, with its remedy, and until the data are
-/// judged or said not to be.
+/// Waits until `check` reports the store with its remedy, and until the data are
+/// judged or reported not to be.
 fn told(lab: &mut Lab, store: String, (how, remedy): (&str, &str), judged: bool) {
     lab.stand_in = Some(store);
     lab.reconfigure(CONFIG);

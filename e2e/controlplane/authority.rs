@@ -1,4 +1,4 @@
-//! The authorities of a control plane and what they sign.
+//! The authorities of a control plane, and their certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rcgen::{
 };
 
 /// Names of kube-apiserver's address. The last is the first address of the
-/// range of cluster addresses, as which pods know it.
+/// cluster's address range, which pods use.
 const APISERVER: &[&str] = &[
     "localhost",
     "127.0.0.1",
@@ -18,7 +18,7 @@ const APISERVER: &[&str] = &[
     "10.96.0.1",
 ];
 
-/// The name that `--requestheader-allowed-names` lets in.
+/// The name in `--requestheader-allowed-names`.
 pub(crate) const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
 
 /// An authority that signs certificates of servers and clients.
@@ -41,7 +41,7 @@ pub(crate) struct Identity {
 }
 
 impl Authority {
-    /// A new authority with a key of its own.
+    /// A new authority with a new key.
     pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -91,7 +91,7 @@ impl Authority {
     }
 }
 
-/// An authority of front proxies, and a front proxy of it.
+/// An authority of front proxies, and one front proxy.
 #[derive(Debug)]
 pub(crate) struct FrontProxy {
     /// The authority's certificate as PEM.
@@ -107,7 +107,7 @@ pub(crate) struct Authorities {
 }
 
 impl Authorities {
-    /// Makes everything that is there before the first start, in a new folder.
+    /// Makes all files for the first start, in a new folder.
     pub(crate) fn write(dir: &Path) -> Self {
         std::fs::create_dir(dir).unwrap();
         let made = Self {
@@ -125,14 +125,15 @@ impl Authorities {
 
     /// Replaces the front proxy's authority and certificate.
     pub(crate) fn rotate_front_proxy(&self) {
-        // Of its own: what signs clients must not sign who may name any user.
+        // A separate authority: the one that signs clients must not sign certificates
+        // that can name any user.
         let authority = Authority::new("front-proxy-ca");
         self.put("front-proxy-ca.crt", &authority.pem());
         let client = authority.client(FRONT_PROXY_CLIENT, None);
         self.put_identity(FRONT_PROXY_CLIENT, &client);
     }
 
-    /// Puts a new authority of the front proxy beside the one that is there.
+    /// Adds a new authority of the front proxy beside the current one.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
         let authority = Authority::new("front-proxy-ca");
         let known = std::fs::read_to_string(self.path("front-proxy-ca.crt")).unwrap();
@@ -144,7 +145,7 @@ impl Authorities {
         }
     }
 
-    /// Shows this one's certificate, and trusts nobody else.
+    /// Uses this front proxy's certificate, and trusts only its authority.
     pub(crate) fn show_front_proxy(&self, next: &FrontProxy) {
         self.put_identity(FRONT_PROXY_CLIENT, &next.client);
         self.put("front-proxy-ca.crt", &next.authority);
@@ -155,7 +156,7 @@ impl Authorities {
         self.clients.client(user, group)
     }
 
-    /// Where a file of a name lies.
+    /// The path of a file.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

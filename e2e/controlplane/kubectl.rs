@@ -1,4 +1,4 @@
-//! kubectl against a control plane, and the identities it is called with.
+//! kubectl for a control plane, and its identities.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub(crate) const PUBLISHED: &[&str] = &[
     r"--output=jsonpath={.data.requestheader-client-ca-file}",
 ];
 
-/// How somebody proves who they are.
+/// How a user authenticates.
 #[derive(Debug)]
 pub(super) enum Proof<'a> {
     /// By a client certificate.
     Certificate(&'a Identity),
     /// By a ServiceAccount's token.
     Token(&'a str),
-    /// The administrator speaks in somebody's name.
+    /// By impersonation, with the administrator's certificate.
     Impersonation {
         user: &'a str,
         groups: &'a [&'a str],
@@ -33,13 +33,13 @@ pub(super) enum Proof<'a> {
 }
 
 impl ControlPlane {
-    /// Runs kubectl as the administrator; what it says.
+    /// Runs kubectl as the administrator and returns its output.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         self.kubectl_as(&self.kubeconfig, arguments)
             .unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
     }
 
-    /// Runs kubectl with a kubeconfig; what it says, or its complaint.
+    /// Runs kubectl with a kubeconfig. Returns its output or its error.
     pub(crate) fn kubectl_as(
         &self,
         kubeconfig: &Path,
@@ -55,7 +55,7 @@ impl ControlPlane {
             .unwrap_or_else(|said| panic!("kubectl apply {object}: {said}"));
     }
 
-    /// Creates an object with the state it comes with.
+    /// Creates an object in its initial state.
     pub(super) fn create(&self, object: &Value) -> Result<(), String> {
         let arguments = ["create", "--filename=-"];
         self.tell(&self.kubeconfig, &arguments, &object.to_string())
@@ -70,7 +70,7 @@ impl ControlPlane {
             .arg(kubeconfig)
             .arg("--request-timeout=30s")
             .args(arguments)
-            // Its caches are this control plane's.
+            // Caches are those of this control plane.
             .env("HOME", self.dir.path())
             .env_remove("KUBECACHEDIR")
             .stdin(Stdio::piped())
@@ -79,7 +79,7 @@ impl ControlPlane {
             .spawn()
             .map_err(error)?;
         if let Some(mut stdin) = kubectl.stdin.take() {
-            // One that does not read complains itself.
+            // A kubectl that does not read its input reports an error itself.
             let _ = stdin.write_all(input.as_bytes());
         }
         let output = kubectl.wait_with_output().map_err(error)?;
@@ -90,10 +90,9 @@ impl ControlPlane {
         Err(text(&output.stderr))
     }
 
-    /// The kubeconfig of a user with a client certificate. Nobody has given the
-    /// user rights yet. A certificate names one group; with more the
-    /// administrator's is used to speak in the user's name, which is the same
-    /// to everyone behind kube-apiserver.
+    /// The kubeconfig of a user with a client certificate. The user has no rights
+    /// yet. A certificate has one group; with several groups the administrator
+    /// impersonates the user, which is the same for servers behind kube-apiserver.
     pub(crate) fn user_kubeconfig(&self, user: &str, groups: &[&str]) -> PathBuf {
         let path = self.next_kubeconfig();
         if groups.len() > 1 {
@@ -105,8 +104,8 @@ impl ControlPlane {
         path
     }
 
-    /// The kubeconfig of a ServiceAccount, which is made if it is missing, with
-    /// a token of one hour. The namespace is there already.
+    /// The kubeconfig of a ServiceAccount, with a token of one hour. The
+    /// ServiceAccount is created if needed; the namespace must exist.
     pub(crate) fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> PathBuf {
         self.apply(&json!({
             "apiVersion": "v1",
@@ -125,7 +124,7 @@ impl ControlPlane {
         self.dir.path().join(format!("user-{number}.kubeconfig"))
     }
 
-    /// Writes a kubeconfig with everything in it: it may be copied elsewhere.
+    /// Writes a self-contained kubeconfig, which can be copied elsewhere.
     pub(super) fn write_kubeconfig(&self, path: &Path, proof: &Proof<'_>) {
         let data = |pem: &str| json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()));
         let certificate = |identity: &Identity| {

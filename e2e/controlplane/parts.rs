@@ -1,21 +1,21 @@
-//! Where the programs of the control plane are.
+//! The paths of the control plane's programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What a missing program is told.
+/// The remedy for a missing program.
 const REMEDY: &str = "these tests start the real one: make controlplane";
 
-/// The folder of envtest's kube-apiserver, etcd and kubectl; what lies there is
-/// taken before what was built.
+/// The folder of envtest's kube-apiserver, etcd and kubectl. Its programs take
+/// precedence over built ones.
 pub(crate) const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
 /// The file of a program.
 ///
 /// # Errors
 ///
-/// The sentence to show when it is not there.
+/// The error for a missing program.
 pub(crate) fn find(name: &str) -> Result<PathBuf, String> {
     let assets = std::env::var_os(ASSETS).map(|dir| Path::new(&dir).join(name));
     if let Some(asset) = assets.filter(|asset| asset.is_file()) {
@@ -28,7 +28,7 @@ pub(crate) fn find(name: &str) -> Result<PathBuf, String> {
     Err(format!("{} is missing, and {REMEDY}", built.display()))
 }
 
-/// The folder that `make controlplane` fills. The script knows its name.
+/// The folder that `make controlplane` fills. The script has its name.
 fn built() -> Result<&'static Path, String> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {

@@ -1,23 +1,22 @@
-//! The control plane's programs as child processes, and the watchman who ends
-//! them when the test cannot.
+//! The control plane's programs as child processes, and the watchman process, which
+//! ends them when the test cannot.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// How much of a log's end is shown.
+/// How much of a log's end is printed.
 const TAIL_BYTES: u64 = 16 << 10;
 const TAIL_LINES: usize = 30;
 
-/// Writes its own process id into a file and becomes the program, so that the
-/// watchman knows of every program that runs.
+/// Writes its process id into a file and becomes the program, so that the watchman
+/// has the id of every program.
 const LAUNCH: &str = r#"echo $$ >"$0" && exec "$@""#;
 
-/// Waits until its standard input ends, which is when the test has ended, and
-/// ends by their ids the programs that are left: those that still name the
-/// folder in their command lines. What interrupts the test does not interrupt
-/// it.
+/// Waits until its standard input ends, which is when the test has ended. Then it
+/// ends by their ids the remaining programs whose command lines still name the
+/// folder. Signals that interrupt the test do not interrupt it.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -29,7 +28,7 @@ done
 rm -rf "$1"
 "#;
 
-/// A running program, ended with the value.
+/// A running program, ended on drop.
 #[derive(Debug)]
 pub(crate) struct Part {
     name: &'static str,
@@ -39,8 +38,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Starts a program whose command line names `dir`. Its log goes on in the
-    /// same file when it is started again.
+    /// Starts a program whose command line names `dir`. A restarted program appends
+    /// to the same log.
     pub(crate) fn start(
         dir: &Path,
         name: &'static str,
@@ -56,7 +55,7 @@ impl Part {
             .args(["-c", LAUNCH])
             .args([&pid, program])
             .args(arguments)
-            // Nobody's configuration is read, nothing is left at home.
+            // No user's configuration is read, and the home folder stays unchanged.
             .env("HOME", dir)
             .current_dir(dir)
             .stdin(Stdio::null())
@@ -81,14 +80,14 @@ impl Part {
         }
     }
 
-    /// Ends it without warning, and waits for that.
+    /// Kills it and waits for its end.
     pub(crate) fn end(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_file(&self.pid);
     }
 
-    /// The last lines of its log under its name.
+    /// The last lines of its log, under its name.
     pub(crate) fn tail(&self) -> String {
         let text = end_of(&self.log).unwrap_or_else(|error| error.to_string());
         let lines: Vec<&str> = text.lines().collect();
@@ -116,18 +115,18 @@ fn end_of(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Ends what was started in a folder, and removes the folder, once this process
-/// or the value has ended: a value in a `static` is never dropped, and no
-/// process that is killed drops anything.
+/// Ends the programs of a folder and removes the folder once this process has ended
+/// or the value is dropped: a value in a `static` is never dropped, and a killed
+/// process drops nothing.
 #[derive(Debug)]
 pub(crate) struct Watchman {
     process: Child,
-    /// Ends with this process, whatever ends it.
+    /// Ends with this process in any case.
     alive: Option<ChildStdin>,
 }
 
 impl Watchman {
-    /// Sets one over a folder that has no processes yet.
+    /// Starts a watchman for a folder without processes.
     pub(crate) fn post(dir: &Path) -> Result<Self, String> {
         let error = |error| format!("no watchman over {}: {error}", dir.display());
         std::fs::create_dir(dir.join("pids")).map_err(error)?;
@@ -143,7 +142,7 @@ impl Watchman {
         Ok(Self { process, alive })
     }
 
-    /// Has it do its work now, and waits for that.
+    /// Ends the programs now and waits for that.
     pub(crate) fn dismiss(&mut self) {
         self.alive = None;
         let _ = self.process.wait();

@@ -1,4 +1,4 @@
-//! The flags that each program is started with.
+//! The flags of each program.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use super::process::Part;
 use super::{PORT_TRIES, parts};
 use crate::prometheus::free_port;
 
-/// A program that cannot have its port says so within this time.
+/// A program whose port is taken exits within this time.
 const PORT_LOOK: Duration = Duration::from_millis(500);
 
-/// etcd and the port of its clients. Without TLS: it listens on the loopback
-/// interface only, and holds nothing.
+/// etcd, and its client port. Without TLS: it listens only on the loopback interface,
+/// and its data are test objects.
 pub(crate) fn etcd(dir: &Path) -> Result<(Part, u16), String> {
     on_a_free_port(|port| {
         let clients = format!("http://127.0.0.1:{port}");
@@ -31,7 +31,7 @@ pub(crate) fn etcd(dir: &Path) -> Result<(Part, u16), String> {
     })
 }
 
-/// kube-apiserver and its port: the given one, or a free one.
+/// kube-apiserver and its port: a given one, or a free one.
 pub(crate) fn apiserver(
     dir: &Path,
     authorities: &Authorities,
@@ -58,9 +58,9 @@ pub(crate) fn apiserver(
         file("service-account-key-file", "service-account.pub"),
         file("service-account-signing-key-file", "service-account.key"),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-        // No Endpoints of its own: they may not name the loopback interface.
+        // It publishes no Endpoints for itself: they may not have loopback addresses.
         "--endpoint-reconciler-type=none".to_owned(),
-        // Pods need no token: nobody runs them.
+        // Pods need no token, because they run no program.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
     ];
     let start = |port| {
@@ -85,7 +85,7 @@ pub(crate) fn controllers(
     let sync = autoscaler_sync.as_millis();
     let arguments = [
         format!("--kubeconfig={}", kubeconfig.display()),
-        // Without it the controllers have no right to make anything.
+        // Without it, the controllers have no right to create objects.
         "--use-service-account-credentials=true".to_owned(),
         format!(
             "--service-account-private-key-file={}",
@@ -93,7 +93,7 @@ pub(crate) fn controllers(
         ),
         format!("--root-ca-file={}", path("ca.crt").display()),
         format!("--horizontal-pod-autoscaler-sync-period={sync}ms"),
-        // By default it asks 20 times a second at most, which 200 autoscalers
+        // By default it sends at most 20 requests a second, which 200 autoscalers
         // reach.
         "--kube-api-qps=1000".to_owned(),
         "--kube-api-burst=1000".to_owned(),
@@ -114,12 +114,12 @@ pub(crate) fn scheduler(dir: &Path, kubeconfig: &Path) -> Result<Part, String> {
     start(dir, "kube-scheduler", &arguments)
 }
 
-/// KWOK, the kubelet of every node.
+/// KWOK, which acts as the kubelet of every node.
 pub(crate) fn kwok(dir: &Path, kubeconfig: &Path) -> Result<Part, String> {
     let arguments = [
         format!("--kubeconfig={}", kubeconfig.display()),
         "--manage-all-nodes=true".to_owned(),
-        // Without leases the node is NotReady after about 50 s.
+        // Without leases the node becomes NotReady after about 50 s.
         "--node-lease-duration-seconds=40".to_owned(),
     ];
     start(dir, "kwok", &arguments)
@@ -129,7 +129,8 @@ fn start(dir: &Path, name: &'static str, arguments: &[String]) -> Result<Part, S
     Part::start(dir, name, &parts::find(name)?, arguments)
 }
 
-/// Starts a program on a free port; on another one when somebody was faster.
+/// Starts a program on a free port, or on another one if the port was taken
+/// meanwhile.
 fn on_a_free_port(start: impl Fn(u16) -> Result<Part, String>) -> Result<(Part, u16), String> {
     let mut tries = 1;
     loop {

@@ -1,18 +1,17 @@
-//! Objects that stand for what is not there: a Service that is a process of
-//! this machine, a node that is none.
+//! Objects for simulated parts: a Service for a process of this machine, and a node.
 
 use serde_json::json;
 
 use super::ControlPlane;
 
-/// A server on this machine that kube-apiserver is to ask for API groups.
+/// A server on this machine that serves API groups through kube-apiserver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registration<'a> {
-    /// Namespace and name of its Service, made if missing. Its certificate is
-    /// for `<name>.<namespace>.svc`.
+    /// Namespace and name of its Service, created if needed. Its certificate is for
+    /// `<name>.<namespace>.svc`.
     pub(crate) namespace: &'a str,
     pub(crate) service: &'a str,
-    /// Where it listens on `localhost`.
+    /// Its port on `localhost`.
     pub(crate) port: u16,
     /// The authority of its certificate, as PEM.
     pub(crate) ca: &'a str,
@@ -23,7 +22,7 @@ pub(crate) struct Registration<'a> {
 impl ControlPlane {
     /// Registers a server: a Service of type ExternalName, which the aggregator
     /// follows to `localhost` (an EndpointSlice refuses loopback addresses),
-    /// and an APIService for each API. Registering it again changes it.
+    /// and an APIService for each API. Registering it again updates it.
     pub(crate) fn register(&self, server: Registration<'_>) {
         let Registration {
             namespace,
@@ -73,7 +72,7 @@ impl ControlPlane {
         self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     }
 
-    /// Adds a node with more GPUs than a test wants. KWOK makes it ready.
+    /// Adds a node with more GPUs than any test uses. KWOK makes it ready.
     pub(super) fn add_node(&self, name: &str) -> Result<(), String> {
         let size = json!({
             "cpu": "4000",

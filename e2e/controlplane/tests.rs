@@ -1,4 +1,4 @@
-//! The control plane is what the other tests take it for.
+//! The control plane has the properties that other tests rely on.
 
 mod stand_in;
 
@@ -15,7 +15,7 @@ use super::{Authority, ControlPlane, Extent, Registration, parts};
 use crate::program::eventually;
 use stand_in::StandIn;
 
-/// A generous limit for what takes some seconds.
+/// A generous limit for operations of some seconds.
 const SOON: Duration = Duration::from_secs(120);
 
 fn json(text: &str) -> Value {
@@ -106,8 +106,8 @@ fn users_and_service_accounts_are_who_they_say() {
     assert!(refused.contains("Forbidden"), "{refused}");
 }
 
-/// What the aggregator hands on: a server of this machine is asked in the
-/// user's name, by a client with a certificate of the front proxy.
+/// The aggregator passes a request on to a server of this machine with the user's
+/// name, as a client with the front proxy's certificate.
 #[test]
 fn a_registered_process_is_asked_in_the_users_name() {
     let plane = ControlPlane::shared();
@@ -134,7 +134,8 @@ fn a_registered_process_is_asked_in_the_users_name() {
             .ok_or(said)
     });
     let user = plane.user_kubeconfig("ada", &["readers"]);
-    // kube-apiserver hands on a little after it has said that it does.
+    // kube-apiserver starts to pass requests on a little after it reports that it
+    // does.
     let said = eventually("an answer", SOON, || {
         plane.kubectl_as(&user, &["get", "--raw", "/apis/lab.test/v1"])
     });
@@ -191,7 +192,7 @@ fn the_watchman_ends_what_a_killed_test_leaves() {
     let tail = Path::new("/usr/bin/tail");
     let mut left = Part::start(dir.path(), "left", tail, &["-f".to_owned(), log]).unwrap();
     let mut stranger = Stranger(Command::new("sleep").arg("600").spawn().unwrap());
-    // Its number was another program's once.
+    // Its process id once belonged to another program.
     let stale = dir.path().join("pids").join("stale");
     std::fs::write(stale, stranger.0.id().to_string()).unwrap();
     let command = format!("/proc/{}/cmdline", left.id());
@@ -205,7 +206,7 @@ fn the_watchman_ends_what_a_killed_test_leaves() {
     assert!(!dir.path().exists());
 }
 
-/// A process that is none of the watchman's business.
+/// A process that the watchman must not end.
 struct Stranger(Child);
 
 impl Drop for Stranger {
@@ -215,7 +216,7 @@ impl Drop for Stranger {
     }
 }
 
-/// The command lines of processes that name a folder.
+/// The command lines of processes that contain a folder's name.
 fn running(dir: &Path) -> Vec<String> {
     let dir = dir.display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap();

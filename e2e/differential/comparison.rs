@@ -17,7 +17,7 @@ use super::tally::Tally;
 /// Relative difference allowed.
 const TO_PROMQL: f64 = 1e-9;
 
-/// Standard errors that a mean may lie off the truth.
+/// Allowed distance of a mean from the truth, in standard errors.
 const SIGMAS: f64 = 5.0;
 
 /// How far after now a window may end.
@@ -32,7 +32,7 @@ pub(crate) struct Comparison<'a> {
     /// By window: devices whose series disagree whether there is a reading.
     disagreeing: BTreeMap<(i64, i64), BTreeSet<Named>>,
     tally: Tally,
-    /// Everything that differs.
+    /// All differences.
     wrong: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Comparison<'a> {
                 true => &Formula::ALL[..],
                 false => &Formula::ALL[..1],
             };
-            // One number for all, shown on namespaces.
+            // A single value, served for namespaces.
             let original = metric.measure == Measure::OriginalAverage;
             let of_all = |kind: &&String| ["namespaces", "cluster"].contains(&kind.as_str());
             for kind in kinds.iter().filter(|kind| !original || of_all(kind)) {
@@ -313,9 +313,9 @@ impl<'a> Comparison<'a> {
         values
     }
 
-    /// Compares pods' flagship with what truly happened. A reading is up to I
-    /// old when scraped and counts for up to S after: so much longer is the
-    /// window of the truth.
+    /// Compares the flagship metric of pods with the simulated truth. A reading is up
+    /// to I old when scraped, and counts for up to S afterwards; the truth's window
+    /// is longer by both.
     pub(crate) fn against_truth(&self, window: Duration, tally: &mut Tally) {
         let served = self.served(&Question {
             kind: "pods",
@@ -347,11 +347,11 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Every foreseen value that may be served, by metric, kind and object.
+/// All default values that may be served, by metric, kind and object.
 pub(crate) fn values_of_all(snapshot: &Snapshot) -> BTreeMap<(String, String), Value> {
     let mut values = BTreeMap::new();
     for (index, metric) in snapshot.metrics().iter().enumerate() {
-        // One number for the cluster, whatever object is asked about.
+        // One value for the cluster, whatever the object.
         let of_objects = metric.measure != Measure::OriginalAverage;
         for (kind, table) in snapshot
             .layout()

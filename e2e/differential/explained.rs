@@ -1,4 +1,4 @@
-//! The query that an explanation shows gives the value that it explains.
+//! The query in an explanation gives the explained value.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use gpu_metrics_apiserver::provider::{Described, Effort, Provider as _, Query};
 
 use super::stage::Stage;
 
-/// Objects of each kind that are asked about.
+/// The number of objects of each kind that are explained.
 const OBJECTS: usize = 2;
 
-/// Relative differences allowed.
+/// Allowed relative differences.
 const TO_PROMQL: f64 = 1e-9;
 
 pub(super) async fn queries_agree(stage: &Stage, snapshot: &Snapshot) {

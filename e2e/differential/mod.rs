@@ -25,16 +25,16 @@ const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A moment and a window to compare at it.
+/// A time, and the window to compare at that time.
 struct Look {
-    /// Milliseconds after the epoch. The scenarios' epoch lies 5 s past a
-    /// multiple of the step.
+    /// Milliseconds after the epoch. The scenarios' epoch is 5 s past a multiple of
+    /// the step.
     after_ms: u64,
     window: Duration,
 }
 
-/// On and off the grid of instants; windows that are a multiple of the step
-/// and that are not.
+/// On and off the grid of instants, with windows that are a multiple of the step and
+/// windows that are not.
 const LOOKS: [Look; 4] = [
     Look {
         after_ms: 340_000,
@@ -72,7 +72,7 @@ async fn compare(scenario: Scenario, looks: &[Look], one_in: OneIn) -> Tally {
     let (epoch, seed) = (scenario.epoch, usize::try_from(scenario.seed).unwrap());
     let is_clean =
         scenario == Scenario::clean(scenario.nodes, scenario.gpus_per_node, scenario.seed);
-    // What the longest window of a look may show is never being forgotten.
+    // Data that the longest window of a look may include is not being forgotten.
     let longest = looks.iter().map(|look| look.window).max().unwrap() + secs(60);
     let from = epoch + Duration::from_millis(looks[0].after_ms) - longest - secs(120);
     let hasher = KeyHasher::new();
@@ -120,8 +120,8 @@ async fn compare(scenario: Scenario, looks: &[Look], one_in: OneIn) -> Tally {
     total
 }
 
-/// A pipeline that started a minute ago and polls at the same times serves the
-/// same, to the last bit.
+/// A pipeline that started a minute ago and polls at the same times serves identical
+/// values.
 fn agrees_with_a_younger(lived: &Snapshot, younger: &Snapshot) {
     let known = |value: Value| (value.value.to_bits(), value.at, value.window_secs);
     let of = |snapshot| -> BTreeMap<_, _> {
@@ -137,8 +137,8 @@ fn agrees_with_a_younger(lived: &Snapshot, younger: &Snapshot) {
 
 fn defects(nodes: u32, gpus_per_node: u32, seed: u64) -> Scenario {
     let mut scenario = Scenario::defects(nodes, gpus_per_node, seed);
-    // Rescaled fields beside others in one job are beyond anybody's judgement;
-    // they have a test of their own.
+    // Rescaled fields beside others in one job cannot be judged; a separate test
+    // covers them.
     scenario
         .scrape
         .schemes
@@ -182,8 +182,8 @@ async fn a_fleet_of_five_thousand_agrees() {
     assert!(total.to_promql > 1000, "{total}");
 }
 
-/// Second jobs, upgrades with renamed fields, flapping sharing, MIG cards
-/// partitioned anew, rescaled percents, lower-case labels.
+/// Second jobs, upgrades with renamed fields, flapping sharing, repartitioned MIG
+/// cards, rescaled percentages, lower-case labels.
 #[tokio::test]
 async fn the_named_scenarios_agree() {
     for (name, seed) in [

@@ -1,25 +1,25 @@
 //! Every served value as one PromQL expression.
 //!
-//! This is the definition of the product's numbers in another language. An
-//! expression is put together from these pieces:
+//! This is the definition of the product's values in another language. An expression
+//! consists of these parts:
 //!
 //! 1. *Readings* of a field: of each series the newest sample, if it is valid
 //!    by its range and younger than F. A pair of vectors, values and sample
 //!    times, under canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for
 //!    the device, `ns` and `po` for the pod ([`Dialect::readings`]).
 //! 2. A *view* keeps what counts for a kind of object and adds the labels
-//!    that name it ([`Dialect::placed`]). Who is alive since when is not in
-//!    DCGM's series: `pod_started` stands for the pod watch, as
-//!    kube-state-metrics would have it, with a label for each owner. Groups
-//!    count a reading for the pod that its labels name, also when that has
-//!    gone, until a newer line of the same target names another holder.
+//!    that name it ([`Dialect::placed`]). DCGM's series do not tell when a pod
+//!    started: `pod_started` replaces the pod watch, as kube-state-metrics would
+//!    export it, with a label for each owner. Groups count a reading for the pod in
+//!    its labels, even after the pod is deleted, until a newer line of the same
+//!    target names another holder.
 //! 3. One reading per device and object: the newest, of equally new ones the
 //!    larger ([`newest`]); a card's own only while none of its MIG instances
 //!    has one.
 //! 4. The formula over the instants of a subquery ([`Dialect::expression`]),
 //!    asked at the last instant of the window.
 //!
-//! Prometheus 2 closes the window on the left, the product leaves it open: the
+//! Prometheus 2 includes the left end of the window, the product excludes it: the
 //! window is a millisecond shorter here.
 
 mod view;
@@ -44,7 +44,7 @@ impl Readings {
         }
     }
 
-    /// Both kinds of readings; no series is in both.
+    /// Both kinds of readings; no series has both.
     fn or(&self, other: &Self) -> Self {
         Self {
             values: format!("({} or {})", self.values, other.values),
@@ -52,21 +52,21 @@ impl Readings {
         }
     }
 
-    /// Where there is a reading: `T and V`.
+    /// True where there is a reading: `T and V`.
     fn present(&self) -> String {
         format!("({} and {})", self.times, self.values)
     }
 }
 
-/// What decides an expression beside metric and object.
+/// The parameters of an expression besides metric and object.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialect {
     pub(crate) step_ms: i64,
     pub(crate) fresh_ms: i64,
     /// Whether percent fields arrive as 0–1.
     pub(crate) percent_as_ratio: bool,
-    /// Whether there are readings of pods that have gone: only then must
-    /// expressions tell what was handed over, which makes them heavy.
+    /// Whether deleted pods have readings. Only then do expressions need to detect
+    /// handed-over devices, which makes them expensive.
     pub(crate) some_went: bool,
 }
 
@@ -80,7 +80,7 @@ const FREE: &str = "DCGM_FI_DEV_FB_FREE|dcgm_fb_free";
 const RESERVED: &str = "DCGM_FI_DEV_FB_RESERVED|dcgm_fb_reserved";
 const POWER: &str = "DCGM_FI_DEV_POWER_USAGE|dcgm_power_usage";
 
-/// A ratio that may overshoot a little, as percent.
+/// A ratio, which may slightly exceed 1, as a percentage.
 fn ratio(field: &str) -> String {
     format!("100 * clamp_max((({field}) >= 0) <= 1.2, 1)")
 }
@@ -89,16 +89,16 @@ fn amount(field: &str, below: &str) -> String {
     format!("(({field}) >= 0) < {below}")
 }
 
-/// `to` takes the value of each label of `from` that is there; the last wins.
+/// `to` gets the value of each existing label of `from`; the last one wins.
 fn relabelled(vector: &str, to: &str, from: &[&str]) -> String {
     from.iter().fold(vector.to_owned(), |inner, label| {
         format!("label_replace({inner}, \"{to}\", \"$1\", \"{label}\", \"(.+)\")")
     })
 }
 
-/// Canonical labels: each label that says more overrides the
-/// ones before it, which is the union of the schemes in one pass. The
-/// exporter's own pod may remain as `po`: it is no GPU pod in [`POD_STARTED`].
+/// Canonical labels: each more specific label overrides the previous ones, which is
+/// the union of the schemes in one pass. The exporter's own pod may remain as `po`:
+/// it is no GPU pod in [`POD_STARTED`].
 fn canonical(vector: &str) -> String {
     let device = relabelled(vector, "uuid", &["UUID"]);
     let device = relabelled(&device, "gpu_i_id", &["GPU_I_ID"]);
@@ -111,8 +111,9 @@ fn canonical(vector: &str) -> String {
     relabelled(&namespace, "po", &["pod", "pod_name", "exported_pod"])
 }
 
-/// The node: what the series say before where the pod runs (`pn`); least of
-/// all the host of `instance`, where managed collection puts a node's name.
+/// The node: the series' own label takes precedence over the pod's node (`pn`), and
+/// the host in `instance`, where managed collection puts a node's name, is the last
+/// choice.
 fn with_node(vector: &str) -> String {
     let from_pod = relabelled(vector, "n", &["pn"]);
     let from_target = format!(
@@ -121,17 +122,17 @@ fn with_node(vector: &str) -> String {
     relabelled(&from_target, "n", &["node", "hostname", "Hostname"])
 }
 
-/// Elements that have no such label.
+/// Elements without the label.
 fn without(vector: &str, label: &str) -> String {
     format!("({vector} and on ({label}) vector(1))")
 }
 
-/// Elements that have the label.
+/// Elements with the label.
 fn with(vector: &str, label: &str) -> String {
     format!("({vector} unless on ({label}) vector(1))")
 }
 
-/// Of the readings of one key the newest, of equally new ones the larger.
+/// The newest reading of each key; of equally new ones, the larger.
 fn newest(readings: &Readings, key: &str) -> String {
     let Readings { values, times } = readings;
     let present = readings.present();
@@ -150,7 +151,7 @@ impl Dialect {
         }
     }
 
-    /// A percentage of whole cards, on MIG instances a ratio instead.
+    /// A percentage of whole cards, or a ratio on MIG instances.
     fn utilization(&self, percent: &str, of_instances: &str) -> Readings {
         let whole = self.readings(percent, |field| self.percent(field));
         let instances = self.readings(of_instances, ratio);
@@ -208,8 +209,8 @@ impl Dialect {
         }
     }
 
-    /// Readings of GPU pods' devices, also of those that went, with a label of
-    /// the pod's.
+    /// Readings of GPU pods' devices, including deleted pods, with one of the pod's
+    /// labels.
     fn labelled(readings: &Readings, taken: &str) -> Readings {
         let pods = format!("({POD_STARTED}{{gpu=\"true\", {taken}!=\"\"}} * 0");
         Readings {
@@ -224,8 +225,8 @@ impl Dialect {
         }
     }
 
-    /// Readings without those of pods that went, once a newer line of the same
-    /// target names another holder, or none.
+    /// Readings without those of deleted pods once a newer line of the same target
+    /// names another holder, or none.
     fn not_handed_over(&self, readings: &Readings) -> Readings {
         if !self.some_went {
             return Readings {
@@ -246,7 +247,7 @@ impl Dialect {
         }
     }
 
-    /// What counts for a kind of object.
+    /// The readings that count for a kind of object.
     fn placed(&self, readings: &Readings, view: &View) -> Readings {
         if *view == View::Pods {
             return Self::of_pods(readings);
@@ -275,19 +276,19 @@ impl Dialect {
         newest(&self.placed(readings, view), &view.device_key())
     }
 
-    /// The same without cards whose MIG instances speak for them.
+    /// Devices without cards whose MIG instances have readings.
     fn unshadowed(devices: &str, instances: &str) -> String {
         format!("({devices} unless on (uuid, gpu_i_id) max by (uuid) ({instances}))")
     }
 
-    /// An amount that cards have as well as their MIG instances.
+    /// An amount of cards and of their MIG instances.
     fn amounts(&self, names: &str, below: &str, view: &View) -> String {
         let readings = self.readings(names, |field| amount(field, below));
         let instances = with(&readings.present(), "gpu_i_id");
         Self::unshadowed(&self.devices(&readings, view), &instances)
     }
 
-    /// Watts of each board: its MIG instances repeat them.
+    /// Watts of each board, which its MIG instances repeat.
     fn watts(&self, view: &View) -> String {
         let readings = self.readings(POWER, |field| amount(field, "1e6"));
         let board = view.device_key().replace(DEVICE, "uuid");
@@ -298,7 +299,7 @@ impl Dialect {
         self.readings(names, |field| amount(field, "1e8"))
     }
 
-    /// The expression of a metric for all objects of a kind, over so many
+    /// The expression of a metric for all objects of a kind, over a number of
     /// instants.
     pub(crate) fn expression(
         &self,
@@ -335,7 +336,7 @@ impl Dialect {
     }
 
     /// The formulas over active devices. An object whose
-    /// devices answer and are never active gets 0.
+    /// devices have readings and are never active gets 0.
     fn average(&self, readings: &Readings, formula: Formula, view: &View, over: &str) -> String {
         let key = view.key();
         let devices = self.devices(readings, view);
@@ -359,8 +360,8 @@ impl Dialect {
         }
     }
 
-    /// Σ used ÷ Σ (used + free + reserved). A device's three fields are taken
-    /// from one pod's lines: those with the newest use.
+    /// Σ used ÷ Σ (used + free + reserved). A device's three fields are from the
+    /// lines of one pod, the one with the newest `used`.
     fn used_percent(&self, view: &View) -> String {
         let (row, device, key) = (view.row_key(), view.device_key(), view.key());
         let fields = [USED, FREE, RESERVED].map(|names| self.framebuffer(names));
@@ -383,8 +384,8 @@ impl Dialect {
         format!("100 * sum by ({key}) {used} / sum by ({key}) {whole}")
     }
 
-    /// Devices of which one of the newest lines names a pod. Where only pods'
-    /// lines count, all do.
+    /// Devices whose newest lines include one that names a pod. If only pods' lines
+    /// count, all devices.
     fn claims(&self, readings: &Readings, view: &View) -> String {
         if !matches!(view, View::Nodes | View::Cluster) {
             return self.devices(readings, view);
@@ -398,8 +399,8 @@ impl Dialect {
         )
     }
 
-    /// Devices that answer for memory; else for kernels; else for their
-    /// framebuffer: those held among them.
+    /// Held devices: those with a memory reading, else a kernel one, else a
+    /// framebuffer one.
     fn held_count(&self, view: &View) -> String {
         let key = view.key();
         let fields = [
@@ -428,8 +429,8 @@ impl Dialect {
         )
     }
 
-    /// The original exporter's number: of each device once, without instants at
-    /// which none answers.
+    /// The original exporter's value: each device once, without instants at which no
+    /// device has a reading.
     fn original(&self, view: &View) -> String {
         let readings = self.readings(MEM_COPY, |field| self.percent(field));
         let devices = self.devices(&readings, view);

@@ -1,4 +1,4 @@
-//! A fleet in a real Prometheus, and the product reading it over HTTP.
+//! A fleet in a real Prometheus, which the product reads over HTTP.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -20,11 +20,11 @@ use simulator::{Fleet, Scenario};
 use super::promql::{POD_STARTED, owner_label};
 use crate::prometheus::{Engine, Storage, blocks};
 
-/// How long before a look is polled, milliseconds: four times a target has a new
-/// sample, whatever was before. More often than not the last poll brings none.
+/// How long before a look polls are made, in milliseconds: each target has a new
+/// sample four times. Usually the last poll brings none.
 const POLLS: [u64; 5] = [52_200, 36_200, 20_200, 4_200, 0];
 
-/// A fleet whose samples a real Prometheus has.
+/// A fleet with its samples in a real Prometheus.
 pub(crate) struct Stage {
     pub(crate) fleet: Fleet,
     pub(crate) engine: Engine,
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Samples from a time on until a moment and none after it: a window may
+    /// Has samples from a time on until another time, and none after it: a window may
     /// end later than the newest sample.
     pub(crate) async fn new(
         scenario: Scenario,
@@ -58,7 +58,7 @@ impl Stage {
         }
     }
 
-    /// A pipeline that is told the scrape interval, not the unit.
+    /// A pipeline with the scrape interval given, but not the unit.
     pub(crate) fn pipeline(&self, window: Duration) -> Pipeline {
         let scenario = self.fleet.scenario();
         Pipeline::new(Settings {
@@ -74,8 +74,8 @@ impl Stage {
         })
     }
 
-    /// One poll of all signals as of `at`, as the product does it; profiling
-    /// fields of MIG instances alone. `turn` changes the order of the signals.
+    /// One poll of all signals as of `at`, as by the product; profiling fields only
+    /// of MIG instances. `turn` changes the order of the signals.
     pub(crate) async fn poll(&mut self, pipeline: &mut Pipeline, at: Timestamp, turn: usize) {
         let mut signals = fields::built_in();
         let count = signals.len();
@@ -115,7 +115,7 @@ impl Stage {
     }
 }
 
-/// The series of MIG instances, however their labels are spelt.
+/// The series of MIG instances, whatever the case of their labels.
 fn of_instances(batch: &Batch) -> Batch {
     let is_one = |it: &BatchSeries<'_>| it.labels.to_ascii_lowercase().contains("\"gpu_i_id\"");
     let labels = batch.iter().filter(is_one).map(|series| series.labels);
@@ -135,9 +135,8 @@ fn wall_clock() -> Timestamp {
     Timestamp::from_millis(millis(since))
 }
 
-/// The pod watch's word at a moment as series, so that expressions can join
-/// with it: start times in seconds, owners as labels. Pods that went are there
-/// as last seen.
+/// The pods at a time as series, so that expressions can join with them: start times
+/// in seconds, owners as labels. Deleted pods are included as last seen.
 fn inventory(fleet: &Fleet, from: Timestamp, at: Timestamp) -> String {
     let mut text = format!("# TYPE {POD_STARTED} gauge\n");
     let inventory = fleet.inventory(at);
@@ -163,7 +162,7 @@ fn inventory(fleet: &Fleet, from: Timestamp, at: Timestamp) -> String {
             );
         }
         let started = pod.started.unwrap_or(Timestamp::MIN);
-        // Instants look back no further than five minutes.
+        // Instants look back at most five minutes.
         let mut when = from - Duration::from_secs(120);
         while when <= at {
             let _ = writeln!(text, "{POD_STARTED}{{{labels}}} {started} {when}");

@@ -1,14 +1,14 @@
-//! How much was compared, and how well it agreed.
+//! Counters of comparisons, and the largest differences.
 
-/// How much was compared and how well it agreed.
+/// Counters of comparisons, and the largest differences.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) to_promql: usize,
     /// Objects that have no value, in the product as in PromQL.
     pub(crate) without_value: usize,
     pub(crate) to_truth: usize,
-    /// Values that PromQL cannot know: a device was missed, or two lines of one
-    /// disagreed.
+    /// Values that PromQL cannot compute: a device was missing, or two lines of one
+    /// device differed.
     pub(crate) beyond_promql: usize,
     pub(crate) worst_to_promql: f64,
 }

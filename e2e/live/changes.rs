@@ -1,4 +1,4 @@
-//! GPUs that are held, handed over, and whose exporter falls silent.
+//! Held and reassigned GPUs, and an exporter that falls silent.
 
 use super::scene::{
     CLUSTER, EXTERNAL, PATIENCE, PODS_A, PODS_B, Scene, TEAM_A, TEAM_B, WINDOW, milli, pair,
@@ -11,7 +11,7 @@ const VALUES_A: [(&str, &str); 3] = [("far-0", "80"), ("idle-0", "0"), ("train-0
 
 const NODES: &str = "/apis/custom.metrics.k8s.io/v1beta2/nodes";
 
-/// Always one value, or none.
+/// Accepts only this value.
 fn only<'a>(name: &'a str, value: &'a str) -> impl Fn(&Served) -> bool {
     move |served| served.name != name || served.value == value
 }
@@ -36,7 +36,7 @@ async fn every_object_has_the_readings_of_the_gpus_it_holds() {
     scene.await_values(&external(named), &[(named, "60")]);
     let sum = "cluster_gpu_memory_utilization_sum";
     scene.await_values(&external(sum), &[(sum, "230")]);
-    // An idle holder has an explicit zero, and is counted as what it is.
+    // An idle holder has an explicit zero, and counts as idle.
     scene.await_values(&format!("{TEAM_A}/pods/idle-0/{named}"), &[("idle-0", "0")]);
     scene.await_values(
         &format!("{TEAM_A}/pods/idle-0/gpu_idle_count"),
@@ -50,7 +50,7 @@ async fn every_object_has_the_readings_of_the_gpus_it_holds() {
         &format!("{TEAM_A}/metrics/gpu_held_count"),
         &[("team-a", "4")],
     );
-    // The GPU that nobody holds is not booked on the exporter's own pod.
+    // The GPU that is not held does not count for the exporter's own pod.
     let exporters = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/gpu-operator/pods/*";
     let message = scene.await_end(&format!("{exporters}/gpu_held_count"), |_| false);
     assert!(
@@ -60,7 +60,7 @@ async fn every_object_has_the_readings_of_the_gpus_it_holds() {
     the_window_fills(&scene);
 }
 
-/// Until a window is full, an answer says how much of it there is.
+/// Until a window is full, answers contain its current length.
 fn the_window_fills(scene: &Scene) {
     let full = |served: &Served| served.window == WINDOW;
     eventually("a full window", PATIENCE, || {
@@ -76,7 +76,7 @@ fn the_window_fills(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
     let scene = Scene::start().await;
-    // Between two scrapes: no reading of one is booked on the other.
+    // Between two scrapes, so that no reading counts for the wrong holder.
     scene.controls.silence(0);
     scene.controls.reassign(3, "team-b", "fresh-0");
     scene.controls.force_value(3, 90.0);
@@ -89,12 +89,12 @@ async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
     let fresh = format!("{TEAM_B}/pods/fresh-0/gpu_memory_utilization");
     let former = format!("{TEAM_B}/pods/serve-0/gpu_memory_utilization");
     scene.await_values_by_way_of(&fresh, &[("fresh-0", "90")], rightly);
-    // For as long as the window has a reading of it, another reason is told.
+    // While the window has a reading of it, the reason is another one.
     scene.await_end(&former, rightly);
     scene.await_message(&former, "have been reported for another pod");
     scene.await_values_by_way_of(PODS_B, &[("batch-0", "30"), ("fresh-0", "90")], rightly);
-    // Each reading once on the way, too: between the two right values, or those of
-    // the node alone where the other is scraped late.
+    // Values on the way are between the two correct values, or those of one node if
+    // the other is scraped late.
     let between = |low, high| move |served: &Served| (low..=high).contains(&milli(served));
     scene.await_values_by_way_of(
         CLUSTER,

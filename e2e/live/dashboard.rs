@@ -1,5 +1,5 @@
-//! Every query of the dashboard, asked of a Prometheus that scrapes the exporters
-//! and the server. What kube-state-metrics would say is written.
+//! Every query of the dashboard, on a Prometheus that scrapes the exporters and the
+//! server. The series of kube-state-metrics are written by the test.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::prometheus::{Engine, Storage};
 
 const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
 
-/// An autoscaler, and whose the pods of the scene are.
+/// An autoscaler, and the owners of the scene's pods.
 fn cluster_state() -> String {
     let hpa = r#"namespace="team-a",horizontalpodautoscaler="train""#;
     let metric = format!(r#"{hpa},metric_name="gpu_memory_utilization""#);
@@ -51,7 +51,8 @@ fn cluster_state() -> String {
             r#"kube_pod_owner{{{pod},owner_kind="{kind}",owner_name="{owner}",owner_is_controller="true"}} 1"#
         ));
     }
-    // Before what is scraped: a Prometheus takes nothing older than its blocks.
+    // Older than the scraped samples: a Prometheus does not accept samples older than
+    // its blocks.
     let at = unix_seconds() - 5.0;
     let lines = series.iter().map(|line| format!("{line} {at:.0}\n"));
     lines.chain(["# EOF\n".to_owned()]).collect()
@@ -79,7 +80,7 @@ async fn monitoring(scene: &Scene) -> Engine {
     Engine::start(storage, &config).await
 }
 
-/// A query with Grafana's variables, and ours, replaced.
+/// A query with the variables of Grafana and of the dashboard replaced.
 fn filled(expression: &str, variables: &[Value]) -> String {
     let mut filled = expression.to_owned();
     for variable in variables {
@@ -99,8 +100,8 @@ fn filled(expression: &str, variables: &[Value]) -> String {
     filled
 }
 
-/// Waits until a query has numbers, and those that are wanted if any are: the
-/// exporters are scraped one after the other, and an instant may lie between.
+/// Waits until a query has values, and these values if given: exporters are scraped
+/// one after the other, and an instant may be between two of them.
 async fn numbers(
     prometheus: &Engine,
     query: &str,
@@ -129,7 +130,7 @@ async fn numbers(
     }
 }
 
-/// What a panel shows of the scene, where that is known exactly.
+/// The exact values of a panel for the scene, if known.
 fn wanted(title: &str) -> Option<&'static [(&'static str, f64)]> {
     Some(match title {
         "GPUs held" => &[("-/-", 7.0)],
@@ -143,7 +144,7 @@ fn wanted(title: &str) -> Option<&'static [(&'static str, f64)]> {
         "Held and idle for half an hour, by owner" => {
             &[("team-a/idle", 1.0), ("team-b/batch", 1.0)]
         }
-        // Nothing is wrong with the scene.
+        // The scene has no faults.
         "Findings" => &[],
         _ => return None,
     })

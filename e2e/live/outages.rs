@@ -1,16 +1,16 @@
-//! A Prometheus that dies and comes back.
+//! A Prometheus that ends and starts again.
 
 use std::ops::RangeInclusive;
 
 use super::scene::{CLUSTER, EXTERNAL, PODS_A, PODS_B, Scene, TEAM_A, milli};
 use crate::kubectl::Answer;
 
-/// What every answer of the cluster lies between, in thousandths, while the
-/// readings of `train-0` go from 50 to 60. At the edges of an outage an instant
-/// may know one node only, and the nodes' means are 40 (then 47) and 55.
+/// The bounds of the cluster's values, in thousandths, while the readings of
+/// `train-0` change from 50 to 60. At the edges of an outage an instant may have only
+/// one node, and the nodes' means are 40 (then 47) and 55.
 const CLUSTER_BETWEEN: RangeInclusive<u64> = 40_000..=55_000;
 
-/// What depends on Prometheus, and what lies between which bounds until it ends.
+/// Paths that depend on Prometheus, and the bounds of their values until they end.
 const PATHS: [(&str, RangeInclusive<u64>); 3] = [
     (PODS_A, 0..=80_000),
     (PODS_B, 20_000..=30_000),
@@ -29,7 +29,7 @@ async fn values_end_with_prometheus_and_come_back_with_it() {
         assert!(is_told, "{message}");
     }
     the_server_itself_stays_well(&scene);
-    // The cluster moves on while nobody looks.
+    // The readings change during the outage.
     scene.controls.force_value(0, 50.0);
     scene.controls.force_value(1, 70.0);
     scene.prometheus.restart().await;
@@ -51,8 +51,8 @@ async fn values_end_with_prometheus_and_come_back_with_it() {
     scene.server.await_stderr("answers again after");
     let log = scene.server.stderr();
     let told = log.matches("polling goes on, known values age").count();
-    // Once for each reason: what was under way is cut off, nobody listens, and
-    // who starts is not willing yet.
+    // At most once for each reason: the running query breaks off, the port has no
+    // listener, and the new process is not ready.
     assert!((1..=3).contains(&told), "{log}");
 }
 
@@ -67,7 +67,7 @@ fn the_server_itself_stays_well(scene: &Scene) {
         };
         assert!(body.contains("gpu_memory_utilization"), "{body}");
     }
-    // Nothing is invented for what is asked over and over.
+    // Repeated requests get no invented values.
     let asked = [
         PODS_A.to_owned(),
         format!("{TEAM_A}/pods/train-0/gpu_memory_utilization"),

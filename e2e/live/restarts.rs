@@ -1,4 +1,4 @@
-//! Servers that start while everything else runs.
+//! Servers that start while all else is running.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::scene::{PATIENCE, PODS_A, PODS_B, Scene, WINDOW, ask, of_window, pair
 use crate::kubectl::{Answer, Kubectl, Served};
 use crate::program::eventually;
 
-/// A window of this length shows that history was read: no server that runs
-/// for some seconds has seen it itself.
+/// A window of this length shows that the server read history: in some seconds of
+/// running it has not polled that long.
 const LONG: &str = "?metricLabelSelector=window%3D30s";
 const LONG_SECS: u64 = 30;
 
@@ -15,7 +15,7 @@ fn long(path: &str) -> String {
     format!("{path}{LONG}")
 }
 
-/// The first answer a new server gives that is not an excuse.
+/// The first answer of a new server with values.
 fn first_answer(kubectl: &Kubectl, path: &str) -> Vec<Served> {
     eventually("the first answer", PATIENCE, || match ask(kubectl, path) {
         Ok(served) => Ok(served),
@@ -25,7 +25,7 @@ fn first_answer(kubectl: &Kubectl, path: &str) -> Vec<Served> {
     })
 }
 
-/// Waits until the server has seen a long window; its values.
+/// Waits until the server has a long window. Returns its values.
 fn full_window(scene: &Scene) -> Vec<Served> {
     eventually("a full long window", PATIENCE, || {
         let served = scene
@@ -40,7 +40,8 @@ fn full_window(scene: &Scene) -> Vec<Served> {
     })
 }
 
-/// A quarter of the memory for answers holds some seconds of this fleet's samples.
+/// A quarter of the memory for answers has room for some seconds of this fleet's
+/// samples.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
     let scene = Scene::start().await;

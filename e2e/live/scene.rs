@@ -1,4 +1,4 @@
-//! Two nodes of four GPUs whose holders and readings the test sets, their
+//! Two nodes of four GPUs, with holders and readings set by the test, their
 //! exporters, a Prometheus that scrapes them every second, and the server.
 
 use std::path::Path;
@@ -14,22 +14,22 @@ use crate::kubectl::{Answer, Kubectl, Served, is_lost, unix_seconds};
 use crate::program::{Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
-/// No value is served whose newest sample is older, seconds. The exact bound
-/// (F, lag, 15 s, a poll and the step) is asserted in virtual time by the
-/// weather tests; here scrapes and rounds are as late as a busy machine makes
-/// them, and what is learned of that is waited for.
+/// The age in seconds beyond which no value's newest sample may be. The exact bound
+/// (F, lag, 15 s, a poll and the step) is asserted in virtual time by the weather
+/// tests. Here scrapes and polls may be as late as a busy machine makes them, and the
+/// tests wait until the lateness is measured.
 pub(crate) const FRESH: f64 = 60.0;
 
-/// Generous: what is awaited comes within seconds on an idle machine.
+/// A generous limit: on an idle machine each wait takes seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often exporters are scraped, and read.
+/// How often exporters are scraped, and their readings renewed.
 pub(crate) const SCRAPED: Duration = Duration::from_secs(1);
 
-/// The default of these tests: ten instants.
+/// The default window of these tests: ten instants.
 pub(super) const WINDOW: u64 = 10;
 
-/// Device, namespace, pod, percent. Nobody holds the eighth device.
+/// Device, namespace, pod, percent. The eighth device is not held.
 const HOLDERS: [(usize, &str, &str, f64); 7] = [
     (0, "team-a", "train-0", 40.0),
     (1, "team-a", "train-0", 60.0),
@@ -40,7 +40,7 @@ const HOLDERS: [(usize, &str, &str, f64); 7] = [
     (6, "team-a", "far-0", 80.0),
 ];
 
-/// The device that is free.
+/// The device that is not held.
 const FREE: usize = 7;
 
 pub(super) const TEAM_A: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team-a";
@@ -53,7 +53,7 @@ pub(super) const PODS_B: &str =
 pub(super) const CLUSTER: &str =
     "/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/cluster_gpu_memory_utilization";
 
-/// Everything that runs. Ended from top to bottom.
+/// Everything that runs. Fields end from top to bottom.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) server: Program,
@@ -61,14 +61,14 @@ pub(super) struct Scene {
     pub(super) prometheus: Engine,
     pub(super) fleet: Arc<Fleet>,
     pub(super) controls: Arc<Controls>,
-    /// How a Prometheus scrapes the exporters.
+    /// The scrape configuration for the exporters.
     pub(super) scrapes: String,
     dir: TempDir,
     _exporters: Vec<RunningExporter>,
 }
 
 impl Scene {
-    /// Starts everything and waits until all values are there.
+    /// Starts everything, and waits until all values are there.
     pub(super) async fn start() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
@@ -118,12 +118,12 @@ impl Scene {
         self.serve_configured(name, &of_window(window))
     }
 
-    /// The same with a configuration of its own.
+    /// Another server with its own configuration.
     pub(super) fn serve_configured(&self, name: &str, config: &str) -> (Program, Kubectl) {
         serve(&self.prometheus, &self.dir.path().join(name), config)
     }
 
-    /// Asks, and refuses what is too old to be served.
+    /// Requests values, and fails if one is too old.
     pub(super) fn ask(&self, path: &str) -> Result<Vec<Served>, Answer> {
         ask(&self.kubectl, path)
     }
@@ -133,7 +133,7 @@ impl Scene {
         self.await_values_by_way_of(path, wanted, |_| true);
     }
 
-    /// The same; until then every answer that comes must pass.
+    /// Waits for these values. Until then every answer must pass.
     pub(super) fn await_values_by_way_of(
         &self,
         path: &str,
@@ -152,7 +152,7 @@ impl Scene {
         });
     }
 
-    /// Waits until the message that stands for an answer has these words.
+    /// Waits until the error message for a path has these words.
     pub(super) fn await_message(&self, path: &str, words: &str) {
         eventually(&format!("{words:?} at {path}"), PATIENCE, || {
             match self.ask(path) {
@@ -162,7 +162,7 @@ impl Scene {
         });
     }
 
-    /// Waits until a path has no answer any more; the message it has instead.
+    /// Waits until a path has no values any more. Returns the error message.
     pub(super) fn await_end(&self, path: &str, passes: impl Fn(&Served) -> bool) -> String {
         eventually(&format!("the end of {path}"), PATIENCE, || {
             match self.ask(path) {
@@ -179,12 +179,12 @@ impl Scene {
     }
 }
 
-/// Asks, and refuses what is too old to be served.
+/// Requests values, and fails if one is too old.
 pub(super) fn ask(kubectl: &Kubectl, path: &str) -> Result<Vec<Served>, Answer> {
     let begun = unix_seconds();
     let served = kubectl.values(path)?;
     for item in &served {
-        // Timestamps on the wire have no fractions.
+        // Timestamps in answers have no fractions.
         let newest = item.at.as_second() as f64 + 1.0;
         assert!(newest > begun - FRESH, "{item:?} is stale at {begun}");
     }
@@ -205,9 +205,8 @@ pub(crate) fn milli(served: &Served) -> u64 {
     }
 }
 
-/// A reading is believed for a little longer than it would be: where other tests
-/// have the same cores, an exporter that is scraped every second comes seconds
-/// late.
+/// Readings are believed a little longer than by default: when other tests use the
+/// same cores, an exporter that is scraped every second may be seconds late.
 pub(super) fn of_window(window: u64) -> String {
     format!("gpu: {{window: {window}s, freshness: 20s}}\n")
 }
@@ -228,8 +227,7 @@ fn serve(prometheus: &Engine, dir: &Path, text: &str) -> (Program, Kubectl) {
     (server, Kubectl { kubeconfig })
 }
 
-/// A configuration that gives targets the labels that the operator's
-/// ServiceMonitor gives them.
+/// A configuration that gives targets the labels of the operator's ServiceMonitor.
 pub(crate) fn scrapes(fleet: &Fleet, exporters: &[RunningExporter], interval: Duration) -> String {
     let interval = interval.as_secs();
     let mut config = format!(

@@ -1,6 +1,6 @@
-//! A headless Chromium, driven by WebDriver (W3C) and what chromedriver adds. Of
-//! the protocol five commands are needed: they are JSON over HTTP, and a client
-//! for all of it would be some twenty crates.
+//! A headless Chromium, controlled by WebDriver (W3C) and the additions of
+//! chromedriver. Only five commands of the protocol are needed. They are JSON over
+//! HTTP, and a client for the whole protocol would be some twenty crates.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 
-/// How long Chromium may take to start, or a page to be as it should.
+/// How long Chromium may take to start, or a page to reach a state.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Of Deque Systems, MPL 2.0 (`axe/LICENSE`), as npm has it at 4.14.1.
+/// By Deque Systems, MPL 2.0 (`axe/LICENSE`), as in the npm package 4.14.1.
 const AXE: &str = include_str!("axe/axe.min.js");
 
-/// A browser with one window. Ended from top to bottom.
+/// A browser with one window. Fields end from top to bottom.
 #[derive(Debug)]
 pub(crate) struct Browser {
     session: String,
@@ -31,7 +31,8 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn start() -> Self {
         let home = TempDir::new().unwrap();
-        // Its own choice may be free for IPv6 alone, and then it ends.
+        // A port of chromedriver's own choice may be free only for IPv6; then it
+        // exits.
         let port = free_port();
         let mut driver = Command::new("chromedriver");
         driver
@@ -53,7 +54,7 @@ impl Browser {
             _driver: driver,
             _home: home,
         };
-        // Nothing but our own pages is opened, so root may do without the sandbox.
+        // Only our own pages are opened, so root may run without the sandbox.
         let options = json!({"args": [
             "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
             "--window-size=1280,900", "--force-device-scale-factor=1", "--hide-scrollbars",
@@ -94,12 +95,12 @@ impl Browser {
         self.tell("/url", &json!({"url": url}));
     }
 
-    /// What a script returns, or the promise that it returns.
+    /// The return value of a script, or of the promise that it returns.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.tell("/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// The text of what is chosen, as it is seen.
+    /// The visible text of a selected element.
     pub(crate) fn text(&self, choice: &str) -> String {
         let script = format!("return document.querySelector({}).innerText", json!(choice));
         self.run(&script).as_str().unwrap_or_default().to_owned()
@@ -121,9 +122,9 @@ impl Browser {
         )
     }
 
-    /// What axe finds wrong with the page, in lines.
+    /// Violations that axe finds on the page, one a line.
     pub(crate) fn violations(&self) -> Vec<String> {
-        // Run by the driver, which no policy of the page forbids.
+        // Injected by the driver, which the page's policy does not restrict.
         self.run(AXE);
         let said = self.run("return axe.run(document, {resultTypes: ['violations']})");
         let violations = said["violations"].as_array().unwrap().iter();
@@ -137,13 +138,13 @@ impl Browser {
         words.collect()
     }
 
-    /// The lines of a log since the last time.
+    /// The lines of a log since the last call.
     fn log(&self, of: &str) -> Vec<Value> {
         let log = self.tell("/se/log", &json!({"type": of}));
         log.as_array().unwrap().clone()
     }
 
-    /// What the console complained of, a refused style or script among it.
+    /// The console's errors and warnings, including refused styles and scripts.
     pub(crate) fn complaints(&self) -> Vec<String> {
         self.log("browser")
             .iter()
@@ -151,7 +152,7 @@ impl Browser {
             .collect()
     }
 
-    /// Every address that was asked for, by pages, styles and scripts.
+    /// All addresses that pages, styles and scripts requested.
     pub(crate) fn requested(&self) -> Vec<String> {
         let events = self.log("performance").into_iter();
         let urls = events.filter_map(|line| {
@@ -168,7 +169,7 @@ impl Browser {
     }
 }
 
-/// The body of an answer; the connection stays open behind it.
+/// The body of an answer on a connection that stays open.
 fn answer(stream: TcpStream) -> Vec<u8> {
     let mut stream = BufReader::new(stream);
     let mut length = 0;
@@ -190,11 +191,11 @@ fn answer(stream: TcpStream) -> Vec<u8> {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends Chromium; left to itself it would live on.
+        // The driver ends Chromium, which would otherwise keep running.
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
             let path = &self.session;
             let _ = write!(stream, "DELETE {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            // Its first line comes when it is done.
+            // The first line of the answer arrives when it is done.
             let _ = BufReader::new(stream).read_line(&mut String::new());
         }
     }

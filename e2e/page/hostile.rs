@@ -1,4 +1,4 @@
-//! Names that want to be more than names, and very many of them.
+//! Names that contain markup, and very many names.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use super::{demo, origin};
 use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
 
-/// What an exporter may say its pods are called.
+/// Pod names that an exporter may report.
 const NAMES: [&str; 5] = [
     "<img src=x onerror=document.title=1>",
     "<script>document.title=2<script>",
@@ -24,7 +24,7 @@ const NAMES: [&str; 5] = [
 const PODS: usize = 1_000;
 const GPUS_OF_NODE: usize = 8;
 
-/// The lines of an exporter: a pod for each GPU.
+/// The exporter's lines: one pod for each GPU.
 fn lines() -> String {
     let mut lines = String::new();
     for pod in 0..PODS {
@@ -48,7 +48,7 @@ fn lines() -> String {
     lines
 }
 
-/// An exporter; its address.
+/// Starts an exporter and returns its address.
 fn exporter() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -109,7 +109,7 @@ async fn a_thousand_names_of_others_stay_text() {
             );
         }
     }
-    // Nor does a name that comes by the address.
+    // The same for names in the address.
     for page in [
         "why?resource=<img src=x>&name=<svg onload=1>&metric=<b>",
         "pods?namespace=\"><b>&sort=<b>",

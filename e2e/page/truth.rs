@@ -1,4 +1,4 @@
-//! What the page shows is so, and what is not known is shown as that.
+//! The page shows correct values, and marks unknown ones as such.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use super::browser::{Browser, PATIENCE};
 use super::{PAGES, demo, origin, start};
 use crate::program::eventually;
 
-/// Nothing listens there.
+/// A port without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
-/// The tiles of a page: what, and how many.
+/// The tiles of a page: label and count.
 fn tiles(browser: &Browser) -> Vec<(String, String)> {
     let script = "return [...document.querySelectorAll('.tiles div')].map((it) => [...it.children].map((it) => it.innerText))";
     serde_json::from_value(browser.run(script)).unwrap()
@@ -21,7 +21,7 @@ pub(crate) fn rows(browser: &Browser) -> Vec<Vec<String>> {
     serde_json::from_value(browser.run(script)).unwrap()
 }
 
-/// Makes the window as wide as that of a phone.
+/// Makes the window as narrow as a phone.
 fn narrow(browser: &Browser) {
     browser.devtools(
         "Emulation.setDeviceMetricsOverride",

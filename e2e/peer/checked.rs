@@ -1,9 +1,9 @@
-//! `check` from prometheus-adapter to this server in its place: each fault is made
-//! on a real kube-apiserver and found, what is printed for it is run as it stands,
-//! and nothing is found any more.
+//! `check` during a migration from prometheus-adapter to this server: each fault is
+//! made on a real kube-apiserver and found, its printed remedy is run unchanged, and
+//! the finding is gone.
 //!
-//! Installed by Helm as prometheus-adapter was, so that no object has the name that
-//! it has in `manifests/`.
+//! Installed by Helm like prometheus-adapter, so that no object has its name in
+//! `manifests/`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -66,14 +66,14 @@ async fn what_check_prints_mends_what_it_finds() {
     an_authority_that_has_ended(plane);
 }
 
-/// Runs a line as it stands, in a checkout.
+/// Runs a line unchanged, in a checkout.
 fn run(plane: &ControlPlane, line: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (is_well, said) = shell(line, root, plane.kubeconfig());
     assert!(is_well, "{line}: {said}");
 }
 
-/// What is found of the registration, rights and autoscalers, in its order.
+/// The findings about registration, rights and autoscalers, in order.
 fn found(said: &Value) -> Vec<&Value> {
     let of_cluster = |it: &&Value| {
         let code = it["code"].as_str().unwrap();
@@ -90,7 +90,7 @@ fn codes<'v>(found: &[&'v Value]) -> Vec<&'v str> {
         .collect()
 }
 
-/// Waits until these codes are found and no others; what was said.
+/// Waits until exactly these codes are found. Returns the output.
 fn await_codes(plane: &ControlPlane, what: &str, wanted: &[&str]) -> Value {
     eventually(what, PATIENCE, || {
         let said = check(plane.kubeconfig()).1;
@@ -131,7 +131,7 @@ fn before_the_migration(plane: &ControlPlane, theirs: &Side) {
     }
 }
 
-/// The adapter's chart grants no nodes and no owners.
+/// The adapter's chart grants no access to nodes and owners.
 fn after_another_image(plane: &ControlPlane, ours: &Side) {
     lead(plane, ours.port(), &[CUSTOM, EXTERNAL]);
     // The chart of prometheus-adapter sets insecureSkipTLSVerify.
@@ -167,7 +167,7 @@ fn rights(plane: &ControlPlane) {
     ] {
         delete(plane, kind, role, namespace);
         if role == "inventory" {
-            // What is needed most, and no watch of it.
+            // The most important rights, without watches.
             let lists = ["--verb=list", "--resource=pods,nodes,namespaces,services"];
             plane.kubectl(&[&["create", "clusterrole", "lists"], &lists[..]].concat());
             let account = format!("--serviceaccount={NAMESPACE}:{FULL}");
@@ -205,7 +205,7 @@ fn an_apiservice_that_is_gone(plane: &ControlPlane) {
     await_codes(plane, "the APIService again", &[]);
 }
 
-/// One that gets no value, as the controller would say.
+/// An autoscaler without a value, with the controller's condition.
 fn autoscaler(plane: &ControlPlane) {
     plane.apply(&json!({
         "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -235,7 +235,8 @@ fn change(plane: &ControlPlane, name: &str, spec: &Value) {
     plane.kubectl(&["patch", "apiservice", name, "--type=merge", &patch]);
 }
 
-/// Neither what its own settings are nor what autoscalers miss by it is said.
+/// Neither the other server's settings nor the values that autoscalers miss because
+/// of it are findings.
 fn another_server_takes_the_custom_metrics(plane: &ControlPlane, port: u16) {
     plane.kubectl(&[
         "create",
@@ -256,7 +257,7 @@ fn another_server_takes_the_custom_metrics(plane: &ControlPlane, port: u16) {
     await_codes(plane, "the custom metrics again", &["GM515"]);
 }
 
-/// The server lost the right to renew it.
+/// The server has lost the right to renew it.
 fn an_authority_that_has_ended(plane: &ControlPlane) {
     let day = Duration::from_secs(24 * 3600);
     let now = SystemTime::now();

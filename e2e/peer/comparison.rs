@@ -1,4 +1,4 @@
-//! Two answers, and in what they differ: one line for each place.
+//! Compares two answers: one line for each difference.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::pair::Came;
 
-/// The places in which two answers differ: `place: theirs | ours`.
+/// The differences of two answers: `place: theirs | ours`.
 pub(super) fn differences(theirs: &Came, ours: &Came) -> Vec<String> {
     let mut found = Vec::new();
     if theirs.code == 404 && theirs.body.contains("\"paths\":") {
@@ -34,7 +34,7 @@ fn parsed(body: &str) -> Option<Value> {
         .filter(|value: &Value| value.is_object())
 }
 
-/// The message of a refusal, else the beginning.
+/// The message of an error, or the beginning of the body.
 fn excerpt(body: &str) -> String {
     let document = parsed(body).unwrap_or_default();
     if let Some(items) = document["items"].as_array() {
@@ -86,7 +86,8 @@ fn shown(value: Option<&Value>) -> String {
     value.map_or_else(|| "absent".to_owned(), Value::to_string)
 }
 
-/// Two quantities; those in thousandths and in thousands are all there are.
+/// Whether two quantities differ by a thousandth; only quantities in thousandths and
+/// in thousands occur.
 fn is_a_milli_apart(left: &str, right: &str) -> bool {
     let milli = |text: &str| -> Option<i64> {
         match (text.strip_suffix('m'), text.strip_suffix('k')) {
@@ -106,7 +107,7 @@ fn is_time(text: &str) -> bool {
     text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T'
 }
 
-/// Lists are compared by what their members are about, and then in order.
+/// Lists are compared by the subjects of their members, and then in order.
 fn arrays(place: &str, theirs: &[Value], ours: &[Value], found: &mut Vec<String>) {
     let (left, right) = (keys(theirs), keys(ours));
     for (key, member) in left.iter().zip(theirs) {
@@ -136,7 +137,7 @@ fn arrays(place: &str, theirs: &[Value], ours: &[Value], found: &mut Vec<String>
     }
 }
 
-/// What the members are about; several of the same are numbered.
+/// The subjects of the members; equal ones are numbered.
 fn keys(members: &[Value]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for (index, member) in members.iter().enumerate() {

@@ -1,19 +1,19 @@
-//! Where the answers differ, and why. docs/rules.md, "Differences on purpose",
-//! says it to users.
+//! The differences between the answers, and their reasons. docs/rules.md,
+//! "Differences on purpose", has them for users.
 
-/// Who should change.
+/// The cause of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// A mistake or a gap of prometheus-adapter that is not copied.
     Theirs,
-    /// The same, and not at each start: the row may have no line.
+    /// A mistake as above that does not occur at each start: the row may have no
+    /// line.
     TheirsAtRandom,
-    /// Neither is wrong.
+    /// Both are correct.
     Neither,
 }
 
-/// Lines that a pattern matches, and the reason. The first row that matches
-/// counts.
+/// The lines that a pattern matches, and the reason. The first matching row counts.
 #[derive(Debug)]
 pub(super) struct Difference {
     pub(super) pattern: &'static str,

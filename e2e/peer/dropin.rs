@@ -1,10 +1,10 @@
-//! prometheus-adapter's own installation with nothing but the image changed:
-//! its manifests, which `make peer` takes from the module that it builds the
-//! adapter from, and what its chart renders (`e2e/chart/adapter`).
+//! prometheus-adapter's own installation with only the image changed: its manifests,
+//! which `make peer` takes from the module of the adapter that it builds, and the
+//! objects of its chart (`e2e/chart/adapter`).
 //!
-//! As in `cluster::install` a process of this machine stands for the pods: it
-//! has the arguments of the Deployment, but for places that are this machine's,
-//! and the rights of the ServiceAccount.
+//! As in `cluster::install`, a process on this machine replaces the pods. It has the
+//! Deployment's arguments, except for paths of this machine, and the ServiceAccount's
+//! rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -28,8 +28,8 @@ const IMAGE: &str = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long the log is watched, and the lines that are not too many: nothing
-/// changes meanwhile.
+/// How long the log is watched, and the allowed number of lines: nothing changes
+/// meanwhile.
 const QUIET: Duration = Duration::from_secs(30);
 const QUIET_LINES: usize = 2;
 
@@ -41,7 +41,7 @@ fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
     serde_json::from_str(&said).unwrap()
 }
 
-/// The pod's process: what the Deployment says, but for this machine's places.
+/// The pod's process, with the Deployment's arguments and this machine's paths.
 pub(super) struct Pod {
     arguments: Vec<String>,
     config: String,
@@ -73,8 +73,8 @@ impl Pod {
         }
     }
 
-    /// Starts a program as the pod's; where it listens on is its own, and `more`
-    /// counts before the pod's arguments.
+    /// Starts a program as the pod's process, on a new port. `more` comes before the
+    /// pod's arguments.
     async fn start(
         &self,
         scene: Scene<'_>,
@@ -85,7 +85,7 @@ impl Pod {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.yaml");
         std::fs::write(&file, &self.config).unwrap();
-        // A folder that is not there so far: an empty volume has none.
+        // A folder that does not exist yet, like the contents of an empty volume.
         let certificates = dir.path().join("cert");
         let account = scene
             .plane
@@ -95,7 +95,7 @@ impl Pod {
             format!("--cert-dir={}", certificates.display()),
             format!("--prometheus-url={}", scene.prometheus.url()),
             format!("--secure-port={}", port.unwrap_or_default()),
-            // Without them the reference lists five times a second at most.
+            // Without these, the reference lists at most five times a second.
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ]);
@@ -108,8 +108,8 @@ impl Pod {
         scene.ready(program, port, dir).await.unwrap()
     }
 
-    /// Both, the reference first. Ours asks Prometheus for each request, as the
-    /// other does: they are compared while values change.
+    /// Starts both, the reference first. Ours queries Prometheus for each request
+    /// like the reference: they are compared while values change.
     pub(super) async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
         let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
@@ -121,8 +121,8 @@ impl Pod {
     }
 }
 
-/// Leads the Service and these APIServices to a port of this machine, and waits
-/// until kube-apiserver finds them available.
+/// Directs the Service and these APIServices to a port of this machine, and waits
+/// until kube-apiserver reports them as available.
 pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
     let patch = |kind: &str, name: &str, change: Value| {
         let change = format!("--patch={change}");
@@ -136,7 +136,7 @@ pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
             NAMESPACE,
         ]);
     };
-    // Named otherwise than the port of whatever applies the Service again.
+    // Another name than that of the port in the applied Service.
     let ports = json!([{"name": "here", "port": port, "targetPort": 6443}]);
     let spec = json!({"type": "ExternalName", "externalName": "localhost", "ports": ports});
     patch("service", NAME, json!({"spec": spec}));
@@ -156,7 +156,7 @@ pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
     }
 }
 
-/// The lines of the log that are no news, without their times.
+/// The warnings of the log, without their times.
 fn warnings(log: &str) -> Vec<&str> {
     let lines = log.lines().filter(|line| line.contains("WARN"));
     lines
@@ -164,7 +164,7 @@ fn warnings(log: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Nothing is said twice, and little while nothing happens.
+/// Asserts that no line is repeated, and few are logged while nothing changes.
 async fn assert_quiet(ours: &mut Side) {
     let before = ours.log().lines().count();
     tokio::time::sleep(QUIET).await;
@@ -179,14 +179,14 @@ async fn assert_quiet(ours: &mut Side) {
     assert!(!log.contains("panicked"), "{log}");
 }
 
-/// The warnings that name the rule for these resources.
+/// The number of warnings that name the rule for these resources.
 fn rules_for(log: &str, resource: &str) -> usize {
     let rule = format!(r#"resources: ["{resource}"], verbs: ["list", "watch"]"#);
     let said = warnings(log).into_iter();
     said.filter(|line| line.contains(&rule)).count()
 }
 
-/// What two servers say to the same questions, where it differs.
+/// The differences between two servers' answers to the same requests.
 async fn all_compared(
     theirs: &Side,
     ours: &Side,
@@ -200,7 +200,7 @@ async fn all_compared(
     found
 }
 
-/// A Deployment whose pods hold a GPU each; their names.
+/// A Deployment whose pods hold a GPU each. Returns their names.
 fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     plane.kubectl(&["create", "namespace", "team"]);
     let labels = json!({"app": "infer"});
@@ -225,7 +225,7 @@ fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     })
 }
 
-/// What cAdvisor, the node exporter and dcgm-exporter say of them.
+/// The series of cAdvisor, the node exporter and dcgm-exporter about them.
 fn series_of(pods: &[String]) -> String {
     const NODE: &str = "gpu-node-0";
     let mut series = format!(
@@ -251,7 +251,7 @@ fn series_of(pods: &[String]) -> String {
     series
 }
 
-/// Runs a command of the page, there or back.
+/// Runs a command of the page, forward or back.
 pub(super) fn follow(plane: &ControlPlane, words: &str) {
     let page = "docs/migrate/prometheus-adapter.md";
     let lines = crate::manual::commands(page, "Another image and nothing else");
@@ -266,8 +266,8 @@ fn image(plane: &ControlPlane) -> String {
     image.as_str().unwrap().to_owned()
 }
 
-/// Applies the manifests as they are and changes the image; the pods are let in
-/// and become ready, then there are none.
+/// Applies the unchanged manifests and changes the image. The pods are admitted and
+/// become ready, then they are scaled to zero.
 fn apply_manifests(plane: &ControlPlane) {
     plane.kubectl(&["create", "namespace", NAMESPACE]);
     let manifests = adapter().parent().unwrap().join("manifests");
@@ -295,8 +295,8 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     let before = object(&plane, "apiservice", "v1beta1.metrics.k8s.io");
     assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
     lead(&plane, ours.port(), &["v1beta1.metrics.k8s.io"]);
-    // Behind the aggregator, as `kubectl top` asks.
-    // kube-apiserver hands on a little after it has said that it does.
+    // kube-apiserver starts to pass requests on a little after it reports that it
+    // does.
     let nodes = eventually("usage of nodes", PATIENCE, || {
         plane.kubectl_as(
             plane.kubeconfig(),
@@ -319,15 +319,15 @@ async fn its_manifests_need_another_image_and_nothing_else() {
         all_compared(&theirs, &ours, paths).await,
         Vec::<String>::new()
     );
-    // In other words.
+    // Both answer 404, with different messages.
     let nobody = format!("{USAGE}/namespaces/team/pods/nobody");
     for side in [&theirs, &ours] {
         assert_eq!(side.ask(&Method::GET, &nobody).await.code, 404);
     }
     drop(theirs);
 
-    // Its ClusterRole has no ReplicaSets: the pods' values are there, those of
-    // what controls the ReplicaSet are not.
+    // Its ClusterRole lacks ReplicaSets: there are values of pods, and none of the
+    // controllers of the ReplicaSet.
     let path = format!("{CUSTOM}/namespaces/team/pods/*/gpu_memory_utilization");
     ours.await_answer(&path, |said| said.matches(r#""value":"40""#).count() == 2)
         .await;
@@ -343,7 +343,7 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     assert_eq!(image(&plane), IMAGE);
 }
 
-/// Its chart grants no nodes.
+/// Its chart grants no access to nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
     let plane = ControlPlane::start(Extent::Api);
@@ -380,7 +380,7 @@ async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
     assert!(lost.is_empty() && !listed.is_empty(), "{lost:?}");
     let questions = questions::all(&listed, &BTreeMap::new()).into_iter();
     let paths = questions.filter(|(method, path)| *method == Method::GET && path.contains(CUSTOM));
-    // Discovery has the metrics of GPUs as well.
+    // Discovery also has the metrics of GPUs.
     let paths = paths.filter(|(_, path)| path.len() > CUSTOM.len() + 1);
     let paths: Vec<String> = paths.map(|(_, path)| path).collect();
     let count = paths.len();

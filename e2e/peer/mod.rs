@@ -1,5 +1,5 @@
-//! prometheus-adapter and this server with the same file, the same Prometheus
-//! and the same cluster, asked the same questions.
+//! prometheus-adapter and this server with the same file, Prometheus and cluster, and
+//! the same requests.
 
 mod checked;
 mod comparison;
@@ -22,10 +22,10 @@ use crate::controlplane::{ControlPlane, Extent};
 use differences::{DIFFERENCES, Difference, Whose};
 use pair::{DOCUMENTS, Ended, Scene, Side};
 
-/// Files that are tried side by side: each pair waits more than it works.
+/// Files that are tried concurrently: each pair mostly waits.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Questions in flight to each.
+/// Concurrent requests to each server.
 const AT_A_TIME: usize = 4;
 
 /// The files, by name.
@@ -63,7 +63,7 @@ const CONFIGS: &[(&str, &str)] = configs![
     "bad-regex",
 ];
 
-/// One answer's differences: a line for each.
+/// The differences of one answer, a line for each.
 type Lines = Vec<String>;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,8 +75,7 @@ async fn it_answers_as_prometheus_adapter_does_but_for_the_table() {
         plane: &plane,
         prometheus: &prometheus,
     };
-    // PEER_FILES=values,labels shows the lines of some files, and judges
-    // nothing.
+    // PEER_FILES=values,labels prints the lines of some files without checking them.
     let chosen = std::env::var("PEER_FILES").ok();
     let is_chosen = |name: &str| {
         let mut names = chosen.iter().flat_map(|chosen| chosen.split(','));
@@ -93,7 +92,7 @@ async fn it_answers_as_prometheus_adapter_does_but_for_the_table() {
     }
 }
 
-/// Every difference has a row, and every row a difference.
+/// Every difference must have a row, and every row a difference.
 fn judge(answers: &[Lines]) {
     let patterns = patterns();
     let row = |line: &String| patterns.iter().position(|pattern| pattern.is_match(line));
@@ -137,7 +136,7 @@ fn judge(answers: &[Lines]) {
     );
 }
 
-/// Starts both with a file and asks them everything.
+/// Starts both with a file and sends all requests.
 async fn tried(scene: Scene<'_>, name: &str, config: &str) -> Vec<Lines> {
     let begun = Instant::now();
     let (theirs, ours) = tokio::join!(scene.theirs(config), scene.ours(config));
@@ -182,14 +181,14 @@ async fn asked(theirs: &Side, ours: &Side) -> Vec<Lines> {
     answers
 }
 
-/// What two servers say to a question, where it differs.
+/// The differences between two servers' answers to a request.
 async fn compared(theirs: &Side, ours: &Side, method: &Method, path: &str) -> Lines {
     let both = async || {
         let (left, right) = tokio::join!(theirs.ask(method, path), ours.ask(method, path));
         comparison::differences(&left, &right)
     };
     let mut found = both().await;
-    // A scrape may have come between the two.
+    // A scrape may have happened between the two requests.
     if found.iter().any(|line| line.contains(".value: ")) {
         found = both().await;
     }
@@ -199,7 +198,7 @@ async fn compared(theirs: &Side, ours: &Side, method: &Method, path: &str) -> Li
         .collect()
 }
 
-/// The differences that have a row.
+/// The patterns of known differences.
 fn patterns() -> Vec<Regex> {
     let rows = DIFFERENCES.iter();
     rows.map(|row| Regex::new(row.pattern).unwrap()).collect()

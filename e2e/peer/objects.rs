@@ -1,4 +1,4 @@
-//! The cluster's objects, and the series of Prometheus about them and others.
+//! The cluster's objects, and Prometheus' series about them and others.
 
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,20 +8,18 @@ use serde_json::{Value, json};
 use crate::controlplane::ControlPlane;
 use crate::prometheus::{Engine, Storage, blocks};
 
-/// The namespaces that are asked about: one without any pods, and one that is
-/// none.
+/// The requested namespaces: one has no pods, and one does not exist.
 pub(super) const NAMESPACES: &[&str] = &["default", "prod", "empty", "nowhere"];
 
-/// How far the series reach to both sides of the start, in seconds: the test
-/// takes less.
+/// How far the series extend before and after the start, in seconds; the test is
+/// shorter.
 const SPAN: i64 = 20 * 60;
 
-/// Between two samples, in seconds.
+/// Seconds between two samples.
 const STEP: i64 = 15;
 
 /// An object: resource as in the names of metrics, version, kind, namespace
-/// (empty where there is none), name, what it is labelled `app`, and its
-/// specification.
+/// (empty if cluster-scoped), name, value of the label `app`, and specification.
 type Object = (
     &'static str,
     &'static str,
@@ -83,7 +81,7 @@ fn nothing() -> Value {
     Value::Null
 }
 
-/// Those of a kind in the order of their names, as they are listed.
+/// Objects of a kind are in the order of their names, as in lists.
 const OBJECTS: &[Object] = &[
     ("pods", "v1", "Pod", "default", "done-1", "web", pod),
     ("pods", "v1", "Pod", "default", "idle-1", "idle", pod),
@@ -190,7 +188,7 @@ pub(super) fn names(resource: &str, namespace: &str) -> impl Iterator<Item = &'s
     there.map(|object| object.4).take(5)
 }
 
-/// Creates all of them.
+/// Creates all objects.
 pub(super) fn create(plane: &ControlPlane) {
     let namespaces = NAMESPACES.iter().filter(|&&name| name != "nowhere");
     let namespaces = namespaces.map(|name| {
@@ -227,13 +225,13 @@ pub(super) fn create(plane: &ControlPlane) {
     plane.kubectl(&finished);
 }
 
-/// A Prometheus that holds `series.txt` from some minutes ago to some minutes
-/// ahead, so that both servers see the same whenever they ask.
+/// A Prometheus with `series.txt` from some minutes ago to some minutes ahead, so
+/// that both servers read the same at any time.
 pub(super) async fn prometheus() -> Engine {
     holding(include_str!("series.txt")).await
 }
 
-/// One that holds other series, written in the same way.
+/// A Prometheus with other series in the same format.
 pub(super) async fn holding(series: &str) -> Engine {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap() / STEP * STEP;
@@ -244,7 +242,7 @@ pub(super) async fn holding(series: &str) -> Engine {
             else {
                 continue;
             };
-            // A number may begin with a sign, and `1e+17` is not used.
+            // A number may begin with a sign; `1e+17` does not occur.
             let (start, rate) = match number.get(1..).and_then(|rest| rest.find('+')) {
                 Some(at) => number.split_at(at + 1),
                 None => (number, "0"),

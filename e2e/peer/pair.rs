@@ -1,4 +1,4 @@
-//! prometheus-adapter and this server with one file, side by side.
+//! prometheus-adapter and this server with the same file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,20 +15,20 @@ use crate::controlplane::ControlPlane;
 use crate::program::Program;
 use crate::prometheus::{Engine, free_port};
 
-/// How long either may take until it is ready.
+/// How long either may take to become ready.
 const START: Duration = Duration::from_secs(60);
 
-/// The kinds of rules in a file, and the source of prometheus-adapter that says
-/// when it has looked for their series.
+/// The kinds of rules in a file, and the source file of prometheus-adapter that logs
+/// its search for their series.
 const KINDS: [(&str, &str); 2] = [
     ("rules:", " provider.go:"),
     ("externalRules:", " basic_metric_lister.go:"),
 ];
 
-/// What it says when it could not.
+/// Its log message after a failed search.
 const UNABLE: &str = "unable to update list of all metrics";
 
-/// Has it look every second, for series of ten minutes, and say so.
+/// Makes it search every second, for series of ten minutes, and log that.
 pub(super) const LOOKING: [&str; 3] = [
     "--metrics-relist-interval=1s",
     "--metrics-max-age=10m",
@@ -41,14 +41,14 @@ pub(super) const DOCUMENTS: &[&str] = &[
     "/apis/external.metrics.k8s.io/v1beta1",
 ];
 
-/// What came of a request: the status and the body.
+/// The result of a request: the status and the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Came {
     pub(super) code: u16,
     pub(super) body: String,
 }
 
-/// A server that is asked as a cluster's administrator.
+/// A server, queried as a cluster's administrator.
 #[derive(Debug)]
 pub(super) struct Side {
     program: Program,
@@ -60,14 +60,14 @@ pub(super) struct Side {
 /// Why a server does not serve.
 pub(super) type Ended = String;
 
-/// Where the control plane and Prometheus are.
+/// The control plane and Prometheus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) prometheus: &'a Engine,
 }
 
-/// Where `make peer` has put prometheus-adapter.
+/// The path of prometheus-adapter, from `make peer`.
 pub(super) fn adapter() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
@@ -80,7 +80,7 @@ pub(super) fn adapter() -> &'static Path {
 }
 
 impl Scene<'_> {
-    /// Flags that both understand, and their files.
+    /// Flags of both servers, and their files.
     fn flags(&self, config: &str) -> (TempDir, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.yaml");
@@ -90,7 +90,8 @@ impl Scene<'_> {
             format!("--cert-dir={}", dir.path().display()),
             format!("--prometheus-url={}", self.prometheus.url()),
             "--metrics-relist-interval=10m".to_owned(),
-            // Without them it asks kube-apiserver five times a second at most.
+            // Without these, it sends at most five requests a second to
+            // kube-apiserver.
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ];
@@ -108,7 +109,7 @@ impl Scene<'_> {
         Ok(side)
     }
 
-    /// Starts it with other flags, which count before those that both have.
+    /// Starts prometheus-adapter with other flags, before the common ones.
     pub(super) async fn theirs_with(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
         let (dir, flags) = self.flags(config);
         let port = free_port();
@@ -118,14 +119,14 @@ impl Scene<'_> {
         self.ready(Program::start(command), port, dir).await
     }
 
-    /// Starts this server, without its own metrics; it asks Prometheus for each
+    /// Starts this server without its own metrics; it queries Prometheus for each
     /// request.
     pub(super) async fn ours(&self, config: &str) -> Result<Side, Ended> {
         let config = format!("{config}\ngpu: {{enabled: false}}\n");
         self.ours_with_gpus(&config, &["--rule-max-age=0"]).await
     }
 
-    /// Starts it with its own metrics and other flags.
+    /// Starts this server with its own metrics and other flags.
     pub(super) async fn ours_with_gpus(&self, config: &str, more: &[&str]) -> Result<Side, Ended> {
         let (dir, flags) = self.flags(config);
         let mut command = Program::command(["--secure-port=0"]);
@@ -135,8 +136,8 @@ impl Scene<'_> {
         self.ready(program, port, dir).await
     }
 
-    /// Waits until a server is ready and knows who asks: prometheus-adapter takes
-    /// its clients for anonymous at first.
+    /// Waits until a server is ready and authenticates the client: prometheus-adapter
+    /// treats its clients as anonymous at first.
     pub(super) async fn ready(
         &self,
         mut program: Program,
@@ -174,7 +175,7 @@ impl Scene<'_> {
     }
 }
 
-/// The line that says why.
+/// The log line with the reason.
 fn last_words(log: &str) -> String {
     let told = log
         .lines()
@@ -186,7 +187,6 @@ fn last_words(log: &str) -> String {
 }
 
 impl Side {
-    /// Asks.
     pub(super) async fn ask(&self, method: &Method, path: &str) -> Came {
         let url = format!("https://127.0.0.1:{}{path}", self.port);
         let request = self.client.request(method.clone(), url);
@@ -199,7 +199,7 @@ impl Side {
         }
     }
 
-    /// Waits until a path is answered with what is wanted.
+    /// Waits until the answer at a path is as wanted.
     pub(super) async fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         let begun = Instant::now();
         loop {
@@ -212,23 +212,23 @@ impl Side {
         }
     }
 
-    /// Its process.
+    /// Its process id.
     #[cfg(feature = "bench-peer")]
     pub(super) fn id(&self) -> u32 {
         self.program.id()
     }
 
-    /// Where it listens.
+    /// Its port.
     pub(super) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether it has.
+    /// Whether it has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         self.program.has_ended()
     }
 
-    /// What it has said.
+    /// Its log.
     pub(super) fn log(&self) -> String {
         self.program.stderr()
     }
@@ -248,9 +248,9 @@ impl Side {
         resources.iter().map(entry).collect()
     }
 
-    /// Waits until prometheus-adapter, which is ready before it has looked for
-    /// series, lists what it found for each kind of rules in its file: it looks a
-    /// second time when it has taken in the first.
+    /// Waits until prometheus-adapter lists the metrics for each kind of rules in its
+    /// file: it is ready before it has searched for series, and searches a second
+    /// time after it has read the first result.
     pub(super) async fn has_looked(&self, config: &str) {
         let is_there = |kind: &str| config.lines().any(|line| line == kind);
         let kinds = KINDS.iter().filter(|(kind, _)| is_there(kind));

@@ -1,5 +1,5 @@
-//! What both are asked: every metric on every kind of object, and what nobody
-//! should ask.
+//! The requests to both servers: every metric for every kind of object, and invalid
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const CUSTOM_BEFORE: &str = "/apis/custom.metrics.k8s.io/v1beta1";
 const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1";
 
-/// What is left as it is in a path and in a query's value.
+/// Characters that stay unencoded in a path and in a query's value.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'*');
 
-/// Selectors of series, for metrics of objects and external ones.
+/// Selectors of series, for metrics of objects and for external ones.
 const SELECTORS: &[&str] = &[
     "method=GET",
     "zone=a",
@@ -54,7 +54,7 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// Everything to ask, given what either lists: `pods/http_requests`, and
+/// All requests, from the metrics that either server lists: `pods/http_requests`, and
 /// whether it is namespaced; names of external metrics.
 pub(super) fn all(
     custom: &BTreeMap<String, bool>,
@@ -88,7 +88,7 @@ pub(super) fn all(
     questions
 }
 
-/// Discovery, in every form, and what is none.
+/// Discovery in every form, and invalid paths.
 fn documents() -> Vec<String> {
     let groups = ["custom.metrics.k8s.io", "external.metrics.k8s.io"];
     let of_group = groups.iter().flat_map(|group| {
@@ -130,7 +130,8 @@ fn custom_metric(paths: &mut Vec<String>, resource: &str, metric: &str, namespac
         ));
         paths.push(format!("{CUSTOM}/namespaces/default/{metric}"));
     }
-    // Cluster-scoped kinds are listed as namespaced there: ask both ways.
+    // Cluster-scoped kinds are listed as namespaced there, so both forms are
+    // requested.
     if resource != "namespaces" {
         let in_cluster: Vec<&str> = names(resource, "").collect();
         if !namespaced || !in_cluster.is_empty() {
@@ -150,7 +151,7 @@ fn custom_metric(paths: &mut Vec<String>, resource: &str, metric: &str, namespac
     }
 }
 
-/// The objects of a kind and place: all, some, one by one.
+/// The objects of a kind and place: all, some, single ones.
 fn of_objects(paths: &mut Vec<String>, place: &str, metric: &str, there: &[&str]) {
     paths.push(format!("{CUSTOM_BEFORE}/{place}*/{metric}"));
     for rest in [
@@ -169,7 +170,7 @@ fn of_objects(paths: &mut Vec<String>, place: &str, metric: &str, there: &[&str]
     }
 }
 
-/// Other ways to write a request for a pod's metric, and mistakes.
+/// Other spellings of a request for a pod's metric, and mistakes.
 fn odd_custom(paths: &mut Vec<String>, metric: &str) {
     let pods = format!("{CUSTOM}/namespaces/default/pods");
     for query in [

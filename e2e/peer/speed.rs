@@ -1,4 +1,4 @@
-//! How fast both answer, and what that costs, in one run: `make bench-peer`.
+//! How fast both servers answer, and the cost, in one run: `make bench-peer`.
 //!
 //! The tables go to stdout, and into README.md beside this file by hand.
 
@@ -20,11 +20,11 @@ rules:
   metricsQuery: avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
 ";
 
-/// As client-go has them, and so many that they never count.
+/// The defaults of client-go, and limits that are never reached.
 const THROTTLED: &[&str] = &["--client-qps=5", "--client-burst=10"];
 const UNTHROTTLED: &[&str] = &[];
 
-/// Where the node is that KWOK plays.
+/// The node simulated by KWOK.
 const NODE: &str = "gpu-node-0";
 
 /// The pod of a test: it holds a GPU.
@@ -35,8 +35,8 @@ fn pod() -> Value {
     }]})
 }
 
-/// What is in Prometheus about pods of a namespace, in the order of their
-/// numbers: the rule's series, and a GPU's that is as busy.
+/// Prometheus' series about the pods of a namespace, in the order of their numbers:
+/// the rule's series, and that of a GPU with the same value.
 fn series_of<'a>(namespace: &str, pods: impl Iterator<Item = &'a str>) -> String {
     let lines = pods.enumerate().map(|(number, pod)| {
         let percent = 1 + number % 99;
@@ -54,7 +54,7 @@ fn series_of<'a>(namespace: &str, pods: impl Iterator<Item = &'a str>) -> String
     lines.collect()
 }
 
-/// The names of the pods that run in a namespace.
+/// The names of the running pods in a namespace.
 fn running(plane: &ControlPlane, namespace: &str) -> Vec<String> {
     const NAMES: &str = r#"-o=jsonpath={.items[*].metadata.name}"#;
     let running = "--field-selector=status.phase=Running";
@@ -62,8 +62,7 @@ fn running(plane: &ControlPlane, namespace: &str) -> Vec<String> {
     said.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A token of somebody who may do anything, as a client behind no certificate
-/// shows it.
+/// A token of an administrator, for clients without a certificate.
 fn token(plane: &ControlPlane) -> String {
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "ServiceAccount",

@@ -1,5 +1,5 @@
-//! The program on stores that take minutes to build. `make test-slow` builds
-//! them first and runs this; its table goes into `docs/stores.md`.
+//! The program with stores that take minutes to build. `make test-slow` builds them
+//! first and runs this; its table goes into `docs/stores.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ mod store;
 mod table;
 mod thanos;
 
-/// As the other tests name it.
+/// The module's name in the other tests.
 mod live {
     pub(crate) use crate::live_scene as scene;
 }
@@ -42,13 +42,13 @@ use store::Store;
 use table::Row;
 use thanos::Replicas;
 
-/// Readings are believed for this long, given the intervals: I + 2 × S.
+/// How long readings are believed with the given intervals: I + 2 × S.
 const HOLD: u64 = 3;
 
-/// How often each program is asked while readings move.
+/// How many times each program is queried while readings change.
 const ASKED: u32 = 40;
 
-/// A program that `build.sh` has built.
+/// A program built by `build.sh`.
 fn built(name: &str) -> PathBuf {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/slow/build.sh");
     let output = Command::new(script).arg("where").output().unwrap();
@@ -94,7 +94,7 @@ async fn every_store_serves_what_its_own_promql_has() {
             }
         }
     }
-    // Then they stand still, and each store must agree to a thousandth.
+    // Then readings are constant, and each store must agree to a thousandth.
     for device in [0, 7] {
         nodes.controls.force_value(device, PERCENT[device]);
     }
@@ -117,7 +117,7 @@ async fn every_store_serves_what_its_own_promql_has() {
     table::write(&rows);
 }
 
-/// Values while something is wrong: they may end, and none is another one.
+/// Values during a fault: they may end, but must not be wrong.
 async fn outage(what: &str, reader: &Reader, mut begin: impl FnMut()) -> Row {
     let mut row = Row::new(what);
     begin();

@@ -1,11 +1,11 @@
-//! Mimir, all of it in one process.
+//! Mimir as a single process.
 
 use std::path::Path;
 
 use crate::prometheus::free_port;
 use crate::store::{Place, Store};
 
-/// Starts it on the loopback interface alone.
+/// Starts it on the loopback interface only.
 pub(crate) async fn start(program: &Path) -> Store {
     let place = Place::new("Mimir 3");
     let (port, grpc, gossip) = (free_port(), free_port(), free_port());
@@ -39,7 +39,7 @@ store_gateway: {{sharding_ring: {replicated}}}
     }
 }
 
-/// Where a Prometheus writes to it.
+/// Its remote-write address.
 pub(crate) fn remote_write(mimir: &Store) -> String {
     let base = mimir.url.trim_end_matches("/prometheus");
     format!(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What was seen of one store.
+/// The results for one store.
 #[derive(Debug)]
 pub(crate) struct Row {
     name: String,
@@ -23,14 +23,14 @@ impl Row {
         }
     }
 
-    /// An answer was there or not, and was so far from the store's own.
+    /// Counts an answer, and its difference from the store's own.
     pub(crate) fn count(&mut self, there: bool, off: Option<f64>) {
         self.asked += 1;
         self.there += u32::from(there);
         self.worst = self.worst.max(off.unwrap_or(0.0));
     }
 
-    /// Readings that stand still are served as the store has them.
+    /// Constant readings are served with the store's values.
     pub(crate) fn agrees(&mut self) {
         self.agrees = true;
     }

@@ -1,4 +1,4 @@
-//! Two Prometheus 3 that scrape the same exporters, and Thanos over them.
+//! Two Prometheus 3 that scrape the same exporters, and Thanos on top of them.
 
 use crate::built;
 use crate::mimir;
@@ -16,7 +16,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Starts all of it; the first replica writes to Mimir as well.
+    /// Starts all of it; the first replica also writes to Mimir.
     pub(crate) async fn start(nodes: &Nodes, mimir: &Store) -> Self {
         let program = built("prometheus");
         let config = |replica: &str| {
@@ -77,17 +77,17 @@ impl Replicas {
         }
     }
 
-    /// The first replica by itself.
+    /// Only the first replica.
     pub(crate) fn first(&self) -> Store {
         Self::at("Prometheus 3", self.replicas[0].url.clone())
     }
 
-    /// Thanos, which makes one series of the replicas'.
+    /// Thanos with deduplication of the replicas' series.
     pub(crate) fn deduplicated(&self) -> Store {
         Self::at("Thanos, deduplicated", self.url.clone())
     }
 
-    /// Thanos, which hands out both replicas' series.
+    /// Thanos with the series of both replicas.
     pub(crate) fn all(&self) -> Store {
         Self::at(
             "Thanos, not deduplicated",
@@ -95,17 +95,17 @@ impl Replicas {
         )
     }
 
-    /// The second replica no longer answers.
+    /// Stops the second replica, so that it no longer answers.
     pub(crate) fn freeze(&mut self) {
         self.replicas[1].processes[0].signal("STOP");
     }
 
-    /// The second replica answers again.
+    /// Continues the second replica.
     pub(crate) fn thaw(&mut self) {
         self.replicas[1].processes[0].signal("CONT");
     }
 
-    /// The second replica ends.
+    /// Kills the second replica.
     pub(crate) fn kill(&mut self) {
         self.replicas[1].processes[0].kill();
     }

@@ -1,4 +1,4 @@
-//! One series written by two scrapers, imported as a remote writer would.
+//! One series from two scrapers, imported as by a remote writer.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,16 +7,15 @@ use super::scene::{METRICS, PERCENT, Reader, compare};
 use super::store::Store;
 use crate::kubectl::unix_seconds;
 
-/// Each scraper's interval, and how far the second is behind the first, in
-/// milliseconds.
+/// Each scraper's interval, and the second's delay, in milliseconds.
 const INTERVAL_MS: i64 = 6000;
 const BEHIND_MS: i64 = 1500;
 
-/// Long enough for each of them; readings here stand still.
+/// Long enough for both; readings are constant here.
 const HOLD: u64 = 15;
 
-/// Samples of both scrapers after `from` up to `to`, as the lines that
-/// VictoriaMetrics imports.
+/// Samples of both scrapers after `from` and up to `to`, as lines for
+/// VictoriaMetrics' import.
 fn lines(from: i64, to: i64) -> String {
     let mut lines = String::new();
     for (device, percent) in PERCENT.into_iter().enumerate() {
@@ -45,7 +44,7 @@ fn now_ms() -> i64 {
     (1000.0 * unix_seconds()) as i64
 }
 
-/// Writes what is due twice a second, for ever.
+/// Writes due samples twice a second; does not end.
 async fn keep_writing(url: String, mut written: i64) {
     let client = reqwest::Client::new();
     loop {
@@ -64,7 +63,7 @@ async fn a_series_written_by_two_scrapers_has_a_steady_value() {
     let writer = tokio::spawn(keep_writing(store.url.clone(), now_ms() - 600_000));
     let reader = Reader::start(&store.url, "{}");
     reader.await_values(&METRICS, |_| true);
-    // For some scrapes of each, no value is missing or another one.
+    // During several scrapes of each, no value is missing or different.
     for (metric, value) in METRICS.iter().cycle().take(40) {
         let served = reader.value(metric).unwrap();
         assert_eq!(&served.value, value);

@@ -1,6 +1,6 @@
-//! The program on the stores that Debian has: Prometheus 2 and VictoriaMetrics.
-//! What it serves is compared with the store's own answer to PromQL, and with
-//! what is served from the other store.
+//! The program with the stores in Debian: Prometheus 2 and VictoriaMetrics. Served
+//! values are compared with the store's own answer to PromQL, and with those from the
+//! other store.
 
 mod import;
 pub(crate) mod proxy;
@@ -20,17 +20,17 @@ use store::Store;
 /// The window of these tests in seconds: ten instants.
 const WINDOW: u64 = 10;
 
-/// Readings are believed for this long, given the intervals: I + 2 × S.
+/// How long readings are believed with the given intervals: I + 2 × S.
 const HOLD: u64 = 3;
 
-/// Debian's stores, both scraping the same exporters.
+/// Debian's stores, which scrape the same exporters.
 async fn stores(nodes: &Nodes) -> [Store; 2] {
     let scrapes = nodes.scrapes();
     let prometheus = Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await;
     [prometheus, Store::victoria_metrics(&scrapes).await]
 }
 
-/// Waits until a program serves the readings of the start over a full window.
+/// Waits until a program serves the initial readings over a full window.
 fn await_full(reader: &Reader) {
     reader.await_values(&METRICS, |_| true);
     for (metric, _) in METRICS {
@@ -53,8 +53,8 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
         await_full(reader);
         compare(store, reader, HOLD).await;
     }
-    // Readings that move: at each moment the stores have other samples, and
-    // each is served as it is.
+    // Changing readings: at each moment the stores have different samples, and each
+    // one's values are served.
     for round in 0..4_u32 {
         nodes.controls.force_value(0, f64::from(20 + 20 * round));
         nodes.controls.force_value(7, f64::from(5 * round));
@@ -66,7 +66,7 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
                     let served = eventually(metric, PATIENCE, || reader.value(metric));
                     match agrees(store, &served, HOLD).await {
                         Ok(()) => break,
-                        // A sample that the store showed only after we asked.
+                        // A sample that became visible after our query.
                         Err(other) => last = other,
                     }
                 }
@@ -74,7 +74,7 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
             }
         }
     }
-    // The last readings stand: mean of the eight, and their sum.
+    // The last readings are constant: mean of the eight, and their sum.
     let last = [(METRICS[0].0, "45625m"), (METRICS[1].0, "365")];
     for (store, reader) in stores.iter().zip(&readers) {
         reader.await_values(&last, |_| true);
@@ -82,8 +82,8 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
     }
 }
 
-/// VictoriaMetrics hands out a failed scrape as NaN, Prometheus not at all. In
-/// both, the reading before it is believed for as long as set.
+/// VictoriaMetrics returns a failed scrape as NaN, Prometheus leaves it out. With
+/// both, the previous reading is believed for the configured time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_scrape_ends_no_reading() {
     let nodes = Nodes::start().await;
@@ -98,7 +98,7 @@ async fn a_failed_scrape_ends_no_reading() {
     }
     nodes.controls.resume(0);
     let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
-    // Until what was missed has left the windows.
+    // Until the gap has left the windows.
     for _ in 0..2 * WINDOW {
         for (store, reader) in stores.iter().zip(&readers) {
             for (metric, _) in METRICS {
@@ -113,7 +113,7 @@ async fn a_failed_scrape_ends_no_reading() {
     }
 }
 
-/// Waits until so many targets are up in the store's eyes.
+/// Waits until the store has this many targets up.
 async fn await_up(store: &Store, wanted: f64) {
     let begun = std::time::Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -127,7 +127,7 @@ async fn await_up(store: &Store, wanted: f64) {
     panic!("{} does not see {wanted} targets up", store.name);
 }
 
-/// Waits until the store has scraped every device after that time.
+/// Waits until the store has a scrape of each device after that time.
 async fn await_scraped(store: &Store, after: f64) {
     let begun = std::time::Instant::now();
     loop {
@@ -141,8 +141,8 @@ async fn await_scraped(store: &Store, after: f64) {
     }
 }
 
-/// While a store stands still, values stay or end, and none is new. When it
-/// catches up, what it did not show meanwhile counts as if it always had.
+/// While a store does not advance, values stay or end, and none is new. When it
+/// catches up, the delayed samples count as if they had always been visible.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_stood_still_is_read_up() {
     let nodes = Nodes::start().await;
@@ -151,7 +151,7 @@ async fn a_store_that_stood_still_is_read_up() {
     let reader = Reader::start(&proxy.url(), "{window: 1m}");
     reader.await_values(&METRICS, |_| true);
     proxy.stop();
-    // What comes now was scraped after that.
+    // Samples from now on were scraped after that.
     let stopped = crate::kubectl::unix_seconds();
     await_scraped(&store, stopped).await;
     nodes.controls.force_value(0, 80.0);

@@ -1,6 +1,6 @@
-//! A proxy before a store that can make it stand still: queries are then
-//! answered as of the moment it stopped, as by a store with writers that hang. It can
-//! also hold queries, as a slow store does, and counts them.
+//! A proxy for a store that can stop the store's time: queries are then answered as
+//! of the moment of the stop, as by a store whose writers hang. It can also hold
+//! queries like a slow store, and counts them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What it does with queries.
+/// The proxy's state.
 #[derive(Debug, Default)]
 struct State {
-    /// The time after which nothing is seen, while it stands still.
+    /// While it is stopped, the time after which samples are invisible.
     stopped: Mutex<Option<f64>>,
     /// Queries with this text are held.
     held: watch::Sender<Option<&'static str>>,
@@ -29,7 +29,7 @@ struct State {
     most: AtomicUsize,
 }
 
-/// A query that is held. It ends with its connection.
+/// A held query, which ends with its connection.
 struct Holding<'s>(&'s State);
 
 impl Drop for Holding<'_> {
@@ -39,7 +39,7 @@ impl Drop for Holding<'_> {
 }
 
 impl State {
-    /// Returns when a query may go on.
+    /// Returns when a query may continue.
     async fn pass(&self, query: &str) {
         let mut held = self.held.subscribe();
         let is_held = |text: &str| {
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-/// The proxy; it ends when dropped.
+/// The proxy, ended on drop.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
@@ -70,7 +70,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy before the store at `url`.
+    /// A proxy for the store at `url`.
     pub(crate) async fn before(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -87,28 +87,28 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// From now on nothing new is seen.
+    /// Hides new samples from now on.
     pub(crate) fn stop(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         *self.state.stopped.lock().unwrap() = Some(now.as_secs_f64());
     }
 
-    /// From now on everything is seen again.
+    /// Shows all samples from now on.
     pub(crate) fn resume(&self) {
         *self.state.stopped.lock().unwrap() = None;
     }
 
-    /// From now on queries with this text get no answer.
+    /// Holds queries with this text from now on.
     pub(crate) fn hold(&self, text: &'static str) {
         self.state.held.send_replace(Some(text));
     }
 
-    /// From now on all queries are answered, those that were held as well.
+    /// Answers all queries from now on, including held ones.
     pub(crate) fn release(&self) {
         self.state.held.send_replace(None);
     }
 
-    /// The queries that are held now, and the most that were so far.
+    /// The number of held queries, and its maximum so far.
     pub(crate) fn holding(&self) -> (usize, usize) {
         let read = |count: &AtomicUsize| count.load(Ordering::SeqCst);
         (read(&self.state.holding), read(&self.state.most))
@@ -122,7 +122,7 @@ async fn accept(listener: TcpListener, url: String, state: Arc<State>) {
         connections.spawn(async move {
             let service = service_fn(|request| forward(request, &url, &state));
             let server = hyper::server::conn::http1::Builder::new();
-            // An error here is a client that left.
+            // An error here means that the client disconnected.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -155,8 +155,8 @@ async fn forward(
     Ok(response)
 }
 
-/// The parameters of a query, its time no later than `stopped`: its range then
-/// reaches further back than was asked, never less.
+/// The parameters of a query with a time no later than `stopped`; its range then
+/// starts earlier than requested, never later.
 fn as_of(query: &str, stopped: Option<f64>) -> String {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {

@@ -1,5 +1,5 @@
-//! Two nodes of four GPUs whose readings the test sets, the program reading a
-//! store, and what the store itself makes of the same samples.
+//! Two nodes of four GPUs with readings set by the test, the program with a store,
+//! and the store's own results for the same samples.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,14 +14,14 @@ use crate::kubectl::{Answer, Kubectl, Served, is_lost};
 use crate::live::scene::{SCRAPED, milli, scrapes};
 use crate::program::{Program, eventually};
 
-/// Generous: what is awaited comes within seconds on an idle machine.
+/// A generous limit: on an idle machine each wait takes seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
-/// The readings at the start, device by device: each is held by a pod of its
-/// own. Mean of the active ones 40, sum 280.
+/// The initial readings by device, each held by a separate pod. The mean of the
+/// active ones is 40, the sum 280.
 pub(crate) const PERCENT: [f64; 8] = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 0.0];
 
-/// The metrics that are compared, with what they are at the start.
+/// The compared metrics, with their initial values.
 pub(crate) const METRICS: [(&str, &str); 2] = [
     ("cluster_gpu_memory_utilization", "40"),
     ("cluster_gpu_memory_utilization_sum", "280"),
@@ -62,7 +62,7 @@ impl Nodes {
     }
 }
 
-/// The program reading a store.
+/// The program with a store.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) program: Program,
@@ -71,7 +71,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts it with `gpu:` settings and waits until it listens.
+    /// Starts it with `gpu:` settings, and waits until it listens.
     pub(crate) fn start(url: &str, gpu: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("own.yaml");
@@ -91,7 +91,7 @@ impl Reader {
         }
     }
 
-    /// The value of an external metric; what came instead where there is none.
+    /// The value of an external metric, or the other answer as error.
     pub(crate) fn value(&self, metric: &str) -> Result<Served, String> {
         let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-a/{metric}");
         match self.kubectl.values(&path) {
@@ -107,8 +107,8 @@ impl Reader {
         }
     }
 
-    /// Waits until all metrics have these values over a full window. Answers on
-    /// the way may be missing, or must pass.
+    /// Waits until all metrics have these values over a full window. Until then
+    /// answers may be missing, or must pass.
     pub(crate) fn await_values(&self, wanted: &[(&str, &str)], passes: impl Fn(&Served) -> bool) {
         for (metric, value) in wanted {
             eventually(&format!("{metric} {value}"), PATIENCE, || {
@@ -124,8 +124,8 @@ impl Reader {
 }
 
 /// A metric in PromQL, over `window` seconds at a grid of one. `hold` is F in
-/// seconds. Prometheus 2 closes a window on the left, the others leave it open:
-/// a millisecond less is the same in all of them.
+/// seconds. Prometheus 2 includes the left end of a window, the others exclude it:
+/// with a millisecond less, all are the same.
 pub(crate) fn expression(metric: &str, window: u64, hold: u64) -> String {
     let (window, hold) = (1000 * window - 1, 1000 * hold - 1);
     let readings = format!("max by (UUID) (last_over_time(DCGM_FI_DEV_MEM_COPY_UTIL[{hold}ms]))");
@@ -137,14 +137,14 @@ pub(crate) fn expression(metric: &str, window: u64, hold: u64) -> String {
     format!("avg_over_time(({instant})[{window}ms:1s])")
 }
 
-/// The seconds at one of which the window of an answer ends: a grid instant at
-/// or a little after its newest sample, whose fraction the wire leaves out.
+/// The seconds in which the window of an answer may end: a grid instant at or shortly
+/// after its newest sample, whose fraction is not in the answer.
 fn ends(served: &Served) -> std::ops::RangeInclusive<i64> {
     let newest = served.at.as_second();
     newest..=newest + 4
 }
 
-/// How far what is served is from the store's own answer, where that has one.
+/// The difference between the served value and the store's own, if the store has one.
 pub(crate) async fn difference(store: &Store, served: &Served, hold: u64) -> Option<f64> {
     let expression = expression(&served.name, served.window, hold);
     let value = milli(served) as f64 / 1000.0;
@@ -157,7 +157,7 @@ pub(crate) async fn difference(store: &Store, served: &Served, hold: u64) -> Opt
     least
 }
 
-/// Whether the store's own answer is what is served, to a thousandth.
+/// Whether the store's own value equals the served one, to a thousandth.
 pub(crate) async fn agrees(store: &Store, served: &Served, hold: u64) -> Result<(), String> {
     match difference(store, served, hold).await {
         Some(difference) if difference <= 0.001 => Ok(()),
@@ -165,7 +165,7 @@ pub(crate) async fn agrees(store: &Store, served: &Served, hold: u64) -> Result<
     }
 }
 
-/// Compares every metric, some times over.
+/// Compares every metric several times.
 pub(crate) async fn compare(store: &Store, reader: &Reader, hold: u64) {
     for (metric, _) in METRICS.iter().cycle().take(3 * METRICS.len()) {
         let begun = Instant::now();
@@ -180,8 +180,9 @@ pub(crate) async fn compare(store: &Store, reader: &Reader, hold: u64) {
     }
 }
 
-/// Whether the store missed some scrape of the window. We then hold a reading for
-/// as long as its target is usually behind the others, which PromQL cannot say.
+/// Whether the store missed a scrape of the window. The server then holds a reading
+/// for as long as its target is usually behind the others, which PromQL cannot
+/// express.
 async fn was_late(store: &Store, served: &Served) -> bool {
     let within = served.window + 5;
     let counted = format!("min(count_over_time(DCGM_FI_DEV_MEM_COPY_UTIL[{within}s]))");

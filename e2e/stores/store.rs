@@ -1,4 +1,4 @@
-//! Stores as processes of their own on the loopback interface.
+//! Stores as separate processes on the loopback interface.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::prometheus::free_port;
 
-/// How long a store may take until it answers.
+/// How long a store may take to answer.
 const START: Duration = Duration::from_secs(120);
 
-/// A running process with a folder of its own. Ended with the value.
+/// A running process with its own folder, ended on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -21,7 +21,7 @@ pub(crate) struct Process {
     dir: TempDir,
 }
 
-/// A folder in which a process will run, and what it is called.
+/// A folder for a process, and its name.
 #[derive(Debug)]
 pub(crate) struct Place {
     name: String,
@@ -77,7 +77,7 @@ impl Place {
 }
 
 impl Process {
-    /// Ends it without warning.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -117,11 +117,11 @@ impl Drop for Process {
     }
 }
 
-/// A store: where its query API is, and the processes behind it.
+/// A store: its query API, and its processes.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) name: String,
-    /// What `prometheus.url` is set to.
+    /// The value of `prometheus.url`.
     pub(crate) url: String,
     #[allow(dead_code, reason = "ended with the store; the slow tests freeze them")]
     pub(crate) processes: Vec<Process>,
@@ -143,7 +143,7 @@ impl Store {
         Self::ready("VictoriaMetrics", port, "/health", process).await
     }
 
-    /// A Prometheus of the Debian package or from `program`.
+    /// A Prometheus from the Debian package or from `program`.
     pub(crate) async fn prometheus(name: &str, program: &Path, config: &str) -> Self {
         let place = Place::new(name);
         let config = place.write("prometheus.yml", config);
@@ -183,7 +183,7 @@ impl Store {
         }
     }
 
-    /// What the store itself says: labels and values at a time (seconds).
+    /// The store's own answer: labels and values at a time (seconds).
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
         let (query, time) = (("query", expression), ("time", time));
         let form = url::form_urlencoded::Serializer::new(String::new())

@@ -1,8 +1,8 @@
 //! Aggregated discovery: all groups, versions and resources in one document
 //! (docs/protocol.md, "Aggregated discovery"; api `apidiscovery/v2/types.go`).
 //!
-//! Both versions have one shape. kube-apiserver reads a missing response kind
-//! as a nil pointer in some releases, so that it is always there.
+//! Both versions have the same shape. Some releases of kube-apiserver read a missing
+//! response kind as a nil pointer, so it is always set.
 
 use serde_json::{Value as Json, json};
 
@@ -37,8 +37,8 @@ pub(crate) fn document(provider: &dyn Provider, groups: &[Group], version: Aggre
     }))
 }
 
-/// Custom metrics are subresources of what they describe, which is no resource
-/// of ours itself: it has no verbs and no kind. Others are resources.
+/// Custom metrics are subresources of the objects they describe. These are no resources
+/// of this server, so they have no verbs and no kind. Other metrics are resources.
 fn resources(provider: &dyn Provider, group: Group) -> Vec<Json> {
     let mut resources: Vec<Json> = Vec::new();
     for entry in discovery::entries(provider, group) {
@@ -52,8 +52,8 @@ fn resources(provider: &dyn Provider, group: Group) -> Vec<Json> {
             resources.push(described(&name, namespaced, kind, verbs));
             continue;
         };
-        // Sorted by the whole name, `a-b/x` comes before `a/x`: the resource
-        // may be any of those before.
+        // Sorted by the whole name, `a-b/x` comes before `a/x`: the resource may be any
+        // of the previous ones.
         let known = resources
             .iter()
             .position(|known| known["resource"] == resource);
@@ -84,7 +84,7 @@ fn described(resource: &str, namespaced: bool, kind: &str, verbs: &[&str]) -> Js
     })
 }
 
-/// Empty group and version mean those of the document.
+/// Empty group and version mean the document's.
 fn response_kind(kind: &str) -> Json {
     json!({"group": "", "version": "", "kind": kind})
 }

@@ -24,8 +24,8 @@ use super::status::Failure;
 use super::values::Values;
 use super::{discovery, negotiate, response, version};
 
-/// What one answer may need fetched: a kind's objects, then Prometheus' answer,
-/// and once more where rules or objects changed meanwhile.
+/// The most fetches of one answer: a kind's objects, then Prometheus' answer, and again
+/// if rules or objects change meanwhile.
 const MOST_FETCHES: usize = 4;
 
 /// The API server's answers. Cheap to clone.
@@ -55,9 +55,9 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Answers from `provider`; `clock` gives the time of a request. `telemetry`
-    /// is what `/readyz` and `/metrics` tell: readiness must not depend on the
-    /// metrics backend once serving began.
+    /// Answers from `provider`; `clock` gives the time of a request. `/readyz` and
+    /// `/metrics` show `telemetry`: readiness must not depend on the metrics backend
+    /// after the start.
     pub fn new(
         provider: Arc<dyn Provider>,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -78,7 +78,7 @@ impl Api {
         }
     }
 
-    /// What was refused, and what was asked about users.
+    /// Counters of refusals and reviews.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.inner.counters
@@ -93,7 +93,7 @@ impl Api {
         self.inner.documents.of(&*self.inner.provider)
     }
 
-    /// Answers a request for values or documents, however long it takes: for
+    /// Answers a request for values or documents without a limit on its work, for
     /// benchmarks.
     #[must_use]
     pub fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
@@ -105,8 +105,8 @@ impl Api {
         response
     }
 
-    /// Answers at once where that is cheap, else when there is room for it; from
-    /// memory, or with what had to be fetched.
+    /// Answers at once where that is cheap, otherwise within the limit on work; from
+    /// memory, or after a fetch.
     pub(super) async fn answer(
         &self,
         context: Arc<RequestContext>,
@@ -137,7 +137,7 @@ impl Api {
             let make = move |effort| api.make(&asked, &headers, effort, in_hand.as_ref());
             let lack = match limit.make(make).await {
                 Err(Failure::Lacks(lack)) => lack,
-                // A Retry-After would hold up an autoscaler's worker.
+                // A Retry-After would block an autoscaler's worker.
                 Err(Failure::TakesWork) if is_usage => return Err(Failure::saturated()),
                 made => return made,
             };
@@ -150,7 +150,7 @@ impl Api {
         Err(Failure::Unavailable(NO_METRICS))
     }
 
-    /// What answers about a target have to be fetched for, if they have to.
+    /// Why answers for the target need a fetch; `None`: they do not.
     pub(super) fn fetched(&self, target: &Target) -> Option<FetchedFor> {
         let provider = &self.inner.provider;
         let is_of_rule = match target {
@@ -162,7 +162,7 @@ impl Api {
         is_of_rule.then_some(FetchedFor::Rule)
     }
 
-    /// The answer to a request for values or documents.
+    /// Builds the answer to a request for values or documents.
     fn make(
         &self,
         context: &RequestContext,

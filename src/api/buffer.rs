@@ -1,27 +1,26 @@
-//! Buffers that are used again: a fresh one of some hundred kilobytes costs
-//! more page faults than an answer costs work.
+//! Reused buffers: a new one of some hundred kilobytes costs more in page faults than the
+//! answer costs to write.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Buffers kept at most.
+/// The most buffers kept.
 const MAX_KEPT: usize = 16;
-/// Larger ones are given back: a huge answer is rare.
+/// Larger buffers are freed: a huge answer is rare.
 const MAX_CAPACITY: usize = 1 << 20;
-/// Answers of a pod or two are copied out of the buffer: smaller than the
-/// bookkeeping.
+/// Smaller answers, of a pod or two, are copied out: the bookkeeping costs more.
 const SMALL: usize = 1 << 10;
 
-/// A document, and where in the buffer it begins.
+/// A document, and its offset in the buffer.
 pub(crate) type Document = (Vec<u8>, usize);
 
-/// Empty buffers with memory of their own.
+/// Empty buffers with allocated memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    /// A buffer whose content does not matter.
+    /// A buffer; its content is undefined.
     pub(crate) fn take(&self) -> Vec<u8> {
         self.0
             .lock()
@@ -30,8 +29,8 @@ impl Pool {
             .unwrap_or_default()
     }
 
-    /// The content of a buffer from `start` on; the buffer returns here when
-    /// the last of it was sent.
+    /// The content of a buffer from `start` on; the buffer returns to the pool once the
+    /// content has been sent.
     pub(crate) fn seal(&self, buffer: Vec<u8>, start: usize) -> Bytes {
         if buffer.len() <= SMALL {
             let bytes = Bytes::copy_from_slice(buffer.get(start..).unwrap_or_default());
@@ -46,7 +45,7 @@ impl Pool {
         bytes.slice(start.min(bytes.len())..)
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub(crate) fn put(&self, buffer: Vec<u8>) {
         if buffer.capacity() > MAX_CAPACITY {
             return;

@@ -1,5 +1,5 @@
-//! Answers that take computing are made beside the threads that serve
-//! connections, few at a time, with a short queue (docs/security.md, "Limits").
+//! Runs expensive answers off the threads that serve connections, few at a time, with a
+//! short queue (docs/security.md, "Limits").
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 use super::status::Failure;
 use crate::provider::Effort;
 
-/// Requests that wait for it; more are turned away at once.
+/// Requests in the queue; more are refused at once.
 const MOST_WAITING: usize = 256;
-/// How long one waits.
+/// The longest wait in the queue.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The permits of computations that run, and of those that wait.
@@ -24,14 +24,14 @@ pub(super) struct ComputeLimit {
 }
 
 impl ComputeLimit {
-    /// For values: half of the processors work here at most, the others poll
-    /// and serve.
+    /// For values: at most half of the processors, which leaves the others to poll and
+    /// serve.
     pub(super) fn of_values() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
         Self::new((processors / 2).clamp(1, 4))
     }
 
-    /// For what must not delay values, one at a time.
+    /// For answers that must not delay values, one at a time.
     pub(super) fn beside_values() -> Self {
         Self::new(1)
     }
@@ -43,8 +43,7 @@ impl ComputeLimit {
         }
     }
 
-    /// What `make` makes: at once where that is cheap, else when there is room
-    /// for it.
+    /// The result of `make`: at once where that is cheap, otherwise within the limit.
     pub(super) async fn make<T, F>(&self, make: F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -61,13 +60,13 @@ impl ComputeLimit {
             return Err(Failure::TakesWork);
         };
         drop(waiting);
-        // Another may have made it meanwhile.
+        // Another request may have computed it meanwhile.
         match make(Effort::AtHand) {
             Err(Failure::TakesWork) => {}
             made => return made,
         }
         let made = tokio::task::spawn_blocking(move || {
-            // Held by the work itself: a client that goes away does not end it.
+            // The work holds the permit: it continues after the client disconnects.
             let _working = working;
             make(Effort::Full)
         });

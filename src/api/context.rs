@@ -18,24 +18,24 @@ use super::params::Params;
 use super::path::{self, PathError, Target};
 use super::response;
 
-/// A request, as the layers and handlers see it. What is authorized and what is
-/// served both come from `target`, so that they cannot differ.
+/// A request, as the layers and handlers see it. Authorization and serving both use
+/// `target`, so they cannot differ.
 #[derive(Debug)]
 pub(super) struct RequestContext {
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) target: Result<Target, PathError>,
     pub(super) params: Result<Params, String>,
-    /// What is authorized.
+    /// The access to authorize.
     pub(super) access: Access,
     pub(super) manner: Manner,
     pub(super) audit_id: Option<HeaderValue>,
     pub(super) peer: Option<Peer>,
     pub(super) began: Instant,
-    /// Set by the layer that authenticates.
+    /// Set by the authentication layer.
     pub(super) user: OnceLock<User>,
-    /// Set by the layer that authorizes explanations. Without that layer
-    /// everything may be known.
+    /// Set by the layer that authorizes explanations. Without that layer explanations
+    /// name all pods.
     pub(super) may_list_pods: OnceLock<bool>,
 }
 
@@ -48,7 +48,7 @@ impl RequestContext {
         if let Some(pretty) = params.as_ref().ok().and_then(Params::pretty) {
             manner.pretty = pretty;
         }
-        // A query that is broken is refused later, before anything is served.
+        // An invalid query is refused later, before anything is served.
         let watch = params.as_ref().is_ok_and(Params::watch);
         Self {
             access: access(target.as_ref().ok(), watch, method, uri),
@@ -71,14 +71,14 @@ impl RequestContext {
         user.map_or(ANONYMOUS, |user| &user.identity.user)
     }
 
-    /// The other end of the connection.
+    /// The client's address.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.peer.as_ref().map(|peer| peer.address)
     }
 }
 
-/// What to authorize before a target is served. A path that leads nowhere is
-/// authorized as the path it is; nothing is served there.
+/// The access to authorize for a target. A path without a target is authorized as a
+/// non-resource path; nothing is served there.
 fn access(target: Option<&Target>, watch: bool, method: &Method, uri: &Uri) -> Access {
     let mut access = target
         .and_then(|target| target.access(watch))
@@ -92,7 +92,7 @@ fn access(target: Option<&Target>, watch: bool, method: &Method, uri: &Uri) -> A
     access
 }
 
-/// The verb of another method than GET (kubernetes/apiserver
+/// The verb of a method other than GET (kubernetes/apiserver
 /// `pkg/endpoints/request/requestinfo.go`). None of them is served.
 fn verb_of<'v>(method: &Method, reading: &'v str, name: &str) -> &'v str {
     match method.as_str() {

@@ -1,5 +1,5 @@
-//! The layer that counts requests and measures how long they take. Labels are
-//! from closed sets: nothing that a client invents becomes one.
+//! The layer that counts requests and measures their duration. Labels come from closed
+//! sets, never from a client's text.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::params::Params;
 use super::path::{FINDINGS, Object, Target};
 use crate::telemetry::metrics::Class;
 
-/// Counts the request as what it asks for, however it is answered.
+/// Counts the request under its target, whatever the answer.
 pub(super) async fn count(
     State(api): State<Api>,
     Extension(context): Extension<Arc<RequestContext>>,
@@ -85,7 +85,7 @@ fn class(api: &Api, context: &RequestContext) -> Class {
     }
 }
 
-/// `get` is what a GET means here.
+/// `get` is the verb of a GET here.
 fn verb(method: &Method, get: &'static str) -> &'static str {
     match *method {
         Method::GET => get,

@@ -1,4 +1,4 @@
-//! What a client is told that was not let through (docs/protocol.md, "Status").
+//! The answers to refused requests (docs/protocol.md, "Status").
 
 use http::StatusCode;
 
@@ -11,7 +11,7 @@ use super::quote::{bare, quote};
 /// Code, message, details.
 pub(super) type Row = (StatusCode, String, Option<StatusDetails>);
 
-/// The row of the table for a refusal of the security layers.
+/// The table's row for a refusal by the security layers.
 pub(super) fn row(denied: &Denied) -> Row {
     let nothing = Some(StatusDetails::default());
     let (code, message, details) = match denied {
@@ -33,8 +33,8 @@ pub(super) fn row(denied: &Denied) -> Row {
             "too many requests at a time, please try again later",
             retry_later(),
         ),
-        // Go's clients sleep on a Retry-After inside of an autoscaler's worker, and
-        // autoscalers on other metrics would wait with it.
+        // Go's clients sleep on a Retry-After inside of an autoscaler's worker, which
+        // would delay autoscalers on other metrics.
         Denied::Saturated => (
             StatusCode::SERVICE_UNAVAILABLE,
             "too many queries of rules are under way (prometheus.maxConcurrentQueries), \
@@ -60,7 +60,7 @@ pub(super) fn row(denied: &Denied) -> Row {
     (code, message.to_owned(), details)
 }
 
-/// Details for a client that may come again soon.
+/// Details for a client that may retry soon.
 pub(super) fn retry_later() -> Option<StatusDetails> {
     Some(StatusDetails {
         retry_after_seconds: Some(1),
@@ -68,7 +68,7 @@ pub(super) fn retry_later() -> Option<StatusDetails> {
     })
 }
 
-/// As apiserver `pkg/endpoints/handlers/responsewriters/errors.go` words it.
+/// Worded as in apiserver `pkg/endpoints/handlers/responsewriters/errors.go`.
 fn forbidden(user: &str, what: &Access, reason: &str) -> Row {
     let user = quote(user);
     let reason = if reason.is_empty() {

@@ -1,13 +1,12 @@
-//! What follows from the kind and namespace of an item, and so is written anew
-//! only when they change.
+//! The parts of an item that depend on its kind and namespace, rewritten only when these
+//! change.
 
 use std::sync::Arc;
 
 use crate::provider::CustomItem;
 
-/// The kind and namespace of the item before: nearly always those of the next
-/// one, too. Holds the names themselves, so that equal addresses mean equal
-/// names.
+/// The kind and namespace of the previous item, nearly always those of the next one too.
+/// Holds the names themselves, so that equal addresses mean equal names.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     kind: Option<(Arc<str>, Arc<str>)>,
@@ -15,8 +14,8 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Remembers the item's kind and namespace; whether they differ from those
-    /// of the item before.
+    /// Stores the item's kind and namespace; returns whether they differ from the
+    /// previous item's.
     pub(crate) fn changes(&mut self, item: &CustomItem<'_>) -> bool {
         let same_kind = self.kind.as_ref().is_some_and(|(kind, api_version)| {
             same(kind, &item.kind.kind) && same(api_version, &item.kind.api_version)

@@ -1,8 +1,8 @@
 //! Legacy discovery: groups, versions, resources (docs/protocol.md, "Discovery
 //! documents").
 //!
-//! Made from what is configured, never from what the metrics backend knows at
-//! the moment: discovery must not fail when a backend does.
+//! Built from the configuration, never from the metrics backend's current data: discovery
+//! must not fail when a backend does.
 
 use crate::provider::Provider;
 
@@ -13,8 +13,8 @@ use super::messages::{
 use super::negotiate::Format;
 use super::object;
 
-/// Whether a group is served. Those that are registered always are, also without
-/// any metric: kube-apiserver takes a 404 for a server that is broken.
+/// Whether a group is served. Registered groups always are, even without any metric:
+/// kube-apiserver takes a 404 as a failure of the server.
 pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
     match group {
         Group::Custom | Group::External => true,
@@ -61,8 +61,8 @@ pub(crate) fn resources(provider: &dyn Provider, of: GroupVersion, format: Forma
     object::encode(format, "APIResourceList", &list)
 }
 
-/// What a group has, sorted. One resource has one scope: kube-apiserver drops a
-/// whole version that says otherwise, so of two scopes the first stands.
+/// The resources of a group, sorted. A resource has one scope: kube-apiserver drops a
+/// version in which it has two, so the first scope wins.
 pub(crate) fn entries(provider: &dyn Provider, group: Group) -> Vec<Entry> {
     let value = |name: String, namespaced| Entry {
         name,

@@ -1,10 +1,9 @@
-//! Documents of a configuration, made once for it: discovery, and those that
-//! clients keep and that are handed out by their tags, aggregated discovery and
-//! OpenAPI (docs/protocol.md, "Discovery documents", "Aggregated discovery",
-//! "OpenAPI").
+//! Documents of a configuration, built once for it: discovery, and the documents that
+//! clients cache by their tags, aggregated discovery and OpenAPI (docs/protocol.md,
+//! "Discovery documents", "Aggregated discovery", "OpenAPI").
 //!
-//! They are made from what is configured, so that they are the same on all
-//! replicas and stand while the metrics backend is down.
+//! They are built from the configuration, so they are the same on all replicas and
+//! available while the metrics backend is down.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ use super::{aggregated, discovery, openapi};
 pub(crate) struct InForce(ArcSwapOption<Documents>);
 
 impl InForce {
-    /// The documents about the provider's metrics as these are now.
+    /// The documents about the provider's current metrics.
     pub(crate) fn of(&self, provider: &dyn Provider) -> Arc<Documents> {
         let known = self.0.load_full();
         if let Some(known) = known.filter(|known| known.are_of(provider)) {
@@ -44,8 +43,7 @@ impl InForce {
     }
 }
 
-/// All documents of a configuration, by what is asked for. Those of groups that
-/// are not served are missing.
+/// All documents of a configuration, by target. Groups that are not served have none.
 #[derive(Debug)]
 pub(crate) struct Documents {
     custom: Arc<[CustomMetric]>,
@@ -98,7 +96,7 @@ impl Documents {
         }
     }
 
-    /// Whether they tell of the provider's metrics as these are now.
+    /// Whether they describe the provider's current metrics.
     fn are_of(&self, provider: &dyn Provider) -> bool {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
         (Arc::ptr_eq(&self.custom, &custom) || self.custom == custom)
@@ -111,8 +109,8 @@ impl Documents {
         self.resources.get(name)
     }
 
-    /// The list of groups: plain, or with all their resources for clients that
-    /// take that.
+    /// The list of groups: plain, or with all their resources for clients that accept
+    /// that.
     pub(crate) fn groups(&self, headers: &HeaderMap, manner: Manner) -> Answer {
         if let Some(version) = negotiate::aggregated(headers)? {
             let (document, media_type) = (&self.aggregated[version as usize], version.media_type());
@@ -125,7 +123,7 @@ impl Documents {
         Ok(response)
     }
 
-    /// A group, or what one of its versions holds.
+    /// A group, or the resources of one of its versions.
     pub(crate) fn discovery(&self, target: &Target, headers: &HeaderMap, manner: Manner) -> Answer {
         negotiate::format(headers)?;
         let forms = self.discovery.get(target).ok_or(Failure::NoSuchPath)?;
@@ -133,7 +131,7 @@ impl Documents {
         Ok(response::shared(media_type, document, manner.gzip))
     }
 
-    /// OpenAPI of either version, for clients that keep it.
+    /// OpenAPI of either version, for clients that cache it.
     pub(crate) fn openapi(
         &self,
         target: &Target,
@@ -143,8 +141,8 @@ impl Documents {
     ) -> Answer {
         let document = self.openapi.get(target).ok_or(Failure::NoSuchPath)?;
         negotiate::json(headers).map_err(|_| Failure::JsonOnly)?;
-        // Another edition than asked for is given all the same: a redirection
-        // would be a fault for the aggregator.
+        // Another edition than requested is served too: the aggregator takes a redirect
+        // as an error.
         let is_edition = matches!(target, Target::OpenApiV3Of(_))
             && params.hash.as_ref() == Some(&document.hash);
         let keep = if is_edition {

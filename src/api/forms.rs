@@ -1,7 +1,6 @@
-//! Documents that are the same for everybody, in the forms that clients ask
-//! for: each form is made once and then shared, so that an answer of it costs
-//! neither work nor memory, however many there are and however slowly they are
-//! read.
+//! Documents that are the same for all clients, in the forms that they ask for. Each form
+//! is built once and shared, so an answer costs neither work nor memory, however many
+//! there are and however slowly clients read.
 
 use std::hash::Hasher;
 use std::io::Write;
@@ -17,11 +16,11 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use super::json;
 use super::negotiate::{Format, Manner};
 
-/// Smaller bodies are not worth compressing (apiserver
+/// Smaller bodies are not compressed (apiserver
 /// `pkg/endpoints/handlers/responsewriters/writers.go`).
 const GZIP_OVER: usize = 128 * 1024;
 
-/// A body compressed, where that is worth it.
+/// The compressed body; `None` if it is too small.
 pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
     if body.len() <= GZIP_OVER {
         return None;
@@ -31,7 +30,7 @@ pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A document that is handed out as it is, or compressed.
+/// A document, as it is or compressed.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     plain: Bytes,
@@ -50,7 +49,8 @@ impl Shared {
         &self.plain
     }
 
-    /// For a client that takes gzip; `None` where that is not worth it.
+    /// The compressed form for a client that accepts gzip; `None` if the document is too
+    /// small.
     pub(crate) fn compressed(&self) -> Option<&Bytes> {
         let compressed = self.compressed.get_or_init(|| compress(&self.plain));
         compressed.as_ref()
@@ -74,7 +74,7 @@ impl Forms {
         }
     }
 
-    /// What this client gets.
+    /// The form for this client.
     pub(crate) fn of(&self, manner: Manner) -> &Shared {
         match manner.format {
             Format::Protobuf => &self.protobuf,
@@ -86,7 +86,7 @@ impl Forms {
     }
 }
 
-/// A document and the tag that tells it from others.
+/// A document and the tag that identifies it.
 #[derive(Clone, Debug)]
 pub(crate) struct Tagged {
     pub(crate) body: Shared,
@@ -95,7 +95,7 @@ pub(crate) struct Tagged {
 }
 
 impl Tagged {
-    /// Any hash will do that all replicas agree on: clients only compare it.
+    /// Any hash that all replicas compute alike will do: clients only compare it.
     pub(crate) fn new(body: Vec<u8>) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(&body);
@@ -106,12 +106,12 @@ impl Tagged {
         }
     }
 
-    /// The tag as a header: quoted.
+    /// The tag as a quoted header.
     pub(crate) fn etag(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("\"{}\"", self.hash)).ok()
     }
 
-    /// Whether the client has it already.
+    /// Whether the client has this edition already.
     pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
         headers
             .get_all(IF_NONE_MATCH)

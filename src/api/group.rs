@@ -9,7 +9,7 @@ pub enum Group {
     Custom,
     /// `external.metrics.k8s.io`.
     External,
-    /// `metrics.k8s.io`: what pods and nodes use.
+    /// `metrics.k8s.io`: the usage of pods and nodes.
     Resource,
 }
 
@@ -17,7 +17,7 @@ impl Group {
     /// All groups, in the order discovery lists them.
     pub const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
 
-    /// The name on the wire.
+    /// The name in paths and documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Group {
         versions.iter().map(of)
     }
 
-    /// The kind of its lists of values; of resource metrics that of pods'.
+    /// The kind of its lists of values; for resource metrics, that of pods.
     #[must_use]
     pub const fn list_kind(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The name on the wire.
+    /// The name in paths and documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

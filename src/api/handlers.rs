@@ -1,5 +1,5 @@
-//! The handlers that [`super::router`] names. Each serves the target of the
-//! request's context, which is what was authorized.
+//! The handlers that [`super::router`] routes to. Each serves the target of the request's
+//! context, which was authorized.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) async fn api(
     answer.into_response()
 }
 
-/// `/livez`, `/readyz` and `/healthz`, as a whole or one check of them.
+/// `/livez`, `/readyz` and `/healthz`, or one of their checks.
 pub(super) async fn probe(State(api): State<Api>, Extension(context): Context) -> Response {
     let health = &api.telemetry().health;
     let answer = match &context.target {
@@ -53,12 +53,12 @@ pub(super) async fn metrics(
     or_nothing(answer, &context)
 }
 
-/// Everything else.
+/// 404 for other paths.
 pub(super) async fn nothing(Extension(context): Context) -> Response {
     or_nothing(None, &context)
 }
 
-/// The same, for operators.
+/// The same on the operators' port.
 pub(super) async fn nothing_for_operators() -> Response {
     let paths = "not found: here are /metrics, /livez, /readyz and /healthz\n";
     (StatusCode::NOT_FOUND, paths).into_response()

@@ -1,10 +1,9 @@
 //! JSON: value lists written directly, other documents through serde
 //! (docs/protocol.md, "Value lists").
 //!
-//! A list of a thousand pods is answered every few seconds to every
-//! autoscaler; writing it must cost less than encrypting it. So the pieces that
-//! do not change between items are made once, and nothing is allocated per
-//! item.
+//! A list of a thousand pods goes to every autoscaler every few seconds, and writing it
+//! must cost less than encrypting it. So the parts that items share are built once, and
+//! no item allocates.
 
 use serde::Serialize;
 
@@ -17,15 +16,15 @@ use super::group::{GroupVersion, Version};
 use super::messages::LabelSelector;
 use super::rfc3339::Seconds;
 
-/// Encodes a document that is not hot, with the newline Go ends them with.
+/// Encodes a rarely requested document, with the newline that ends Go's.
 pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
-    // Our documents have string keys and no values that can fail.
+    // These documents have string keys and no values that can fail.
     let mut out = serde_json::to_vec(value).unwrap_or_default();
     out.push(b'\n');
     out
 }
 
-/// Writes a list; one for all three kinds of list.
+/// Writes a list of any of the three kinds.
 pub(crate) struct ListWriter {
     out: Vec<u8>,
     empty: bool,
@@ -43,18 +42,18 @@ pub(crate) struct ListWriter {
     window_key: &'static [u8],
     /// From the quote that closes the value to the brace that ends the item.
     end: Vec<u8>,
-    /// From the quote that closes an object's name to the one that opens its
-    /// value, for times met lately: scrapes of a fleet fall on few seconds.
+    /// From the quote that closes an object's name to the one that opens its value, for
+    /// recent times: a fleet's scrapes fall on few seconds.
     middles: [Middle; MIDDLES],
 }
 
-/// As many as a default scrape interval has seconds.
+/// The seconds of a default scrape interval.
 const MIDDLES: usize = 16;
 
 /// The bytes between an object's name and its value.
 #[derive(Default)]
 struct Middle {
-    /// Second and window that they say.
+    /// The second and window that the bytes encode.
     of: Option<(i64, u32)>,
     bytes: Vec<u8>,
 }
@@ -162,7 +161,7 @@ impl ListWriter {
         self.out.extend_from_slice(b"\"}");
     }
 
-    /// The document, and where in the buffer it begins.
+    /// The document, and its offset in the buffer.
     pub(crate) fn finish(mut self) -> Document {
         self.out.extend_from_slice(b"]}\n");
         (self.out, 0)
@@ -220,8 +219,8 @@ fn push_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     }
 }
 
-/// Appends the inside of a JSON string. Names of objects never need escaping,
-/// so that is decided in one pass over the bytes.
+/// Appends the inside of a JSON string. Object names never need escaping, so one pass
+/// over the bytes decides.
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
     let special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     let any = text.bytes().fold(false, |any, byte| any | special(byte));
@@ -241,7 +240,7 @@ fn push_escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Indents a compact document by two spaces, as Go's `json.MarshalIndent`.
+/// Indents a compact document by two spaces, like Go's `json.MarshalIndent`.
 pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);

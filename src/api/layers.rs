@@ -25,8 +25,8 @@ use crate::security::reviewer::Access;
 /// The request's context.
 type Context = Extension<Arc<RequestContext>>;
 
-/// Reads the request once for all layers further in, and writes the headers
-/// that every answer has.
+/// Reads the request's context for the inner layers, and writes the headers of every
+/// answer.
 pub(super) async fn context(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let context = Arc::new(RequestContext::new(&parts));
@@ -37,7 +37,7 @@ pub(super) async fn context(request: Request, next: Next) -> Response {
     response
 }
 
-/// Writes a line for each request that was refused or failed.
+/// Logs each request that was refused or failed.
 pub(super) async fn audit(
     State(security): State<Arc<Security>>,
     Extension(context): Context,
@@ -60,8 +60,7 @@ pub(super) async fn audit(
     response
 }
 
-/// Ends the request that makes the server panic, and no other: a connection
-/// carries every user of an aggregator.
+/// Confines a panic to its request: a connection carries every user of an aggregator.
 pub(super) async fn catch_panic(
     State(api): State<Api>,
     Extension(context): Context,
@@ -77,7 +76,7 @@ pub(super) async fn catch_panic(
     }
 }
 
-/// Ends requests that take too long.
+/// Ends requests that exceed the time limit.
 pub(super) async fn time_limit(
     State((api, security)): State<(Api, Arc<Security>)>,
     Extension(context): Context,
@@ -91,7 +90,7 @@ pub(super) async fn time_limit(
     }
 }
 
-/// Refuses heads with too many lines or too long ones.
+/// Refuses requests with too many or too long header lines.
 pub(super) async fn header_limit(
     State((api, security)): State<(Api, Arc<Security>)>,
     Extension(context): Context,
@@ -134,8 +133,8 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Refuses requests at once when too many are under way. The permit goes with
-/// the answer until that has been written.
+/// Refuses requests when too many are in flight. The answer holds the permit until it has
+/// been written.
 pub(super) async fn in_flight(
     State((api, security)): State<(Api, Arc<Security>)>,
     Extension(context): Context,
@@ -175,7 +174,7 @@ pub(super) async fn authorize(
     next.run(request).await
 }
 
-/// Everything here is for reading.
+/// Refuses methods other than GET: all resources are read-only.
 pub(super) async fn only_get(
     Extension(context): Context,
     request: Request,
@@ -187,8 +186,7 @@ pub(super) async fn only_get(
     response::failure(Failure::MethodNotAllowed, context.manner).into_response()
 }
 
-/// The answer to a request that is not served, counted, and marked for the
-/// audit.
+/// The answer to a refused request, counted, and marked for the audit.
 fn refuse(api: &Api, context: &RequestContext, denied: Denied) -> Response {
     api.counters().refused(denied.kind());
     let failure = Failure::Denied(Box::new(denied.clone()));

@@ -1,4 +1,4 @@
-//! What the encoders of value lists have in common.
+//! The common part of the encoders of value lists.
 
 use crate::provider::{CustomItem, Empty, Error, ExternalItem, Query};
 use apimachinery::quantity;
@@ -9,16 +9,15 @@ use super::group::{Group, GroupVersion};
 use super::negotiate::Format;
 use super::{json, proto, selector_echo};
 
-/// Encodes a list in the format the client wants.
+/// Encodes a list in the client's format.
 enum Encoder {
     Json(Box<json::ListWriter>),
     Protobuf(Box<proto::ListWriter>),
 }
 
-/// Writes a list and judges each value once more: what is no number or went
-/// stale is left out, whatever the provider thought of it: never a zero in
-/// place of "not known" (docs/protocol.md, "Quantities", "What the autoscaler
-/// does").
+/// Writes a list and checks each value again. A value that is no number or is stale is
+/// left out, whatever the provider decided: an unknown value is never a zero
+/// (docs/protocol.md, "Quantities", "What the autoscaler does").
 pub(crate) struct List {
     encoder: Encoder,
     room: usize,
@@ -26,8 +25,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// A list of at most `room` items. Those of custom metrics repeat the query's
-    /// metric and selector.
+    /// A list of at most `room` items. Custom metrics' items repeat the query's metric
+    /// and selector.
     pub(crate) fn new(
         of: GroupVersion,
         query: &Query<'_>,
@@ -82,10 +81,10 @@ impl List {
         Some(milli)
     }
 
-    /// The document, and where in the buffer it begins.
+    /// The document, and its offset in the buffer.
     ///
     /// # Errors
-    /// When nothing was written and that is no answer.
+    /// When the list is empty and `empty` makes that an error.
     pub(crate) fn finish(self, empty: Empty) -> Result<Document, Error> {
         if self.written == 0 && empty == Empty::Missing {
             return Err(Error::NoValue {

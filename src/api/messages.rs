@@ -1,14 +1,14 @@
-//! Messages as apimachinery `pkg/apis/meta/v1/generated.proto` and its
-//! siblings number them (docs/protocol.md, "Protobuf"). Frozen upstream.
+//! Messages with the numbers of apimachinery's `pkg/apis/meta/v1/generated.proto` and its
+//! siblings (docs/protocol.md, "Protobuf"). Frozen upstream.
 //!
-//! Every scalar is optional as in proto2, so that what was written and what
-//! was left out can be told apart. serde writes the same in JSON.
+//! Every scalar is optional as in proto2, which distinguishes an absent value from a
+//! default. serde writes the same in JSON.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// `metav1.ListMeta`: nothing of it is ever set.
+/// `metav1.ListMeta`: no field is ever set.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListMeta {
@@ -91,7 +91,7 @@ pub(crate) struct GroupVersionForDiscovery {
 }
 
 /// `metav1.APIResourceList`. In JSON it names the server, so that `check` can tell it
-/// from another one. Clients ignore fields that they do not know.
+/// from another one. Clients ignore unknown fields.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(
     tag = "server",

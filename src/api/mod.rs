@@ -1,4 +1,4 @@
-//! The metrics APIs on the wire: paths, parameters, encodings, `Status`.
+//! The metrics APIs: paths, parameters, encodings, `Status`.
 //!
 //! Every answer comes from memory; those that take some computing are made
 //! beside the threads that serve connections (`compute`). One request runs through

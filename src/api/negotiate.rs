@@ -28,7 +28,7 @@ impl Format {
     }
 }
 
-/// How the client wants its answer.
+/// The form of the answer that the client wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub(crate) format: Format,
@@ -37,7 +37,7 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// JSON, where the wish cannot be met.
+    /// JSON, if the client's wish cannot be met.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
             format: format(headers).unwrap_or(Format::Json),
@@ -54,9 +54,9 @@ pub(crate) struct NotAcceptable;
 /// A version of aggregated discovery (docs/protocol.md, "Aggregated discovery").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregated {
-    /// Asked by kube-apiserver since 1.30.
+    /// Requested by kube-apiserver since 1.30.
     V2,
-    /// Asked by 1.26 to 1.36.
+    /// Requested by 1.26 to 1.36.
     V2Beta1,
 }
 
@@ -80,7 +80,7 @@ impl Aggregated {
     }
 }
 
-/// Another form of a document than the plain one.
+/// A form of a document other than the plain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transform {
     Aggregated(Aggregated),
@@ -92,7 +92,7 @@ enum Transform {
 struct Clause {
     range: String,
     quality: u16,
-    /// The transformation asked for, if one is.
+    /// The transformation requested, if any.
     transform: Option<Transform>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
     format_of(headers, &Format::ALL)
 }
 
-/// Whether the client takes JSON, where nothing else is made.
+/// Whether the client accepts JSON, where only JSON is available.
 pub(crate) fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
     format_of(headers, &[Format::Json]).map(|_| ())
 }
@@ -133,8 +133,8 @@ pub(crate) fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotA
         .ok_or(NotAcceptable)
 }
 
-/// Picks the form of what is also made as a table: `None` for a `Table`, always
-/// in JSON, or the plain object's encoding.
+/// Picks the form of a document that also has a table: `None` for a `Table`, always in
+/// JSON, or the plain object's encoding.
 pub(crate) fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
         return Ok(Some(Format::Json));
@@ -155,7 +155,7 @@ impl Clause {
     }
 }
 
-/// The first of the offered encodings that a clause admits and none refuses.
+/// The first of the offered encodings that one clause admits and none refuses.
 fn plain(clause: &Clause, clauses: &[Clause], offered: &[Format]) -> Option<Format> {
     let refused = |format: Format| {
         clauses
@@ -169,8 +169,8 @@ fn plain(clause: &Clause, clauses: &[Clause], offered: &[Format]) -> Option<Form
         .find(|format| clause.quality > 0 && format.matches(&clause.range) && !refused(*format))
 }
 
-/// The clauses of the Accept header, best first, equals in the order they
-/// came; `None` when there is no such header.
+/// The clauses of the Accept header, best first, equals in their order; `None` without
+/// such a header.
 fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
     let mut clauses = Vec::new();
     let mut given = false;
@@ -186,8 +186,8 @@ fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
     given.then_some(clauses)
 }
 
-/// Reads a clause; `None` when it asks for a transformation that is not made
-/// here (`as=PartialObjectMetadataList`), for a stream or for a server version.
+/// Parses a clause; `None` when it asks for a transformation that is not supported
+/// (`as=PartialObjectMetadataList`), for a stream or for a server version.
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';');
     let range = parts.next()?.trim().to_ascii_lowercase();
@@ -232,7 +232,7 @@ fn thousandths(text: &str) -> u16 {
     }
 }
 
-/// Whether the client takes gzip.
+/// Whether the client accepts gzip.
 pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
@@ -249,7 +249,7 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
         })
 }
 
-/// Whether a person reads the answer (`isPrettyPrint` upstream).
+/// Whether the client is a person's (`isPrettyPrint` upstream).
 fn is_person(headers: &HeaderMap) -> bool {
     headers
         .get(USER_AGENT)

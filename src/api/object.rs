@@ -1,4 +1,4 @@
-//! Objects that are not hot, in the encoding that the client wants.
+//! Rarely requested objects, in the encoding that the client wants.
 
 use prost::Message;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::negotiate::Format;
 use super::{json, proto};
 
-/// In JSON, kind and version stand beside the fields.
+/// In JSON, kind and version are beside the fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Typed<'o, T> {

@@ -1,4 +1,4 @@
-//! OpenAPI: what our paths and lists look like (docs/protocol.md, "OpenAPI").
+//! OpenAPI: the schemas of this server's paths and lists (docs/protocol.md, "OpenAPI").
 //!
 //! kube-apiserver merges the v2 document into its own and passes the v3
 //! documents on; `kubectl explain` reads them. `openapi/v2.json` describes all
@@ -28,8 +28,8 @@ pub(crate) fn v2(versions: &[GroupVersion]) -> Vec<u8> {
     json::document(&only(ALL, versions))
 }
 
-/// `/openapi/v3`: where the documents are. Their hashes stand in the
-/// addresses, so that a client may keep them for good.
+/// `/openapi/v3`: the addresses of the documents. They contain the documents' hashes, so
+/// a client may cache them for good.
 pub(crate) fn v3_root(documents: &[(GroupVersion, Tagged)]) -> Vec<u8> {
     let paths: Map<String, Json> = documents
         .iter()

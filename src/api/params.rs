@@ -9,7 +9,7 @@ use super::path::percent_decode;
 use super::quote::quote;
 use super::status::Failure;
 
-/// The parameters that mean something to us.
+/// The parameters that this server reads.
 #[derive(Debug, Default)]
 pub(crate) struct Params {
     pub(crate) label_selector: Option<String>,
@@ -26,8 +26,8 @@ pub(crate) struct Params {
 impl Params {
     /// Reads a raw query string.
     ///
-    /// Go drops a pair that does not decode. A dropped selector would widen the
-    /// answer, so here the whole request is refused.
+    /// Go drops a pair that does not decode. A dropped selector would widen the answer,
+    /// so here the whole request is refused.
     pub(crate) fn parse(query: Option<&str>) -> Result<Self, String> {
         let mut params = Self::default();
         for pair in query.unwrap_or_default().split('&') {
@@ -50,14 +50,13 @@ impl Params {
         Ok(params)
     }
 
-    /// Whether the client wants a stream of changes: any value but `false` and
-    /// `0`, as apimachinery converts strings to booleans.
+    /// Whether the client watches: any value but `false` and `0`, as apimachinery
+    /// converts strings to booleans.
     pub(crate) fn watch(&self) -> bool {
         is_on(self.watch.as_deref())
     }
 
-    /// Whether the client wants to know how the value came to be, in place of
-    /// the value.
+    /// Whether the client asks for the value's explanation in place of the value.
     pub(crate) fn explain(&self) -> bool {
         is_on(self.explain.as_deref())
     }
@@ -68,7 +67,7 @@ impl Params {
         Some(matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
-    /// Checks `timeout`. Nothing is done with it: answers come from memory.
+    /// Checks `timeout`. It has no effect: answers come from memory.
     pub(crate) fn check_timeout(&self) -> Result<(), Failure> {
         match self.timeout.as_deref() {
             Some(text) if !text.is_empty() && parse_duration(text).is_err() => {
@@ -81,7 +80,7 @@ impl Params {
         }
     }
 
-    /// Checks `fieldSelector`: `name` is the one object asked for, if one is.
+    /// Checks `fieldSelector`: `name` is the single object requested, if any.
     pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), Failure> {
         let text = self.field_selector.as_deref().unwrap_or_default().trim();
         if text.is_empty() {
@@ -111,7 +110,7 @@ fn is_on(value: Option<&str>) -> bool {
     value.is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
-/// Parses a selector; absent and empty both match everything.
+/// Parses a selector; an absent or empty one matches everything.
 pub(crate) fn selector(text: Option<&str>) -> Result<Selector, Failure> {
     let selector = Selector::parse(text.unwrap_or_default());
     selector.map_err(|error| Failure::Malformed(error.to_string()))

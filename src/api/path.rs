@@ -1,5 +1,4 @@
-//! The one reader of request paths (docs/protocol.md, "Paths", "Reading a
-//! path").
+//! The single parser of request paths (docs/protocol.md, "Paths", "Reading a path").
 //!
 //! Authorization and dispatch must never disagree about what a path means, so
 //! both take the [`Target`] made here and no other code reads the path.
@@ -22,20 +21,20 @@ const MAX_METRIC: usize = 512;
 /// The longest DNS label: a namespace.
 const MAX_LABEL: usize = 63;
 
-/// Words that the Go parser of requests gives a meaning of their own
-/// (apiserver `pkg/endpoints/request/requestinfo.go`): as a resource they would
-/// be authorized as something else than what is served.
+/// Words with a meaning of their own in Go's parser of requests (apiserver
+/// `pkg/endpoints/request/requestinfo.go`): as a resource they would be authorized as
+/// something other than what is served.
 const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metrics"];
 
-/// What is wrong with the data: a resource that discovery does not list.
+/// The resource of the findings about the data, which discovery does not list.
 pub const FINDINGS: &str = "findings";
 
-/// What a path asks for.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// `/livez`, `/readyz`, `/healthz`: open to everybody.
+    /// `/livez`, `/readyz`, `/healthz`: open to all clients.
     Health(Probe),
-    /// `/readyz/NAME` and its like: one check, with its reason.
+    /// `/readyz/NAME` and the like: one check, with its reason.
     HealthCheck(Probe, String),
     /// `/metrics`.
     Metrics,
@@ -43,7 +42,7 @@ pub enum Target {
     Version,
     /// `/openapi/v2`.
     OpenApiV2,
-    /// `/openapi/v3`: which documents there are.
+    /// `/openapi/v3`: the list of documents.
     OpenApiV3,
     /// `/openapi/v3/apis/<group>/<version>`.
     OpenApiV3Of(GroupVersion),
@@ -57,47 +56,47 @@ pub enum Target {
     Custom(CustomTarget),
     /// An external metric: E1.
     External {
-        /// The version asked.
+        /// The version requested.
         of: GroupVersion,
         /// The namespace.
         namespace: String,
-        /// The metric, in the case it came in.
+        /// The metric, in the request's spelling.
         metric: String,
     },
-    /// What pods or nodes use: M1 to M3.
+    /// The usage of pods or nodes: M1 to M3.
     Usage(UsageTarget),
-    /// What is wrong with the data: F1.
+    /// The findings about the data: F1.
     Findings(GroupVersion),
 }
 
-/// The pieces of the path of a resource metric.
+/// The parts of the path of a resource metric.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UsageTarget {
-    /// The version asked.
+    /// The version requested.
     pub of: GroupVersion,
     /// Pods or nodes.
     pub measured: Measured,
     /// The namespace of M2 and M3.
     pub namespace: Option<String>,
-    /// One of them; `None`: a list.
+    /// A pod's or node's name; `None`: a list.
     pub name: Option<String>,
 }
 
-/// The pieces of a custom metric's path.
+/// The parts of a custom metric's path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomTarget {
-    /// The version asked.
+    /// The version requested.
     pub of: GroupVersion,
     /// The namespace of C2 and C3; of C3 it may be `*`.
     pub namespace: Option<String>,
-    /// What is described.
+    /// The described objects.
     pub object: Object,
     /// The metric.
     pub metric: String,
 }
 
 impl CustomTarget {
-    /// The resource of what is described.
+    /// The resource of the described objects.
     pub(super) fn resource(&self) -> &str {
         match &self.object {
             Object::OwnNamespace => "namespaces",
@@ -106,7 +105,7 @@ impl CustomTarget {
     }
 }
 
-/// Which objects a path describes.
+/// The objects that a path describes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
     /// C3: the namespace of the path itself; with `*` all namespaces.
@@ -126,14 +125,14 @@ pub enum Object {
 }
 
 impl Target {
-    /// Whether it is a custom or an external metric.
+    /// Whether the target is a custom or an external metric.
     pub(crate) const fn has_values(&self) -> bool {
         matches!(self, Self::Custom(_) | Self::External { .. })
     }
 
-    /// What a review of reading it must ask (docs/protocol.md, "What a review
-    /// asks"); `None`: the path as it came. `watch` says whether the query asks
-    /// to watch, which changes the verb of lists only.
+    /// The access to review before it is read (docs/protocol.md, "What a review asks");
+    /// `None`: the path as a non-resource. `watch` says whether the query asks to watch,
+    /// which changes the verb of lists only.
     #[must_use]
     pub fn access(&self, watch: bool) -> Option<Access> {
         let list = if watch { "watch" } else { "list" };
@@ -206,19 +205,19 @@ impl Target {
     }
 }
 
-/// Why a path leads nowhere.
+/// Why a path has no target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// Not a path at all; what is wrong with it.
+    /// The path is malformed; the fault.
     Malformed(&'static str),
-    /// Nothing is there.
+    /// The path has no resource.
     NotFound,
 }
 
 /// Reads a raw request path.
 ///
 /// # Errors
-/// When it is malformed (400) or leads nowhere (404).
+/// When it is malformed (400) or has no target (404).
 pub fn parse(raw: &str) -> Result<Target, PathError> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
@@ -237,8 +236,8 @@ pub fn parse(raw: &str) -> Result<Target, PathError> {
     below_root(&segments).ok_or(PathError::NotFound)
 }
 
-/// The paths that are no API: only in their exact spelling, because rights to
-/// them are given by path, and health is open to everybody.
+/// The paths outside of the APIs. Only their exact spelling matches: rights to them are
+/// given by path, and health is open to all clients.
 fn outside_of_groups(raw: &str) -> Option<Target> {
     match raw {
         "/metrics" => return Some(Target::Metrics),
@@ -302,7 +301,7 @@ fn usage(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<UsageTarget> {
         [word, namespace, resource, name] if word == "namespaces" => {
             (Some(namespace), resource, Some(name))
         }
-        // A pod has no name without its namespace.
+        // A pod is named only within its namespace.
         [resource, name] if resource == "nodes" => (None, resource, Some(name)),
         _ => return None,
     };
@@ -337,7 +336,7 @@ fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
         }
         _ => return None,
     };
-    // Reviewed as the namespace `*`, which no binding of one namespace reaches.
+    // Reviewed as the namespace `*`, which no RoleBinding covers.
     let may_be = |namespace: &str| {
         is_namespace(namespace) || (namespace == "*" && object == Object::OwnNamespace)
     };
@@ -386,8 +385,8 @@ fn is_lower_dns(text: &str, others: &[u8]) -> bool {
         })
 }
 
-/// What client-go lets a name be (apimachinery `pkg/api/validate/content/path.go`);
-/// `.` and `..` were refused before.
+/// The names that client-go allows (apimachinery `pkg/api/validate/content/path.go`); `.`
+/// and `..` were refused before.
 fn is_path_segment(text: &str) -> bool {
     !text.contains(['/', '%'])
 }

@@ -1,9 +1,8 @@
 //! Protobuf: the envelope, and value lists written directly
 //! (docs/protocol.md, "Protobuf").
 //!
-//! The autoscaler asks for protobuf, so this is as hot as [`super::json`]: a
-//! list is written front to back, item by item, from pieces that do not change
-//! between items.
+//! Autoscalers ask for protobuf, so this is as frequent as [`super::json`]: a list is
+//! written front to back, item by item, from parts that items share.
 
 use std::sync::Arc;
 
@@ -17,15 +16,15 @@ use super::described::Described;
 use super::group::{GroupVersion, Version};
 use super::messages::LabelSelector;
 
-/// What every Kubernetes protobuf document begins with.
+/// The first bytes of every Kubernetes protobuf document.
 const MAGIC: &[u8] = b"k8s\0";
-/// Room before the list for the envelope, whose length is known only when the
-/// list is complete; the largest one is some 80 bytes.
+/// Room before the list for the envelope, whose length depends on the complete list; the
+/// largest one has some 80 bytes.
 const GAP: usize = 128;
 /// `contentEncoding` and `contentType`, empty, as Go writes them.
 const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// Encodes a message that is not hot, in its envelope.
+/// Encodes a rarely requested message in its envelope.
 pub(crate) fn document(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8> {
     let raw = message.encode_to_vec();
     let mut out = envelope_head(api_version, kind, raw.len());
@@ -74,7 +73,7 @@ fn field(number: u8, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(content);
 }
 
-/// Writes a list; one for all three kinds of list.
+/// Writes a list of any of the three kinds.
 pub(crate) struct ListWriter {
     of: GroupVersion,
     out: Vec<u8>,
@@ -86,9 +85,9 @@ pub(crate) struct ListWriter {
     metric: Vec<u8>,
     /// Field 6 of a v1beta1 item: the selector.
     selector: Vec<u8>,
-    /// The end of the item at hand: time, window and value.
+    /// The end of the current item: time, window and value.
     rest: Vec<u8>,
-    /// What the front of `rest` says, and how long it is.
+    /// The time and window at the front of `rest`, and their length.
     stamped: Option<(i64, u32)>,
     stamp_len: usize,
 }
@@ -189,7 +188,7 @@ impl ListWriter {
         out.extend_from_slice(&self.rest);
     }
 
-    /// Fields 3 to 5, which all items share: timestamp, window, value.
+    /// Fields 3 to 5, which all kinds of item share: timestamp, window, value.
     fn write_rest(&mut self, secs: i64, window_secs: u32, milli: i64) {
         if self.stamped != Some((secs, window_secs)) {
             self.stamped = Some((secs, window_secs));
@@ -197,8 +196,8 @@ impl ListWriter {
             self.stamp_len = self.rest.len();
         }
         self.rest.truncate(self.stamp_len);
-        // No quantity is as long as 128 bytes, so both lengths are one byte and
-        // known once its text stands behind them.
+        // No quantity has 128 bytes, so both lengths are one byte, set once the text is
+        // written.
         let head = [tag(5, LENGTH), 0, tag(1, LENGTH), 0];
         self.rest.extend_from_slice(&head);
         quantity::write_milli(milli, &mut self.rest);
@@ -207,7 +206,7 @@ impl ListWriter {
         self.rest[self.stamp_len + 3] = text;
     }
 
-    /// The document, and where in the buffer it begins.
+    /// The document, and its offset in the buffer.
     pub(crate) fn finish(mut self) -> Document {
         let raw_len = self.out.len() - GAP;
         let head = envelope_head(&self.of.to_string(), self.of.group.list_kind(), raw_len);

@@ -1,9 +1,9 @@
-//! How text that a stranger chose may appear in our messages.
+//! Quotes a client's text in messages.
 
-/// Bytes of a stranger's text that a message shows at most.
+/// Most bytes of a client's text in a message.
 const MAX_SHOWN: usize = 256;
 
-/// Quotes as Go's `%q` does and makes `& < >` harmless, as apiserver
+/// Quotes as Go's `%q` does and escapes `& < >`, as apiserver
 /// `pkg/endpoints/handlers/responsewriters/errors.go` does for its messages.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -31,8 +31,8 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// A name as it is where it is harmless, else quoted: the reference prints
-/// metric and object names bare.
+/// A harmless name as it is, another one quoted: the reference prints metric and object
+/// names bare.
 pub(crate) fn bare(name: &str) -> String {
     let harmless = |byte: u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'*' | b'|')

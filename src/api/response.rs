@@ -1,4 +1,4 @@
-//! From a document to a response: headers, gzip, indentation.
+//! Turns a document into a response: headers, gzip, indentation.
 
 use bytes::Bytes;
 use http::header::{
@@ -53,18 +53,18 @@ fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Respo
     response
 }
 
-/// How long a client may keep a document.
+/// How long a client may cache a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keep {
-    /// It asks each time, with the tag.
+    /// It revalidates each time, with the tag.
     Ask,
-    /// It may share it with others, and asks each time.
+    /// It may share it with others, and revalidates each time.
     Shared,
-    /// The address holds the document's hash: a year from now on.
+    /// The address contains the document's hash: a year from this time.
     Forever(Timestamp),
 }
 
-/// A document that clients keep, or 304 when the client has it.
+/// A document that clients cache, or 304 when the client has it.
 pub(crate) fn kept(
     document: &Tagged,
     media_type: &'static str,
@@ -99,12 +99,12 @@ pub(crate) fn kept(
     response
 }
 
-/// Says that the answer depends on the Accept header.
+/// Sets that the answer depends on the Accept header.
 pub(crate) fn vary_by_accept(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static("Accept"));
 }
 
-/// A point in time as RFC 9110 §5.6.7 writes it.
+/// A time as in RFC 9110 §5.6.7.
 fn http_date(secs: i64) -> Option<HeaderValue> {
     let at = jiff::Timestamp::from_second(secs).ok()?;
     let text = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
@@ -138,7 +138,7 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
     response
 }
 
-/// The headers every answer has.
+/// Sets the headers of every answer.
 pub(crate) fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
@@ -149,8 +149,7 @@ pub(crate) fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
     }
 }
 
-/// By what name the answer is found in audit logs: the one the request came
-/// with, or a fresh one.
+/// The Audit-Id of the answer: the request's, or a new one.
 pub(crate) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
     let given = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
     let fresh = || HeaderValue::try_from(Uuid::new_v4().to_string()).ok();
@@ -181,9 +180,9 @@ fn is_audit_id(id: &HeaderValue) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// The answer to a request that never became one: refused by the listener for
-/// its framing (400), its slowness (408), its body (413) or its length (414); or
-/// to one that made the server panic before anything was known of it (500).
+/// The answer to a request that did not reach the API: refused by the listener for its
+/// framing (400), its slowness (408), its body (413) or its length (414), or ended by a
+/// panic before its context was read (500).
 #[must_use]
 pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let refused = match code {

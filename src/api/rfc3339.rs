@@ -4,11 +4,11 @@
 use jiff::civil::Date;
 
 const SECS_PER_DAY: i64 = 86_400;
-/// The first second of the year 1 and the last one that jiff knows.
+/// The first second of the year 1 and the last one that jiff supports.
 const RANGE: (i64, i64) = (-62_135_596_800, 253_402_207_200);
 
-/// The text of a second. Values of one answer lie within minutes of each other,
-/// so the date is worked out once and a repeated second costs nothing.
+/// The text of a second. An answer's values lie within minutes of each other, so the date
+/// is computed once and a repeated second costs nothing.
 #[derive(Debug)]
 pub(crate) struct Seconds {
     secs: Option<i64>,

@@ -1,10 +1,8 @@
-//! The request's way on one page: which handler answers a path, and the layers
-//! around all of them.
+//! Routes requests: the handler of each path, and the layers around all of them.
 //!
-//! axum picks a handler by the path's beginning. What exactly is asked for was
-//! read before by [`super::path`], the only reader of API paths, and stands in
-//! the request's context: handlers serve that, and nothing that was not
-//! authorized.
+//! axum selects a handler by the path's prefix. [`super::path`], the only parser of API
+//! paths, has read the exact target before, into the request's context: handlers serve
+//! that target, which was authorized, and no other.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -39,7 +37,7 @@ pub fn routes(api: &Api) -> Router {
     router.merge(health_and_metrics()).with_state(api.clone())
 }
 
-/// What operators ask for, on the API's port and on their own.
+/// The operators' paths, on the API's port and on their own.
 fn health_and_metrics() -> Router<Api> {
     let router = Router::new().route("/metrics", any(handlers::metrics));
     Probe::ALL.into_iter().fold(router, |router, probe| {
@@ -61,8 +59,8 @@ pub fn open(api: &Api) -> Router {
     )
 }
 
-/// Health and metrics alone, for a port that only operators reach. What they
-/// ask is not counted: counters are for the API.
+/// Only health and metrics, for a port that only operators reach. Their requests are not
+/// counted: counters are for the API.
 pub fn operators(api: &Api) -> Router {
     let routes = health_and_metrics()
         .fallback(handlers::nothing_for_operators)
@@ -97,8 +95,8 @@ pub fn secured(routes: Router, api: &Api, security: Arc<Security>) -> Router {
     )
 }
 
-/// The router for a listener, which hands in requests without bodies and wants
-/// whole answers: what it keeps of one is kept until that is written.
+/// The router for a listener, which passes requests without bodies and needs whole
+/// answers: it keeps an answer's extensions until the answer is written.
 pub fn into_service(
     router: Router,
 ) -> BoxCloneSyncService<http::Request<()>, http::Response<Full<Bytes>>, Infallible> {
@@ -106,8 +104,8 @@ pub fn into_service(
         let router = router.clone();
         async move {
             let response = router.oneshot(request.map(|()| Body::empty()));
-            // What reads and counts a request stands outside of the layer that
-            // catches panics; a fault there must not end the connection either.
+            // The layers that read and count a request are outside of the one that
+            // catches panics; a panic there must not end the connection either.
             let Ok(response) = AssertUnwindSafe(response).catch_unwind().await else {
                 tracing::error!("a request made the server panic");
                 return Ok(response::refusal(StatusCode::INTERNAL_SERVER_ERROR));

@@ -1,8 +1,7 @@
-//! The one table from what went wrong to what the client is told
-//! (docs/protocol.md, "Status").
+//! The table that maps failures to answers (docs/protocol.md, "Status").
 //!
-//! A `Status` message is passed verbatim into the events of an autoscaler, so
-//! it is one short line, without times or counts, that says what to do.
+//! The message of a `Status` appears verbatim in an autoscaler's events, so it is one
+//! short line, without times or counts, that says what to do.
 
 use http::StatusCode;
 
@@ -16,35 +15,35 @@ use super::negotiate::NotAcceptable;
 use super::path::PathError;
 use super::quote::{bare, quote};
 
-/// The longest message: events cut what is longer.
+/// The longest message: events truncate longer ones.
 const MAX_MESSAGE: usize = 512;
 
 /// Why a request has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Path, query or selector cannot be understood; says what is wrong.
+    /// Path, query or selector is invalid; the fault.
     Malformed(String),
-    /// Nothing is at this path.
+    /// The path has no resource.
     NoSuchPath,
-    /// The provider has no such metric, object or value; says which, and why.
+    /// The provider has no such metric, object or value; which, and why.
     NoValue(String),
-    /// Something is at this path, for GET only.
+    /// The path supports only GET.
     MethodNotAllowed,
-    /// Changes cannot be watched.
+    /// The resource cannot be watched.
     WatchNotSupported { group: Group, resource: String },
-    /// None of the wanted encodings is made here.
+    /// No requested encoding is available.
     NotAcceptable,
-    /// This document is made in JSON only.
+    /// This document is available in JSON only.
     JsonOnly,
-    /// The answer takes work, for which there is no room.
+    /// The answer is expensive, and the limit on work is reached.
     TakesWork,
-    /// The provider has no data yet; says what it waits for.
+    /// The provider has no data yet; what it waits for.
     NotReady(&'static str),
-    /// The answer needs what is to be fetched first.
+    /// The answer needs a fetch first.
     Lacks(Lack),
-    /// Objects are not to be seen, as the log has said.
+    /// Objects may not be listed; the log has the reason.
     Unlisted(&'static str),
-    /// What the answer needs could not be had.
+    /// The data of the answer could not be fetched.
     Unavailable(&'static str),
     /// The request's body is over the limit.
     BodyTooLarge,
@@ -52,7 +51,7 @@ pub(crate) enum Failure {
     TooSlow,
     /// The request's path and query are over the limit.
     TargetTooLong,
-    /// The security layers let nothing through.
+    /// The security layers refused the request.
     Denied(Box<Denied>),
 }
 
@@ -72,7 +71,7 @@ impl From<NotAcceptable> for Failure {
 }
 
 impl Failure {
-    /// Why the provider has no answer, in words about what it was asked.
+    /// Why the provider has no answer, in terms of the request.
     pub(crate) fn of_provider(error: Error, objects: Objects<'_>, query: &Query<'_>) -> Self {
         let because = match error {
             Error::TakesWork => return Self::TakesWork,
@@ -110,12 +109,12 @@ impl Failure {
         ))
     }
 
-    /// The answer has to be fetched, and too many are.
+    /// The answer needs a fetch, and too many are under way.
     pub(crate) fn saturated() -> Self {
         Self::Denied(Box::new(Denied::Saturated))
     }
 
-    /// The answer for a client, and nothing that only the log may know.
+    /// The answer for a client, without details that are for the log only.
     pub(crate) fn status(self) -> (StatusCode, Status) {
         let (code, message, details) = self.row();
         let status = Status {
@@ -185,7 +184,7 @@ impl Failure {
     }
 }
 
-/// In the words of Go's API servers.
+/// Worded as by Go's API servers.
 fn internal(what: &str) -> Row {
     let message = format!("Internal error occurred: {what}");
     (StatusCode::INTERNAL_SERVER_ERROR, message, None)
@@ -202,8 +201,7 @@ fn no_watch(group: Group, resource: String) -> Row {
     (StatusCode::METHOD_NOT_ALLOWED, message, Some(details))
 }
 
-/// The word for a code (apimachinery `pkg/apis/meta/v1/types.go`,
-/// `StatusReason`).
+/// The reason of a code (apimachinery `pkg/apis/meta/v1/types.go`, `StatusReason`).
 fn reason(code: StatusCode) -> &'static str {
     match code {
         StatusCode::UNAUTHORIZED => "Unauthorized",

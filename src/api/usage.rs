@@ -1,4 +1,4 @@
-//! Resource metrics: from the path to the provider's question, and back as
+//! Resource metrics: turns the path into a query to the provider, and its answer into
 //! objects, lists or tables (docs/protocol.md, "Resource metrics"). Upstream:
 //! kubernetes-sigs/metrics-server `pkg/api`.
 
@@ -30,7 +30,7 @@ impl Values<'_> {
                 selector(self.params.label_selector.as_deref())?,
                 self.params.fields()?,
             ),
-            // What has a name is not selected.
+            // A single object needs no selector.
             Some(_) => Default::default(),
         };
         if target.name.is_none() && self.params.watch() {
@@ -79,7 +79,7 @@ struct Encode<'e> {
 }
 
 impl Encode<'_> {
-    /// The one object, or the list of them.
+    /// The single object, or the list of them.
     fn one_or<T: Message + Serialize, L: Message + Serialize>(
         &self,
         kind: &str,
@@ -99,7 +99,7 @@ impl Encode<'_> {
     }
 }
 
-/// What is collected for an answer.
+/// The data of an answer.
 enum Answer {
     Pods(Vec<PodMetrics>),
     Nodes(Vec<NodeMetrics>),
@@ -120,7 +120,7 @@ impl Answer {
         let metadata = ObjectMeta {
             name: Some(usage.name.to_owned()),
             namespace: usage.namespace.map(str::to_owned),
-            // As upstream: what was measured came to be now.
+            // As upstream: the object counts as created now.
             creation_timestamp: Some(now.into()),
             labels: labels
                 .map(|(key, value)| (key.to_string(), value.to_string()))

@@ -14,7 +14,7 @@ use apimachinery::duration::go_duration;
 use apimachinery::quantity;
 use apimachinery::time::Timestamp;
 
-/// `metav1.ObjectMeta`: what is known of it.
+/// `metav1.ObjectMeta`: the known fields.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectMeta {
@@ -78,7 +78,7 @@ impl Serialize for Window {
 }
 
 impl Window {
-    /// As Go prints it.
+    /// The text, as Go prints it.
     pub(super) fn text(self) -> String {
         let nanos = u64::try_from(self.nanos.unwrap_or_default());
         go_duration(Duration::from_nanos(nanos.unwrap_or_default()))

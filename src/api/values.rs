@@ -1,4 +1,4 @@
-//! Values: from the path to the provider's question, and back.
+//! Values: turns the path into a query to the provider, and its answer into a list.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub(super) struct Values<'r> {
     pub(super) effort: Effort,
     pub(super) fetched: Option<&'r Fetched>,
     pub(super) pool: &'r Pool,
-    /// Whether the user may know the pods of all namespaces.
+    /// Whether the user may list the pods of all namespaces.
     pub(super) may_list_pods: bool,
 }
 
@@ -48,7 +48,7 @@ impl Values<'_> {
             };
             return self.explain(of, objects, &query);
         }
-        // Exactly one item for one object, or clients refuse the answer.
+        // Exactly one item for one object: clients refuse other answers.
         let room = if name.is_some() { 1 } else { usize::MAX };
         let mut list = List::new(target.of, &query, self.format, self.pool.take(), room);
         let answer = self
@@ -57,8 +57,8 @@ impl Values<'_> {
         finish(answer, list, objects, &query)
     }
 
-    /// Answers E1 (docs/protocol.md, "Paths"). The metric comes in lower case from
-    /// the autoscaler; the provider knows how it is spelled.
+    /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
+    /// case; the provider knows its spelling.
     pub(super) fn external(
         &self,
         of: GroupVersion,
@@ -89,8 +89,8 @@ impl Values<'_> {
         }
     }
 
-    /// What is wrong with the data, and what could not be looked at; and by which
-    /// configuration they are read.
+    /// The findings about the data, what could not be checked, and the configuration by
+    /// which they are read.
     pub(super) fn findings(
         &self,
         of: GroupVersion,
@@ -105,8 +105,8 @@ impl Values<'_> {
         }))
     }
 
-    /// How the value of one object came to be. It says nothing of objects that
-    /// the asker may not read: the target is the value's own.
+    /// Explains the value of one object. It names no objects that the user may not read:
+    /// the target is the value's own.
     fn explain(
         &self,
         of: Described<'_>,
@@ -120,7 +120,7 @@ impl Values<'_> {
         json(&explanation)
     }
 
-    /// Checks what lists of values cannot do.
+    /// Checks for requests that lists of values do not support.
     fn check(&self, of: GroupVersion, name: Option<&str>, resource: &str) -> Result<(), Failure> {
         self.params.check_field_selector(name)?;
         if self.params.watch() {
@@ -147,7 +147,7 @@ fn finish(
 /// The objects that a target describes, and the one name it gives.
 fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>, Option<&'t str>) {
     let namespace = target.namespace.as_deref();
-    // C3 describes the namespace itself, which lives in no namespace.
+    // C3 describes the namespace itself, which is in no namespace.
     let (namespace, name) = match &target.object {
         Object::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
         Object::All { .. } => (namespace, None),
@@ -161,7 +161,7 @@ fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>
     (objects, name)
 }
 
-/// What an external metric is about, for the words of a failure.
+/// The object of an external metric, for the message of a failure.
 fn in_namespace(namespace: &str) -> Objects<'_> {
     Objects {
         resource: "namespaces",

@@ -1,10 +1,9 @@
-//! The checks of a cluster, made by the server itself every few minutes and
-//! counted in `/metrics`. They need rights that the server works without
-//! (`manifests/optional/autoscalers.yaml`); without them less is looked at.
+//! The server's own checks of the cluster, run every few minutes and counted in
+//! `/metrics`. They need rights that the server works without
+//! (`manifests/optional/autoscalers.yaml`); checks that lack a right are skipped.
 //!
-//! What `check` reads for each autoscaler (its workload, the pods of that) is
-//! left to it: GM508, GM511, GM513; likewise the flags and rights of the server's
-//! Deployment.
+//! GM508, GM511 and GM513 read each autoscaler's workload and pods, and only `check`
+//! makes them; the same holds for the flags and rights of the server's Deployment.
 
 use std::time::Duration;
 
@@ -20,10 +19,10 @@ use findings::codes::{
     GM509, GM510, GM512, GM514, GM515,
 };
 
-/// The first look waits for the APIServices to be written.
+/// The first round waits for the APIServices to be written.
 const FIRST: Duration = Duration::from_secs(20);
 
-/// An autoscaler is changed by people: minutes do.
+/// People change autoscalers, so minutes are often enough.
 const EVERY: Duration = Duration::from_secs(300);
 
 const HPAS: &str = "HorizontalPodAutoscalers";
@@ -33,7 +32,7 @@ static OF_HPAS: [&Code; 12] = [
     &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
 ];
 
-/// The codes that need what could not be looked at, by how that begins.
+/// The codes that each skipped read leaves unchecked, by the beginning of its name.
 static NEEDS: [(&str, &[&Code]); 6] = [
     ("APIService ", &OF_APISERVICES),
     ("Service ", &[&GM101]),
@@ -43,12 +42,12 @@ static NEEDS: [(&str, &[&Code]); 6] = [
     ("VerticalPodAutoscalers", &[&GM510]),
 ];
 
-/// Looks for ever.
+/// Checks the cluster until the task is cancelled.
 pub(super) async fn follow(client: Client, metrics: Metrics) {
     let mut wait = FIRST;
     let mut was_said = false;
     loop {
-        // Replicas that start together do not look together.
+        // The jitter keeps replicas that start together apart.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
         wait = EVERY;
         match look(&client).await {
@@ -60,7 +59,7 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
                 }
                 was_said = lacks.is_some();
             }
-            // What was found before stands.
+            // The findings of the last round stand.
             Err(error) => tracing::debug!(%error, "the cluster could not be looked at"),
         }
     }

@@ -1,4 +1,4 @@
-//! What rules are answered with: the cluster's objects and Prometheus' answers.
+//! The data that rules are answered from: the cluster's objects and Prometheus' answers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
 
-/// The objects that are watched anyway, and others by watches of their own.
+/// The objects that the server watches anyway; others have watches of their own.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) inventory: watch::Receiver<Arc<Inventory>>,
@@ -48,7 +48,7 @@ impl rules::ObjectNames for Objects {
             }
             "namespaces" => Ok(names_of(&self.inventory().namespaces, selector)),
             "nodes" => match &*self.inventory().nodes {
-                // No cluster is without: these may not be seen.
+                // Every cluster has nodes: an empty list means that they may not be read.
                 [] => Err(Unlisted::Forbidden),
                 nodes => Ok(names_of(nodes, selector)),
             },
@@ -71,24 +71,24 @@ impl rules::ObjectNames for Objects {
     }
 }
 
-/// Lines about one rule in [`RULE_PERIOD`]: two faults that alternate are seen
-/// to, and do not fill the log.
+/// Log lines about one rule in [`RULE_PERIOD`]: enough to report two faults that
+/// alternate without filling the log.
 const RULE_LINES: u64 = 4;
 
 const RULE_PERIOD: Duration = Duration::from_secs(600);
 
-/// The limit of the log's lines about each rule, by its place in the file.
+/// The limit of log lines for each rule, by its place in the file.
 pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
     LineLimit::new(RULE_LINES, RULE_PERIOD, |rule, left_out| {
         tracing::warn!("{rule}: {left_out} more lines about it in ten minutes were left out");
     })
 }
 
-/// Answers, with a word in the log about those that failed.
+/// Answers, with log lines about failed queries.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) answers: Arc<Answers>,
-    /// What the log has heard, by rule.
+    /// The last message logged, by rule.
     told: Mutex<HashMap<Arc<str>, String>>,
     lines: LineLimit<Arc<str>>,
 }
@@ -102,8 +102,8 @@ impl Asked {
         }
     }
 
-    /// Says once for each rule why its query failed, and that it works again;
-    /// where that alternates, now and then.
+    /// Logs once for each rule why its query failed, and once that it works again; the
+    /// line limit applies where these alternate.
     fn tell(&self, rule: &Arc<str>, outcome: Result<(), String>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -132,7 +132,7 @@ impl rules::Answers for Asked {
                         "it gives a {kind}: write a query that gives an instant vector"
                     )),
                 },
-                // Says nothing of the rule.
+                // A full limit says nothing about the rule.
                 Err(Unanswered::Saturated) => return Err(Error::Saturated),
                 Err(Unanswered::Failed(error)) => Err(error.to_string()),
             };

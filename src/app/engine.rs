@@ -1,8 +1,8 @@
-//! The poll loop: ask the source, feed the pipeline, publish the snapshot.
+//! The poll loop: queries the source, feeds the pipeline, publishes the snapshot.
 //!
-//! Its load on Prometheus is one query a signal and poll, however many
-//! autoscalers ask. A snapshot is published after every round, also after one
-//! that failed: what is known then ages by its own timestamps.
+//! The load on Prometheus is one query for each signal and poll, however many autoscalers
+//! ask. A snapshot is published after every round, including a failed one: its values age
+//! by their own timestamps.
 
 mod round;
 
@@ -31,25 +31,25 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::snapshot::Snapshot;
 
-/// The default time between polls, and the longest for a small fleet: a sample
-/// waits no longer than this to be served.
+/// The default time between polls, and the longest for a small fleet: a sample is served
+/// at most this much late.
 const POLL_MAX: Duration = Duration::from_secs(5);
 
-/// The longest for a large fleet, which is polled once a scrape.
+/// The longest time between polls for a large fleet, which is polled once a scrape.
 const POLL_MAX_LARGE: Duration = Duration::from_secs(60);
 
-/// Small fleets are polled more often, but not more often than this.
+/// The shortest time between polls.
 const POLL_MIN: Duration = Duration::from_secs(1);
 
-/// Values are published anew this often while the source is left alone: they end
+/// How often values are published while the engine waits to query the source: they expire
 /// thirty seconds after the window that they were computed for.
 const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 
-/// A fleet of this many series costs Prometheus some ten milliseconds a query
-/// (docs/stores.md, "Answers"): up to here the poll follows the scrape interval.
+/// The most series of a small fleet, whose poll follows the scrape interval: a query over
+/// so many costs Prometheus some ten milliseconds (docs/stores.md, "Answers").
 const SMALL_FLEET_SERIES: usize = 10_000;
 
-/// What is told of a Prometheus without any series of ours.
+/// The message where Prometheus has no DCGM series.
 fn no_series(matchers: &[(String, String)]) -> String {
     let matchers = matchers.iter();
     let matchers = matchers.map(|(label, value)| format!("{label}={}", quote(value)));
@@ -65,8 +65,8 @@ fn no_series(matchers: &[(String, String)]) -> String {
     )
 }
 
-/// No round takes longer: every query has a time limit. A loop that does not
-/// come back is stuck or dead, and values would age until none is left.
+/// The longest round: every query has a time limit. A loop that exceeds this is stuck or
+/// dead, and its values would age until none is left.
 const LONGEST_ROUND: Duration = Duration::from_secs(1800);
 
 /// Gives the inventory in force at a time.
@@ -82,7 +82,7 @@ pub struct EngineSettings {
     pub inventory: InventoryAt,
     /// How often to poll; `None`: by the data.
     pub poll: Option<Duration>,
-    /// How often to look for series where there were none for as long.
+    /// How often to look for series after none has been found for this long.
     pub relist: Duration,
     /// The provider that serves the values while this engine is in force.
     pub provider: Arc<GpuProvider>,
@@ -94,12 +94,12 @@ pub struct EngineSettings {
     pub telemetry: Telemetry,
 }
 
-/// What the engine in force says of itself.
+/// The health checks that the engine in force updates.
 #[derive(Clone, Debug)]
 pub struct Checks {
     /// Ready once the first round has ended.
     first_round: Check,
-    /// What is odd about the data.
+    /// Reports what is odd about the data.
     oddities: Check,
 }
 
@@ -152,15 +152,15 @@ pub struct Engine {
     metrics: Metrics,
     heartbeat: Heartbeat,
     journal: Journal,
-    /// One for each query that is asked side by side.
+    /// One for each of the parallel queries.
     batches: Vec<Batch>,
     /// Since when rounds have found no series at all.
     empty_since: Option<Instant>,
     /// The monotonic clock by which waits are measured.
     started: Instant,
-    /// When signals that failed are asked for again.
+    /// When each failed signal is queried again.
     retries: Retries,
-    /// The source's clock less ours, milliseconds.
+    /// The source's clock minus the local clock, in milliseconds.
     skew_ms: i64,
     rounds: u64,
 }
@@ -180,7 +180,7 @@ enum Round {
     Complete,
     /// At least one was not.
     Partial,
-    /// The source as a whole did not answer; the rest was not asked.
+    /// The source as a whole did not answer; the remaining signals were not queried.
     Aborted,
 }
 
@@ -213,18 +213,18 @@ impl Engine {
         }
     }
 
-    /// Becomes true when the values are what another replica would serve.
+    /// Becomes true once the values are those that another replica would serve.
     #[must_use]
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
 
-    /// Whether others are not served by other settings.
+    /// Whether this engine's values are served.
     fn is_in_force(&self) -> bool {
         Arc::ptr_eq(&self.served.load(), &self.provider)
     }
 
-    /// The time as the source has it: samples carry its times.
+    /// The time by the source's clock, which timestamps the samples.
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(clock::now().millis() + self.skew_ms)
     }
@@ -236,8 +236,8 @@ impl Engine {
         loop {
             let wait = pace.due().saturating_sub(started.elapsed());
             self.heartbeat.back_within(wait + LONGEST_ROUND);
-            // Instants come while the source is left alone: what is known goes on
-            // to be computed, or values would end and come again.
+            // Publishing goes on between queries: otherwise values would expire and come
+            // back.
             let beat = self.interval().min(PUBLISH_EVERY);
             if beat < wait {
                 tokio::select! {
@@ -273,7 +273,8 @@ impl Engine {
         }
     }
 
-    /// How often to poll: as set; else three times a scrape, large fleets once.
+    /// The configured interval; otherwise a third of the scrape interval, or the whole of
+    /// it for a large fleet.
     fn interval(&self) -> Duration {
         if let Some(poll) = self.poll {
             return poll;
@@ -291,7 +292,8 @@ impl Engine {
         (scrape / 3).clamp(POLL_MIN, POLL_MAX)
     }
 
-    /// Where there have been no series for long they are looked for now and then.
+    /// The wait before the next round: the relist interval once no series has been found
+    /// for that long.
     fn until_next_round(&self) -> Duration {
         let empty = self.empty_since.map(|since| since.elapsed());
         if empty.is_none_or(|empty| empty < self.relist) {
@@ -321,7 +323,8 @@ impl Engine {
             match (is_ready, &trouble) {
                 (false, _) => {}
                 (true, None) => self.checks.first_round.ok(),
-                // Nothing is waited for, but nothing is well.
+                // Readiness no longer waits, but the source's failure keeps the details
+                // from `ok`.
                 (true, Some(_)) => self.checks.first_round.show(State::Ok),
             }
         }
@@ -329,14 +332,14 @@ impl Engine {
         if let Some(report) = report {
             self.provider.tell(Arc::new(report));
         }
-        // A source that has nothing for us has answered all the same.
+        // A source without DCGM series has answered too.
         let is_answered = self.rounds > 0 && self.journal.trouble().is_none();
         if is_ready && is_answered {
             self.ready.send_replace(true);
         }
     }
 
-    /// What is wrong with the data; `None` before the first round.
+    /// Findings about the data; `None` before the first round.
     fn judge(&self, snapshot: &Snapshot) -> Option<Report> {
         let failing = self.journal.failing_alone();
         let trouble = self.journal.trouble().map(|(told, since)| {
@@ -361,7 +364,7 @@ impl Engine {
         (self.rounds > 0).then(|| source::check(seen, trouble))
     }
 
-    /// Metrics and checks of what is in force.
+    /// Updates the metrics and checks of the engine in force.
     fn tell(
         &mut self,
         snapshot: &Snapshot,
@@ -377,7 +380,7 @@ impl Engine {
         let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
         let looked = if is_seen { &source::CODES[..] } else { &[] };
         findings::count(&self.metrics, &source::CODES, looked, &report.findings);
-        // Else there is another check for it, and other lines of the log.
+        // Before that, another check and other log lines report the state.
         if is_seen {
             let said = self.said.say(report);
             self.checks.oddities.show(match said.is_empty() {
@@ -387,9 +390,8 @@ impl Engine {
         }
     }
 
-    /// Why there may be no values, for people without the log: that the source
-    /// has none, or the newest reason for which it fails, without address and
-    /// text.
+    /// Why values may be missing, for readers without the log: the source has no series,
+    /// or the newest reason that it fails, without address and text.
     fn trouble(&self) -> Option<String> {
         let Some((told, since)) = self.journal.trouble() else {
             return self.empty_since.map(|_| no_series(self.source.matchers()));
@@ -401,7 +403,7 @@ impl Engine {
         ))
     }
 
-    /// Notes, and says once, that all signals were answered without any series.
+    /// Records when all signals were first answered without any series, and logs it once.
     fn note_emptiness(&mut self, round: Round) {
         if self.pipeline.store().series_len() > 0 {
             if self.empty_since.take().is_some() {

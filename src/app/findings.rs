@@ -9,8 +9,7 @@ use crate::telemetry::metrics::{Metrics, catalog};
 use findings::codes::Code;
 use findings::{Finding, Report, Severity, codes};
 
-/// Counts findings. Of codes that were not looked at nothing is shown but what
-/// was found all the same.
+/// Counts findings. A code that was not checked shows a count only where it has findings.
 pub(super) fn count(metrics: &Metrics, of: &[&Code], looked: &[&Code], found: &[Finding]) {
     for code in of {
         let is_looked_at = looked.iter().any(|it| it.id == code.id);
@@ -24,7 +23,7 @@ pub(super) fn count(metrics: &Metrics, of: &[&Code], looked: &[&Code], found: &[
     }
 }
 
-/// A place for a finding about the server itself, counted in `/metrics`.
+/// A slot for a finding about the server itself, counted in `/metrics`.
 pub(super) fn own(metrics: &Metrics, code: &Code) -> Own {
     let own = Own::default();
     let counted = Arc::clone(&own);
@@ -35,7 +34,7 @@ pub(super) fn own(metrics: &Metrics, code: &Code) -> Own {
     own
 }
 
-/// Which codes were said.
+/// The codes in the log.
 #[derive(Debug, Default)]
 pub(super) struct Said(BTreeSet<&'static str>);
 
@@ -47,7 +46,7 @@ enum Line<'f> {
 }
 
 impl Said {
-    /// Says what has begun and what is over; all that is worth a warning now.
+    /// Logs what has begun and what has ended; returns all current warnings.
     pub(super) fn say(&mut self, report: &Report) -> Vec<String> {
         for line in self.lines(&report.findings) {
             match line {
@@ -76,8 +75,8 @@ impl Said {
             .collect()
     }
 
-    /// One line where a code begins and one where it ends: names and numbers in
-    /// it may change with every poll.
+    /// One line where a code begins and one where it ends: names and numbers in a finding
+    /// may change with every poll.
     fn lines<'f>(&mut self, found: &'f [Finding]) -> Vec<Line<'f>> {
         let now: BTreeMap<&'static str, &Finding> = found
             .iter()

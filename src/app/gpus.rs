@@ -1,10 +1,10 @@
-//! GPU metrics by the settings in force, as these change.
+//! GPU metrics by the settings in force, which may change.
 //!
-//! The engine of new settings runs beside the former one until it has read its
-//! windows back; until then the former one polls on and its values stand. Then
-//! the provider is swapped and the former engine ends. New settings whose
-//! Prometheus does not answer are put in force all the same after
-//! [`OVERLAP`]: what is served is what the file asks for, or nothing.
+//! The engine of new settings runs beside the former engine until it has read its windows
+//! back. Until then the former engine polls on and its values are served. Then the
+//! provider is swapped and the former engine ends. New settings whose Prometheus does not
+//! answer come into force after [`OVERLAP`]: the server serves what the file asks for, or
+//! nothing.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -28,21 +28,21 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline;
 use gpu_metrics::policy::MetricSpec;
 
-/// How long the former settings are served while new ones have no values: twice
-/// what an engine takes whose source answers and does not advance.
+/// How long the former settings are served while new ones have no values: twice the time
+/// that an engine needs with a source that answers and does not advance.
 const OVERLAP: Duration = Duration::from_secs(120);
 
-/// How often it is looked at what keeps the cluster's objects from being listed.
+/// How often to check what keeps the cluster's objects from being listed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How much longer than the longest window pods that went are remembered: their
-/// readings may be that late.
+/// How much longer than the longest window departed pods are remembered: their readings
+/// may be that late.
 const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
 
-/// What GPU metrics are made by and from.
+/// The settings of GPU metrics.
 #[derive(Debug)]
 pub(super) struct GpuSettings {
-    /// The configuration, rules left aside.
+    /// The configuration; its rules are not used.
     pub(super) config: Config,
     /// Where samples come from.
     pub(super) source: Source,
@@ -57,7 +57,7 @@ pub(super) fn watching(config: &Config) -> WatchSettings {
     }
 }
 
-/// A provider of a configuration's metrics, without values so far.
+/// A provider of a configuration's metrics, without values yet.
 fn provider(config: &Config) -> (Arc<GpuProvider>, Vec<MetricSpec>) {
     let specs = metrics::built_in().into_iter();
     let mut specs: Vec<MetricSpec> = specs.chain(config.metrics.clone()).collect();
@@ -66,7 +66,7 @@ fn provider(config: &Config) -> (Arc<GpuProvider>, Vec<MetricSpec>) {
     (Arc::new(provider), specs)
 }
 
-/// Whatever runs for one version of the settings.
+/// The tasks and objects of one version of the settings.
 struct Running {
     provider: Arc<GpuProvider>,
     watching: WatchSettings,
@@ -82,7 +82,7 @@ struct RunningEngine {
 }
 
 impl Running {
-    /// Waits until there are values, but not for long.
+    /// Waits until there are values, at most for `overlap`.
     async fn ready(&mut self, overlap: Duration) {
         let Some(engine) = &mut self.engine else {
             return;
@@ -99,15 +99,15 @@ impl Running {
 }
 
 impl RunningEngine {
-    /// Ends it; afterwards it says nothing more.
+    /// Ends it, and waits for the end: it reports nothing afterwards.
     async fn end(self) {
         drop(self.stop);
-        // A fault in it has been told by the panic.
+        // A panic in it has been logged already.
         let _ = self.polling.await;
     }
 }
 
-/// Keeps GPU metrics in force.
+/// Keeps GPU metrics by the settings in force.
 #[derive(Debug)]
 pub(super) struct Gpus {
     served: Served,
@@ -119,7 +119,7 @@ pub(super) struct Gpus {
 }
 
 impl Gpus {
-    /// Nothing runs so far; discovery shows the metrics of `config`.
+    /// No engine runs yet; discovery shows the metrics of `config`.
     pub(super) fn new(
         config: &Config,
         watches: Watches,
@@ -147,14 +147,14 @@ impl Gpus {
         Arc::clone(&self.served)
     }
 
-    /// Runs by `settings`, then by those that come, for ever.
+    /// Runs by `settings`, and by each change, until cancelled.
     pub(super) async fn run(
         self,
         settings: GpuSettings,
         mut changes: mpsc::UnboundedReceiver<GpuSettings>,
     ) {
-        // Values of the first round are for the pods that are there: with none
-        // so far it would call itself ready and answer 404.
+        // The first round computes values for the pods that are listed: without pods it
+        // would report ready and answer 404.
         self.wait_for_objects().await;
         let mut in_force = self.start(settings);
         self.put_in_force(&in_force);
@@ -185,7 +185,7 @@ impl Gpus {
         drop(in_force);
     }
 
-    /// Waits until the cluster's objects were listed; tells when they may not be.
+    /// Waits until the cluster's objects are listed; reports when they may not be read.
     async fn wait_for_objects(&self) {
         let mut listed = self.watches.subscribe();
         let mut said = false;

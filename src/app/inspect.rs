@@ -21,7 +21,7 @@ use findings::rights::{Right, right};
 use findings::{Report, Skipped};
 pub use registration::{Home, Registration};
 
-/// Without it no autoscaler is looked at.
+/// Needed to inspect any autoscaler.
 pub const READ_HPAS: Right<'static> =
     right("list", "autoscaling", "v2", "horizontalpodautoscalers");
 const READ_VPAS: Right<'static> =
@@ -29,25 +29,24 @@ const READ_VPAS: Right<'static> =
 const READ_CUSTOM: Right<'static> = right("get", "custom.metrics.k8s.io", "v1beta2", "*");
 const READ_EXTERNAL: Right<'static> = right("get", "external.metrics.k8s.io", "v1beta1", "*");
 
-/// Objects of one answer, which come whole, and of a whole list: a bound on
-/// memory.
+/// Objects of one page, which arrives whole, and of a whole list: both bound memory.
 const PAGE: usize = 100;
 const MOST_OBJECTS: usize = 5_000;
 const MOST_PAGES: usize = 100;
 
-/// What came of a read.
+/// The result of a read.
 #[derive(Debug)]
 pub enum Answer<T> {
-    /// It is there.
+    /// The object exists.
     Found(T),
-    /// It is not.
+    /// The object does not exist.
     Absent,
-    /// It is noted as skipped.
+    /// The read was skipped, and the report says so.
     Skipped,
 }
 
 impl<T> Answer<T> {
-    /// What is there.
+    /// The object, if it was found.
     pub fn found(self) -> Option<T> {
         match self {
             Self::Found(it) => Some(it),
@@ -56,17 +55,17 @@ impl<T> Answer<T> {
     }
 }
 
-/// A look at a cluster. Every read fails when kube-apiserver does not answer, or
+/// An inspection of a cluster. Every read fails when kube-apiserver does not answer, or
 /// does not accept the credentials.
 #[derive(Debug)]
 pub struct Look<'c> {
     client: &'c Client,
-    /// What came of it so far.
+    /// The findings so far.
     pub report: Report,
 }
 
 impl<'c> Look<'c> {
-    /// Nothing was looked at so far.
+    /// An inspection that has read nothing yet.
     #[must_use]
     pub fn new(client: &'c Client) -> Self {
         Self {
@@ -75,7 +74,8 @@ impl<'c> Look<'c> {
         }
     }
 
-    /// Reads an object or a short list. What is forbidden, or fails alone, is noted.
+    /// Reads an object or a short list. A read that is forbidden, or fails alone, is
+    /// recorded as skipped.
     ///
     /// # Errors
     /// See [`Look`].
@@ -109,8 +109,8 @@ impl<'c> Look<'c> {
         })
     }
 
-    /// Reads a list page by page, up to [`MOST_OBJECTS`]; of each object is kept
-    /// what `light` leaves.
+    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `light` strips each object of
+    /// what is not needed.
     async fn list<T: DeserializeOwned + Clone>(
         &mut self,
         path: &str,
@@ -132,7 +132,7 @@ impl<'c> Look<'c> {
             if next.is_empty() {
                 break;
             }
-            // Pages may be empty, and ever so many.
+            // Pages may be empty, so their number is bounded too.
             if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
                 self.report.skipped.insert(Skipped {
                     what: format!("{what} beyond the first {MOST_OBJECTS}"),
@@ -145,8 +145,8 @@ impl<'c> Look<'c> {
         Ok(objects)
     }
 
-    /// The metrics that are served; `None`: they cannot be read. Of these
-    /// APIServices it is known that they lead to another server.
+    /// The metrics that are served; `None`: they cannot be read. The APIServices
+    /// `of_others` are known to lead to another server.
     ///
     /// # Errors
     /// See [`Look`].
@@ -201,15 +201,15 @@ impl<'c> Look<'c> {
         what: &str,
         right: &Right<'_>,
     ) -> Result<Answer<APIResourceList>, CallError> {
-        // Everybody may read it: alone it is no look at the cluster.
+        // Every user may read it, so it does not show that the cluster was inspected.
         let looked = self.report.looked;
         let list = self.read(path, what, right).await;
         self.report.looked = looked;
         list
     }
 
-    /// What can be told from the HPAs of a namespace, or of all, and from the
-    /// VPAs there; those that ask for metrics of ours.
+    /// Findings from the HPAs of a namespace, or of all, and from the VPAs there. Returns
+    /// the HPAs that ask for metrics of this server.
     ///
     /// # Errors
     /// See [`Look`].

@@ -1,4 +1,4 @@
-//! From what the pipeline reports to what the metrics show.
+//! Turns the pipeline's reports into the numbers of the metrics.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn secs(at: Timestamp) -> f64 {
     at.millis() as f64 / 1000.0
 }
 
-/// What became of an answer's samples.
+/// The outcome of an answer's samples.
 pub(super) fn intake(report: &Report) -> Intake {
     Intake {
         accepted: report.applied.accepted,
@@ -30,7 +30,7 @@ pub(super) fn intake(report: &Report) -> Intake {
     }
 }
 
-/// What a snapshot puts in force.
+/// The numbers of a published snapshot.
 pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Figure; 11] {
     let devices = devices(snapshot.layout());
     let number = |count: usize| Some(count as f64);
@@ -79,8 +79,8 @@ pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Fi
     ]
 }
 
-/// The standing of each device: one row of a shared device that a live pod
-/// holds makes it held; one that disagrees weighs more than none.
+/// The standing of each device. A shared device is held if a live pod holds one of its
+/// rows; a conflicting row outweighs an unheld one.
 fn devices(layout: &Layout) -> BTreeMap<u32, Standing> {
     let weight = |standing| match standing {
         Standing::Held => 3,

@@ -1,4 +1,4 @@
-//! Numbers that other modules keep, shown in `/metrics`.
+//! Numbers that other modules keep, exported in `/metrics`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
     }
 }
 
-/// Answers to rules' queries, and whether they were in hand.
+/// Answers to rules' queries, and how many came from the cache.
 pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<Answers>) {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&Spec, &str, Count); 6] = [
@@ -60,7 +60,7 @@ pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<Answers>) {
     }
 }
 
-/// Which address of Prometheus is asked, as long as these addresses are in force.
+/// The address of Prometheus in use, while these addresses are in force.
 pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
     for (place, address) in replicas.addresses().enumerate() {
         let replicas = Arc::downgrade(replicas);
@@ -81,8 +81,7 @@ pub(super) fn of_connections(
     });
 }
 
-/// When the first of some certificates ends, and how often their successors
-/// failed.
+/// When the first of some certificates expires, and how often their renewal failed.
 pub(super) fn of_certificates(
     metrics: &Metrics,
     used_as: &'static str,
@@ -99,8 +98,7 @@ pub(super) fn of_certificates(
     });
 }
 
-/// The watches that are always there; those of owners come and go and are
-/// counted among the objects of none.
+/// The permanent watches; those of owners come and go and are counted together.
 pub(super) fn of_watches(metrics: &Metrics, registry: &WatchRegistry, names: &[&'static str]) {
     type Number = fn(&WatchHealth) -> Option<f64>;
     let numbers: [(&Spec, Number); 3] = [

@@ -1,8 +1,8 @@
-//! Which metrics the rules have, found out again and again: the series of
-//! Prometheus, the kinds of the cluster.
+//! Discovers which metrics the rules have, again and again, from the series of Prometheus
+//! and the kinds of the cluster.
 //!
-//! Rules stand alone: one whose search fails keeps what it found before, and
-//! the others go on. Rules that change end the round of the former ones.
+//! Rules are independent: one whose search fails keeps what it found before, and the
+//! others go on. A change of the rules cancels the round under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -27,13 +27,13 @@ use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
 use limits::line_limit::LineLimit;
 
-/// Searches side by side: each can be heavy.
+/// Parallel searches; each can be heavy.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Readiness waits no longer for the first round.
+/// The longest that readiness waits for the first round.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// After a round in which something failed the next one comes sooner.
+/// The wait after a round in which something failed.
 const SOONER: Duration = Duration::from_secs(10);
 
 /// Times of prometheus-adapter's flags.
@@ -58,36 +58,36 @@ impl Default for Times {
     }
 }
 
-/// What the rounds are made from.
+/// The inputs of the rounds.
 #[derive(Debug)]
 pub struct Relist {
     /// The rules in force.
     pub rules: watch::Receiver<Arc<RuleSet>>,
-    /// Whom to ask for kinds.
+    /// Lists the cluster's kinds.
     pub client: Client,
     /// The provider that serves the metrics.
     pub provider: Arc<RuleProvider>,
     /// How often.
     pub times: Times,
-    /// What is told of the searches.
+    /// Reports on the searches.
     pub telemetry: Telemetry,
 }
 
-/// What earlier rounds found.
+/// The results of earlier rounds.
 #[derive(Clone, Default)]
 struct Known {
     kinds: Kinds,
     series: BTreeMap<String, Arc<[Shape]>>,
 }
 
-/// What is wrong, by what it is wrong with.
+/// Messages, by the rule or search that fails.
 type Troubles = BTreeMap<Arc<str>, String>;
 
-/// What is told of the rounds.
+/// Reports on the rounds.
 struct Report {
     detail: Check,
     metrics: Metrics,
-    /// What the log has heard.
+    /// The messages logged.
     told: Troubles,
     lines: LineLimit<Arc<str>>,
     failed_series: Arc<AtomicU64>,
@@ -118,7 +118,7 @@ impl Report {
         }
     }
 
-    /// A round ended with these troubles, beside the faults of the file.
+    /// Reports the end of a round: its troubles, and the faults of the file.
     fn tell(&mut self, faults: &[String], troubles: Troubles) {
         for (of, trouble) in &troubles {
             if self.told.get(of) != Some(trouble) && self.lines.admit(Arc::clone(of)) {
@@ -173,7 +173,7 @@ impl Relist {
             };
             let failed = tokio::select! {
                 failed = round => failed,
-                // Of a Prometheus that does not answer a round takes minutes.
+                // With a Prometheus that does not answer, a round takes minutes.
                 Ok(()) = changes.changed() => continue,
                 never = waited => match never {},
             };
@@ -194,7 +194,7 @@ impl Relist {
     /// Whether something failed.
     async fn round(&self, rules: &Arc<RuleSet>, known: &mut Known, report: &mut Report) -> bool {
         let began = Instant::now();
-        // Without rules as well: resourceRules need no search, but this client.
+        // Also without rules: resourceRules need this client, though no search.
         rules.prometheus.renew().await;
         let mut troubles = Troubles::new();
         if rules.iter().next().is_none() {
@@ -213,7 +213,7 @@ impl Relist {
             }
         }
         report.tell(&rules.faults, troubles);
-        // Of some ten thousand shapes this takes seconds.
+        // With some ten thousand shapes this takes seconds.
         let (of, seen) = (Arc::clone(rules), known.clone());
         let made = tokio::task::spawn_blocking(move || registry(&of, &seen)).await;
         let Ok(registry) = made else {
@@ -229,7 +229,7 @@ impl Relist {
         failed
     }
 
-    /// Looks for the kinds of the cluster and the series of each selector.
+    /// Lists the kinds of the cluster and the series of each selector.
     async fn search(
         &self,
         rules: &RuleSet,

@@ -1,5 +1,5 @@
-//! The configuration file, read again when it changes or on SIGHUP, and put in
-//! force as a whole. A bad one leaves the old one in force, whole.
+//! Reads the configuration file again when it changes or on SIGHUP, and puts it in force
+//! as a whole. A bad file leaves the old configuration in force.
 
 #[cfg(test)]
 mod tests;
@@ -29,34 +29,32 @@ use ::findings::own;
 use adapter_rules::rule::Rule;
 use limits::file;
 
-/// How often the file is looked at. A mounted ConfigMap changes by a symbolic
-/// link, a minute or so after it was written; events of the file system are no
-/// help there.
+/// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
+/// minute after it was written; file system events do not help there.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// A file that is written in place changes for less than this; one that is
-/// renamed does not.
+/// Writing a file in place takes less than this; renaming one takes no time.
 const WRITTEN_IN: Duration = Duration::from_millis(500);
 
-/// The file cannot be read twice in a row: between two links of a mounted
-/// ConfigMap there may be none, but not for so long.
+/// Failed reads in a row that count as a failure: while a mounted ConfigMap swaps its
+/// link the file may be missing, but not for two reads.
 const MISSES: u32 = 2;
 
-/// The rules in force, and whom to ask for them.
+/// The rules in force, and the client for their queries.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
     /// The usable `rules`.
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    /// What is wrong with the others, in sentences that the log has heard.
+    /// The faults of the unusable rules, which are in the log already.
     pub faults: Vec<String>,
-    /// Whom to ask.
+    /// The client for their queries.
     pub prometheus: Arc<Promql>,
 }
 
 impl RuleSet {
-    /// Those of a configuration.
+    /// The rules of a configuration.
     #[must_use]
     pub fn new(config: &Config, prometheus: Arc<Promql>) -> Self {
         Self {
@@ -67,7 +65,7 @@ impl RuleSet {
         }
     }
 
-    /// All of them.
+    /// The usable rules of both kinds.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().chain(&self.external_rules)
     }
@@ -90,7 +88,7 @@ pub enum NoClients {
         "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
     )]
     NoAddress,
-    /// A file with a certificate cannot be used.
+    /// A certificate file cannot be used.
     #[error(transparent)]
     Unusable(#[from] source::Error),
 }
@@ -111,18 +109,18 @@ impl Clients {
     }
 }
 
-/// The file of `--config` and what the command line says over it.
+/// The file of `--config`, and the flags that override it.
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     /// The file.
     pub path: PathBuf,
-    /// What it held when it was read first.
+    /// The text that is in force.
     pub text: String,
-    /// The command line.
+    /// The command line's flags.
     pub flags: Flags,
 }
 
-/// Through what a configuration is put in force.
+/// The parts that a new configuration is handed to.
 #[derive(Debug)]
 pub(super) struct Targets {
     /// To the discovery of the rules' series.
@@ -178,12 +176,12 @@ impl Reload {
         reload
     }
 
-    /// That the changed file is refused, as long as it is.
+    /// The finding that the changed file is refused, while it is.
     pub(super) fn refused(&self) -> Own {
         Arc::clone(&self.refused)
     }
 
-    /// Puts each good version in force; for ever.
+    /// Puts each good version in force, until cancelled.
     pub(super) async fn follow(mut self) {
         let Some(mut file) = self.file.take() else {
             // The targets stay as they are.
@@ -210,7 +208,7 @@ impl Reload {
                         self.refuse(&file, &format!("{path}: cannot be read: {reason}"));
                     }
                 }
-                // The next look finds the whole.
+                // The file is being written; the next read finds it whole.
                 Ok(text) if !asked && text != file.text && !file.stands(&text).await => {}
                 Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
                     file.text.clone_from(&text);
@@ -309,7 +307,7 @@ impl Reload {
 }
 
 impl ConfigFile {
-    /// What it asks for. Thousands of rules take seconds: blocks.
+    /// Parses it and builds its clients. Blocks: thousands of rules take seconds.
     fn resolve(&self) -> Result<(Config, Clients), String> {
         let name = self.path.display().to_string();
         let config = Config::from_yaml(&name, &self.text, &self.flags);

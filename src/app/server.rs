@@ -1,7 +1,7 @@
-//! The server of a cluster: every part of the program, connected.
+//! The server of a cluster: connects every part of the program.
 //!
-//! Nothing waits for anything else to be up. Each part says in a health check
-//! what it waits for, and readiness is all of them.
+//! No part waits for another to be up. Each part reports what it waits for in a health
+//! check, and readiness is all of them.
 
 mod certificates;
 mod reviews;
@@ -51,10 +51,10 @@ use crate::source::answers::Answers;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{State, Weight};
 
-/// Connections of the operators' port: a probe and a few scrapers.
+/// Most connections to the operators' port: a probe and a few scrapers.
 const OPERATORS: u32 = 64;
 
-/// What the server answers itself, where its own pages ask.
+/// The path prefixes that the server's own pages may request.
 const OWN: [&str; 2] = [
     "/apis/custom.metrics.k8s.io/",
     "/apis/external.metrics.k8s.io/",
@@ -66,13 +66,13 @@ const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
 /// Where the serving certificate comes from.
 #[derive(Clone, Debug)]
 pub enum CertificateSource {
-    /// Two files that somebody else writes.
+    /// Two files that another program writes.
     Files(Files),
-    /// A Secret of this name, beside the Service; kept by the server itself.
+    /// A Secret of this name, beside the Service, which the server keeps itself.
     Managed(managed::Settings, String),
 }
 
-/// The ways to kube-apiserver.
+/// The accesses to kube-apiserver.
 #[derive(Clone, Debug)]
 pub struct Ways {
     /// For objects and registration.
@@ -83,12 +83,12 @@ pub struct Ways {
     pub authorization: Access,
 }
 
-/// Whether the authentication ConfigMap is needed.
+/// How the authentication ConfigMap is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// Not ready before it was read.
+    /// Read; the server is not ready before.
     Required,
-    /// Read, but ready without it (`--authentication-tolerate-lookup-failure`).
+    /// Read; the server is ready without it (`--authentication-tolerate-lookup-failure`).
     Tolerated,
     /// Not read (`--authentication-skip-lookup`).
     Skipped,
@@ -101,27 +101,27 @@ pub struct ServerSettings {
     pub config: Config,
     /// The file it is from.
     pub file: Option<ConfigFile>,
-    /// How to reach Prometheus.
+    /// The clients of Prometheus.
     pub clients: Clients,
-    /// How often the rules' series are looked for.
+    /// How often the rules' series are searched.
     pub relist: relist::Times,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
     pub operators: Option<TcpListener>,
-    /// The pages that operators see, of what a client is answered.
+    /// Builds the operators' pages, which show this client's answers.
     pub pages: Option<fn(Client) -> Router>,
     /// What TLS offers.
     pub offer: Offer,
     /// The serving certificate.
     pub certificate: CertificateSource,
-    /// Others for names.
+    /// Certificates for single host names.
     pub named: Vec<NamedFiles>,
-    /// The ways to kube-apiserver.
+    /// The accesses to kube-apiserver.
     pub ways: Ways,
-    /// The authentication ConfigMap.
+    /// How the authentication ConfigMap is used.
     pub lookup: Lookup,
-    /// What flags say in its place.
+    /// Flags that replace keys of the authentication ConfigMap.
     pub overlay: Overlay,
     /// Times and sizes of the security layers.
     pub security: SecuritySettings,
@@ -129,10 +129,10 @@ pub struct ServerSettings {
     pub times: Times,
 }
 
-/// Why there is no server. Everything else is waited for.
+/// Why the server cannot start. It waits for everything else.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A kubeconfig or the pod's service account cannot be used.
+    /// The kubeconfig or the pod's service account cannot be used.
     #[error(transparent)]
     Cluster(#[from] ClientError),
     /// TLS cannot be set up.
@@ -140,19 +140,19 @@ pub enum StartError {
     Tls(#[from] TlsError),
 }
 
-/// The watches of a registry that something is wrong with, and what.
+/// The watches of a registry that have trouble, and the trouble.
 type Troubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
 
-/// What runs beside the listener.
+/// The tasks that run beside the listener.
 struct Background {
     telemetry: Telemetry,
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
-    /// What is wrong with the server itself.
+    /// Findings about the server itself.
     own: Vec<Own>,
 }
 
-/// Serves until `stop`, then ends in order; `hurry` cuts that short.
+/// Serves until `stop`, then shuts down in order; `hurry` cuts that short.
 ///
 /// # Errors
 /// When a kubeconfig or the service account cannot be used.
@@ -163,7 +163,7 @@ pub async fn run(
 ) -> Result<(), StartError> {
     let ways = settings.ways;
     let lister = Client::connect(&ways.lister).await?;
-    // One client where the ways are the same.
+    // Equal accesses share one client.
     let other = async |way: &Access| match *way == ways.lister {
         true => Ok(lister.clone()),
         false => Client::connect(way).await,
@@ -237,7 +237,7 @@ pub async fn run(
     Ok(())
 }
 
-/// What values are made from.
+/// The inputs of the providers.
 struct Sources {
     config: Config,
     file: Option<ConfigFile>,
@@ -246,7 +246,7 @@ struct Sources {
     serves_resources: Arc<AtomicBool>,
 }
 
-/// With `resourceRules` there is one more APIService to look after.
+/// Whether `resourceRules` exist: they need one more APIService.
 fn serves_resources(source: &CertificateSource, config: &Config) -> Arc<AtomicBool> {
     let serves = match source {
         CertificateSource::Managed(settings, _) => Arc::clone(&settings.serves_resources),
@@ -301,7 +301,7 @@ impl Background {
         trust
     }
 
-    /// Whatever is answered by a configuration, and the file that changes it.
+    /// The providers of a configuration, and the task that follows its file.
     fn provide(&mut self, sources: Sources, client: &Client) -> Arc<Composite> {
         let Sources {
             config,

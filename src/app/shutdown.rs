@@ -1,10 +1,10 @@
-//! How the server stops (docs/protocol.md, "Stopping"): not ready at once,
-//! serving on while the cluster takes notice, then no new connection and a
-//! short time for requests under way.
+//! How the server stops (docs/protocol.md, "Stopping"). It is not ready at once and
+//! serves on while the cluster notices; then it accepts no new connection and finishes
+//! requests under way for a short time.
 //!
-//! kube-apiserver keeps one connection for all users and leaves it only when it
-//! is told to, so that connections are told early in the delay, while new ones
-//! are still taken: a client that comes back is answered.
+//! kube-apiserver keeps one connection for all users and leaves it only when told to. So
+//! open connections are told to end early in the delay, while new ones are still
+//! accepted: a client that reconnects is answered.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use tokio::sync::watch;
 
 use crate::telemetry::health::{Check, Health, State, Weight};
 
-/// How far stopping has come.
+/// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Not ready, and serving as before.
+    /// Not ready; serves as before.
     NotReady,
-    /// Open connections are told to end; new ones are served.
+    /// Open connections are told to end; new ones are accepted.
     Leaving,
     /// No new connections; requests under way are answered.
     Draining,
@@ -29,7 +29,7 @@ pub enum Phase {
 pub struct Times {
     /// From the signal to draining (`--shutdown-delay-duration`).
     pub delay: Duration,
-    /// For draining, at most.
+    /// The longest time for draining.
     pub drain: Duration,
 }
 
@@ -42,12 +42,12 @@ impl Default for Times {
     }
 }
 
-/// How it ended. Either way the exit code is 0.
+/// How stopping ended. The exit code is 0 either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything under way was answered.
+    /// Every request under way was answered.
     Drained,
-    /// Something took too long and is cut off.
+    /// A request took too long and was cut off.
     CutOff,
 }
 
@@ -60,7 +60,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A server that serves; registers the readiness check `shutdown`.
+    /// A server that is not stopping; registers the readiness check `shutdown`.
     #[must_use]
     pub fn new(health: &Health) -> Self {
         Self {
@@ -70,23 +70,23 @@ impl Shutdown {
         }
     }
 
-    /// Turns true when connections that are open then shall end
+    /// Turns true when the connections open at that time are to end
     /// (`Listener::leaving`).
     #[must_use]
     pub fn leaving(&self) -> watch::Receiver<bool> {
         self.leaving.subscribe()
     }
 
-    /// Turns true when everything ends: for listeners (`Listener::run`) and for
-    /// tasks such as the poll loop, which works until then because values are
-    /// served until then.
+    /// Turns true when everything is to end: for listeners (`Listener::run`) and for
+    /// tasks such as the poll loop, which runs until then because values are served until
+    /// then.
     #[must_use]
     pub fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// Goes through the phases. `drained` ends when the listeners and tasks
-    /// have; `hurry` is a second signal, which cuts everything short.
+    /// Runs the phases. `drained` completes once the listeners and tasks have ended;
+    /// `hurry` is a second signal, which cuts everything short.
     pub async fn run(
         self,
         times: Times,
@@ -118,8 +118,8 @@ impl Shutdown {
         }
     }
 
-    /// Enters `phase`; tests over sockets take the steps themselves, since a busy
-    /// machine may need longer for a request than any delay.
+    /// Enters `phase`. Tests over sockets call it directly, since a busy machine may need
+    /// longer for a request than any delay.
     pub(super) fn enter(&self, phase: Phase) {
         tracing::info!(?phase, "stopping");
         self.check.failed("the server is stopping");
@@ -145,7 +145,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// When it turned true, after now.
+    /// How long until it turned true.
     async fn turned(mut signal: watch::Receiver<bool>) -> Duration {
         let began = Instant::now();
         signal.wait_for(|signal| *signal).await.unwrap();

@@ -61,7 +61,7 @@ async fn ended(mut connection: TlsStream<TcpStream>) {
     let mut rest = Vec::new();
     let read = connection.read_to_end(&mut rest);
     let limit = Duration::from_secs(60);
-    // Ended with or without a goodbye of TLS: both will do.
+    // With or without a TLS close_notify.
     let _ = tokio::time::timeout(limit, read).await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Keeps what is believed of clients in step with the cluster.
+//! Keeps the trusted authorities in step with the cluster.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,32 +12,32 @@ use crate::security::trust::{self, Trust, TrustError, TrustStore};
 use crate::telemetry::health::{Check, State};
 use limits::file;
 
-/// How often files are looked at again.
+/// How often the files are read again.
 const FILES_EVERY: Duration = Duration::from_secs(10);
 
-/// What flags say in place of the ConfigMap, key by key.
+/// The flags that replace keys of the ConfigMap.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
-    /// Texts as they stand.
+    /// Keys with their text.
     pub texts: Vec<(&'static str, String)>,
-    /// Files with the text.
+    /// Keys with the path of their text.
     pub files: Vec<(&'static str, PathBuf)>,
 }
 
 impl Overlay {
-    /// Whether nothing of the ConfigMap is needed, as upstream.
+    /// Whether no key of the ConfigMap is needed, as upstream.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let has = |key| self.files.iter().any(|(known, _)| *known == key);
         has(trust::CLIENT_CA) && has(trust::PROXY_CA)
     }
 
-    /// Whether it says anything.
+    /// Whether it replaces no key.
     const fn is_empty(&self) -> bool {
         self.texts.is_empty() && self.files.is_empty()
     }
 
-    /// Puts itself over the ConfigMap's texts.
+    /// The ConfigMap's texts with the flags applied.
     async fn over(&self, under: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
         let mut texts = under.cloned().unwrap_or_default();
         for (key, text) in &self.texts {
@@ -53,7 +53,8 @@ impl Overlay {
                 }
                 Err(reason) => {
                     tracing::warn!("{}: {reason}: nobody is believed by it", path.display());
-                    // The ConfigMap's authority would widen what was narrowed.
+                    // The ConfigMap's authority would widen a trust that the flag
+                    // narrows.
                     texts.remove(*key);
                 }
             }
@@ -62,8 +63,8 @@ impl Overlay {
     }
 }
 
-/// Loads each state of the ConfigMap with `overlay` over it; ends with the
-/// ConfigMap's sender, if anything of it is needed.
+/// Loads each version of the ConfigMap with `overlay` applied; ends with the ConfigMap's
+/// sender, if any key of it is needed.
 pub(super) async fn follow(
     mut texts: watch::Receiver<Texts>,
     overlay: Overlay,

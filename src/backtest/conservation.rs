@@ -1,5 +1,4 @@
-//! Whether demand was conserved when the replicas changed: the assumption that all
-//! of it stands on.
+//! Whether demand was conserved when the replicas changed, which a backtest assumes.
 
 use std::time::Duration;
 
@@ -8,25 +7,25 @@ use serde::Serialize;
 use super::past::{Moment, Past};
 use apimachinery::time::millis;
 
-/// How long before and after a change the demand is compared.
+/// The demand is compared over this time before and after a change.
 const BESIDE_MS: i64 = 120_000;
 
-/// Fewer changes show nothing.
+/// The least number of changes for a result.
 const LEAST: usize = 3;
 
-/// What changes of the replicas did to the sum of the utilisation: it grew with
-/// the replicas to the power of `alpha`.
+/// How the sum of the utilisation followed the replicas: it grew with the replicas to
+/// the power of `alpha`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Conservation {
-    /// 0: conserved, 1: each replica is as busy as before, however many there are.
+    /// 0: conserved; 1: each replica is as busy as before, whatever their number.
     pub alpha: f64,
-    /// The changes that it is from.
+    /// The number of changes in the result.
     pub events: usize,
 }
 
 impl Conservation {
-    /// Of the changes that stand for themselves: two minutes without another one
-    /// before, and after the new replicas serve. `None`: too few.
+    /// From isolated changes: without another one in the two minutes before, and in
+    /// two minutes after the new replicas serve. `None`: too few.
     #[must_use]
     pub fn of(past: &Past, ready_after: Duration) -> Option<Self> {
         let step_ms = millis(past.step).max(1);
@@ -57,13 +56,13 @@ impl Conservation {
         })
     }
 
-    /// Whether replicas take work from each other, so that a target can be met.
+    /// Whether replicas share the work, so that a target can be met.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.alpha < 0.7
     }
 
-    /// What it means, in a sentence.
+    /// The meaning of `alpha`, in a sentence.
     #[must_use]
     pub const fn sentence(&self) -> &'static str {
         match self.alpha {
@@ -77,7 +76,8 @@ impl Conservation {
     }
 }
 
-/// The pods, all the time the same, and their mean demand, known and above zero.
+/// The number of pods, if it was constant, and their mean demand, if known and above
+/// zero.
 fn steady(moments: &[Moment]) -> Option<(u32, f64)> {
     let pods = moments.first()?.pods;
     let mut sum = 0.0;

@@ -1,4 +1,4 @@
-//! What replicas over time cost, and what they were worth.
+//! The cost and effect of replicas over time.
 
 use serde::Serialize;
 
@@ -7,50 +7,52 @@ use super::plan::Plan;
 use super::simulate::Tick;
 use apimachinery::time::millis;
 
-/// What figures depend on beside the ticks.
+/// The parameters of the figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure<'a> {
-    /// Whose targets count.
+    /// The plan with the targets.
     pub plan: &'a Plan,
-    /// GPUs that each pod holds.
+    /// The number of GPUs that each pod holds.
     pub gpus_per_pod: f64,
-    /// Minutes from one tick to the next.
+    /// Minutes between ticks.
     pub tick_minutes: f64,
-    /// Seconds within which a reversal is a flap: what holds scaling down back.
+    /// A reversal within this many seconds is a flap: the stabilisation window for
+    /// scaling down.
     pub flap_seconds: i64,
-    /// The price of a GPU for an hour.
+    /// The price of a GPU hour.
     pub price: Option<f64>,
 }
 
-/// The figures of a stretch of time.
+/// The figures over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
-    /// GPUs held, times hours.
+    /// GPUs held × hours.
     pub gpu_hours: f64,
-    /// At the price that was given.
+    /// At the given price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Minutes in which the demand was 95 % of the GPUs that served, or more.
+    /// Minutes in which the demand was at least 95 % of the serving GPUs.
     pub overload_minutes: f64,
-    /// Replicas that were missing for the target, times minutes.
+    /// Replicas missing for the target × minutes.
     pub under_provisioned_replica_minutes: f64,
-    /// Times that replicas were added.
+    /// How often replicas were added.
     pub scale_ups: u32,
-    /// Times that replicas were taken away.
+    /// How often replicas were removed.
     pub scale_downs: u32,
-    /// Those of both that undid the one before within the stabilisation window.
+    /// How many of these changes reversed the previous one within the stabilisation
+    /// window.
     pub flaps: u32,
-    /// Minutes with `maxReplicas`.
+    /// Minutes at `maxReplicas`.
     pub minutes_at_max: f64,
-    /// Minutes with `minReplicas`.
+    /// Minutes at `minReplicas`.
     pub minutes_at_min: f64,
-    /// Minutes in which the demand is unknown: they count for no overload.
+    /// Minutes with unknown demand, which do not count as overload.
     pub unknown_minutes: f64,
 }
 
 impl Measure<'_> {
-    /// Of some ticks that follow each other.
+    /// The figures of consecutive ticks.
     #[must_use]
     pub fn of(&self, ticks: &[Tick]) -> Figures {
         let (hpa, minutes) = (&self.plan.hpa, self.tick_minutes);
@@ -88,8 +90,7 @@ impl Measure<'_> {
 }
 
 impl Figures {
-    /// Counts a change of replicas; the last one there was, as its direction and
-    /// time.
+    /// Counts a change of replicas. Returns the last change, as direction and time.
     fn count(
         &mut self,
         tick: &Tick,
@@ -111,7 +112,7 @@ impl Figures {
         Some((up, at))
     }
 
-    /// The rows of a table: what it is, the number, and how many decimals it has.
+    /// The rows of a table: name, value, and number of decimals.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, f64, usize)> {
         let mut rows = vec![("GPU-hours", self.gpu_hours, 1)];
@@ -134,7 +135,7 @@ impl Figures {
     }
 }
 
-/// Minutes of a sync period.
+/// A sync period in minutes.
 #[must_use]
 pub fn minutes(period: std::time::Duration) -> f64 {
     millis(period) as f64 / 60_000.0

@@ -1,10 +1,10 @@
-//! What an autoscaler would have done with the demand that there was.
+//! Simulates an autoscaler with the recorded demand.
 //!
 //! The demand is the sum of the utilisation of a workload's GPUs. It is assumed to
-//! be the same whatever the number of replicas, shared evenly by those that serve,
-//! and lost where they cannot serve it: `min(100, 100 · demand ÷ GPUs)` is what
-//! each GPU reads. The server's own windows make values of that, and the
-//! controller's arithmetic makes replicas of these (docs/backtest.md).
+//! be independent of the number of replicas, shared evenly by the serving replicas,
+//! and lost beyond their capacity: each GPU reads `min(100, 100 · demand ÷ GPUs)`.
+//! The server's windows make values from the readings, and the controller's
+//! arithmetic makes replicas from the values (docs/backtest.md).
 
 pub mod conservation;
 pub mod figures;
@@ -23,5 +23,6 @@ pub use plan::{Plan, Refused};
 pub use simulate::{Tick, Trial};
 pub use sweep::Sweep;
 
-/// Above this share of censored moments nothing is recommended.
+/// If the demand is a lower bound in a larger share of moments, nothing is
+/// recommended.
 pub const MOST_CENSORED: f64 = 0.2;

@@ -1,4 +1,4 @@
-//! What was: the demand of a workload and its replicas, from the readings of its
+//! The past: the demand of a workload and its replicas, from the readings of its
 //! GPUs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,29 +16,29 @@ use gpu_metrics::signal::Unit;
 use gpu_metrics::unit::{Scale, Shown};
 use gpu_metrics::validity::reading;
 
-/// A GPU this busy could do no more: what it was asked for is not known.
+/// Utilisation of a saturated GPU, from which on its demand is unknown.
 pub const SATURATED: f64 = 95.0;
 
-/// Of the GPUs of a moment at least so many must answer, as for sums
+/// The least share of a moment's GPUs that must have a reading, as for sums
 /// (`gpu.minDevices`).
 const ANSWERING: f64 = 0.9;
 
-/// One moment of the past.
+/// One moment in the past.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moment {
     /// The demand in GPUs: the sum of the workload's utilisation; `None`: unknown.
     pub demand: Option<f64>,
-    /// Pods of it that held a GPU.
+    /// The workload's pods that held a GPU.
     pub pods: u32,
     /// Their GPUs.
     pub gpus: u32,
-    /// Whether most of them were at their limit: the demand was higher.
+    /// Whether most of them were saturated: the demand was higher.
     pub censored: bool,
-    /// The replicas that were ordered, where somebody recorded them.
+    /// The ordered replicas, if recorded.
     pub ordered: Option<i32>,
-    /// The sum of the utilisation of other GPUs of the namespace.
+    /// The sum of the utilisation of the namespace's other GPUs.
     pub rest: f64,
-    /// Those of them that did something.
+    /// The number of other GPUs that were active.
     pub rest_active: u32,
 }
 
@@ -51,21 +51,21 @@ impl Moment {
     }
 }
 
-/// A stretch of the past, moment by moment.
+/// A period of the past as a series of moments.
 #[derive(Clone, Debug)]
 pub struct Past {
     /// The first moment.
     pub start: Timestamp,
-    /// The distance of two.
+    /// The time between moments.
     pub step: Duration,
-    /// All of them.
+    /// The moments.
     pub moments: Vec<Moment>,
-    /// GPUs that each pod holds: the commonest number.
+    /// The number of GPUs that each pod holds: the most common one.
     pub gpus_per_pod: f64,
 }
 
 impl Past {
-    /// When a moment is.
+    /// The time of a moment.
     #[must_use]
     pub fn time(&self, index: usize) -> Timestamp {
         let index = i64::try_from(index).unwrap_or(i64::MAX);
@@ -79,7 +79,7 @@ impl Past {
         self.time(self.moments.len())
     }
 
-    /// The moment that a time falls into.
+    /// The moment that contains a time.
     #[must_use]
     pub fn at(&self, at: Timestamp) -> Option<&Moment> {
         let offset = at.millis() - self.start.millis();
@@ -87,7 +87,7 @@ impl Past {
         self.moments.get(index)
     }
 
-    /// The demand at a time, beside these replicas.
+    /// A tick with the demand at a time, and these replicas.
     pub(super) fn tick(
         &self,
         at: Timestamp,
@@ -106,8 +106,7 @@ impl Past {
         }
     }
 
-    /// Of the moments with a known demand the share in which it was higher than
-    /// what is known.
+    /// The share of moments with a known demand in which it was a lower bound.
     #[must_use]
     pub fn censored(&self) -> f64 {
         let known = self.moments.iter().filter(|it| it.demand.is_some());
@@ -117,9 +116,9 @@ impl Past {
         f64::from(censored) / f64::from(all.max(1))
     }
 
-    /// Takes another measure of the demand for the moments in which GPUs were at
-    /// their limit; what a GPU does for 1 of it, by the other moments. `None` when
-    /// they do not tell.
+    /// Applies another measure of the demand to the moments in which GPUs were
+    /// saturated. Returns the GPU demand per unit of the measure, from the other
+    /// moments; `None` if they do not determine it.
     pub fn calibrate(&mut self, measure: &[Option<f64>]) -> Option<f64> {
         let both = self.moments.iter().zip(measure);
         let free = both.filter(|(moment, _)| !moment.censored);
@@ -138,7 +137,7 @@ impl Past {
     }
 }
 
-/// Which pods are the workload's.
+/// Identifies the workload's pods.
 #[derive(Clone, Debug)]
 pub struct Whose {
     /// Its namespace.
@@ -147,8 +146,8 @@ pub struct Whose {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// The names of pods that somebody recorded as its own. The names of the
-    /// others tell, unless this has any.
+    /// The recorded names of its pods. If empty, pods are identified by the form of
+    /// their names.
     pub pods: HashSet<String>,
 }
 
@@ -177,14 +176,14 @@ impl Whose {
     }
 }
 
-/// A pod from its first reading on, as numbers of moments.
+/// A pod since its first reading; times are indices of moments.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     first: usize,
     busy: Option<usize>,
 }
 
-/// Puts a past together from answers of the store, in the order of time.
+/// Collects the past from answers of the store, in the order of time.
 #[derive(Debug)]
 pub struct Gather {
     whose: Whose,
@@ -195,11 +194,11 @@ pub struct Gather {
     lives: HashMap<Arc<str>, Life>,
 }
 
-/// The readings of one device of one pod in a stretch of time; NaN is none.
+/// The readings of one device of one pod over a period; NaN is a missing reading.
 type Row = Vec<f32>;
 
 impl Gather {
-    /// An empty one of so many moments. `as_ratio` is `gpu.percentAsRatio`.
+    /// An empty past of that many moments. `as_ratio` is `gpu.percentAsRatio`.
     #[must_use]
     pub fn new(
         whose: Whose,
@@ -222,13 +221,14 @@ impl Gather {
         }
     }
 
-    /// The first moment, the distance of two, and their number.
+    /// The first moment, the time between moments, and their number.
     #[must_use]
     pub fn span(&self) -> (Timestamp, Duration, usize) {
         (self.past.start, self.past.step, self.past.moments.len())
     }
 
-    /// Takes the answer for some moments; whether it has readings of the workload.
+    /// Adds the answer for some moments. Returns whether it has readings of the
+    /// workload.
     pub fn take(&mut self, batch: &Batch, range: Range<usize>) -> bool {
         if self.unit == Unit::Percent {
             let samples = batch.iter().flat_map(|series| series.samples);
@@ -258,7 +258,7 @@ impl Gather {
                     .and_then(|it| it.checked_sub(range.start));
                 if let Some(cell) = place.and_then(|it| row.get_mut(it)) {
                     let value = self.percent(sample.value).unwrap_or(f64::NAN) as f32;
-                    // Lines of several replicas are one reading: the larger.
+                    // Series of several replicas are one reading: the larger value.
                     *cell = cell.max(value);
                 }
             }
@@ -303,7 +303,7 @@ impl Gather {
                 *moment.demand.get_or_insert(0.0) += percent / 100.0;
                 moment.gpus += 1;
                 saturated[place] += u32::from(percent >= SATURATED);
-                // Rows of one pod follow each other.
+                // Rows of one pod are adjacent.
                 if counted[place].replace(pod) != Some(pod) {
                     moment.pods += 1;
                 }
@@ -326,7 +326,7 @@ impl Gather {
         }
     }
 
-    /// The replicas that were ordered, by the moment.
+    /// Adds the ordered replicas, by time.
     pub fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
         for (at, replicas) in replicas {
             let place = self.place(at);
@@ -339,8 +339,8 @@ impl Gather {
         }
     }
 
-    /// How long after their first reading pods did something: the median of those
-    /// that came in this time, and how many they are.
+    /// How long pods took from their first reading to activity: the median of the
+    /// pods that started in this time, and their number.
     #[must_use]
     pub fn ready_after(&self) -> Option<(Duration, usize)> {
         let came = self.lives.values().filter(|life| life.first > 0);
@@ -353,8 +353,8 @@ impl Gather {
         Some((wait, waits.len()))
     }
 
-    /// All that was gathered, and of how many moments the pods held another number
-    /// of GPUs than usual.
+    /// The collected past, and the number of moments with an unusual number of GPUs
+    /// per pod.
     #[must_use]
     pub fn finish(mut self) -> (Past, usize) {
         let per_pod = |it: &Moment| (it.pods > 0).then(|| it.gpus.div_ceil(it.pods));

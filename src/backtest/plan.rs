@@ -1,4 +1,4 @@
-//! What of an autoscaler can be tried on the past, and what cannot.
+//! The parts of an autoscaler that can be simulated.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,72 +12,73 @@ use gpu_metrics::policy::{DeviceValue, Formula, Measure, Reducer};
 use hpa::Hpa;
 use hpa::hpa::{InvalidHpa, Source, Target};
 
-/// Whose readings make a value.
+/// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of each pod.
+    /// The devices of each pod.
     Pod,
-    /// Those of the workload that is scaled.
+    /// The devices of the scaled workload.
     Workload,
-    /// Those of its namespace: other workloads count too, as they were.
+    /// The devices of its namespace: other workloads count too, with their recorded
+    /// load.
     Namespace,
 }
 
 /// One metric of the autoscaler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
-    /// Whose readings.
+    /// The devices.
     pub reach: Reach,
-    /// Their sum, or their mean.
+    /// Whether the value is their sum; else it is their mean.
     pub is_sum: bool,
-    /// The window that the selector asks for.
+    /// The window in the selector.
     pub window: Option<Duration>,
-    /// The formula that it asks for.
+    /// The formula in the selector.
     pub formula: Option<Formula>,
 }
 
-/// An autoscaler that can be tried.
+/// An autoscaler that can be simulated.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the controller follows.
+    /// The input of the controller's arithmetic.
     pub hpa: Hpa,
     /// `metadata.name`.
     pub name: String,
-    /// The kind of what it scales.
+    /// The kind of the scaled object.
     pub kind: String,
-    /// The name of what it scales.
+    /// The name of the scaled object.
     pub target: String,
-    /// What the GPUs are read for: memory or GPU utilisation.
+    /// The measured utilisation: memory or GPU.
     pub utilization: DeviceValue,
     /// The metrics, in the order of the specification.
     pub asked: Vec<Asked>,
 }
 
-/// Why an autoscaler is not tried.
+/// Why an autoscaler is not simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It cannot be followed at all.
+    /// The manifest is not valid.
     #[error(transparent)]
     Invalid(#[from] InvalidHpa),
     /// One of its metrics cannot be simulated.
     #[error("spec.metrics[{index}]: {metric} {why}; take it out to try the others")]
     Metric {
-        /// Its place.
+        /// Its index.
         index: usize,
         /// Its name.
         metric: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// More than any cluster has.
+    /// More replicas than any cluster has.
     #[error("spec.maxReplicas is {0}: at most {MOST_REPLICAS} are tried")]
     Replicas(i32),
-    /// Metrics of two demands.
+    /// Metrics with different demands.
     #[error("spec.metrics has memory and GPU utilisation: their demands differ; try one at a time")]
     Mixed,
 }
 
-/// More replicas no cluster has GPUs for.
+/// More replicas than any cluster has GPUs for.
 pub(super) const MOST_REPLICAS: i32 = 10_000;
 
 const OTHER: &str = "is no utilisation of GPUs (explain metric NAME tells what was meant): what \
@@ -90,8 +91,9 @@ const LABELS: &str = "is selected by labels, of which the past tells nothing; wi
                       can be tried";
 
 impl Plan {
-    /// Reads a manifest; `namespace` is that of manifests that name none. Metrics of
-    /// the configuration are of other fields, of which none can be tried.
+    /// Reads a manifest; `namespace` is the default for manifests without one.
+    /// Metrics of the configuration are of other fields, and none of these can be
+    /// simulated.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -155,8 +157,8 @@ impl Plan {
         })
     }
 
-    /// The replicas that meet all targets at a demand in GPUs, with what others in
-    /// the namespace do; `None` where no number does.
+    /// The replicas that meet all targets at a demand in GPUs, given the load of the
+    /// namespace's other GPUs; `None` if no number does.
     #[must_use]
     pub fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
         let metrics = self.asked.iter().zip(&self.hpa.metrics);
@@ -181,12 +183,13 @@ impl Plan {
         let most = each.fold(None, |most: Option<f64>, next| {
             Some(most.map_or(next, |most| most.max(next)))
         })?;
-        // A demand that is met exactly must not need one more by a rounding error.
+        // A demand that is met exactly must not need another replica by a rounding
+        // error.
         let replicas = (most - 1e-9).ceil().max(1.0) as i32;
         Some(replicas.min(self.hpa.max).max(self.hpa.min))
     }
 
-    /// Whether what others in the namespace do matters.
+    /// Whether the load of the namespace's other GPUs matters.
     #[must_use]
     pub fn looks_at_namespace(&self) -> bool {
         self.asked.iter().any(|it| it.reach == Reach::Namespace)
@@ -226,8 +229,8 @@ fn reach(source: &Source, scaled: (&str, &str), namespace: &str) -> Result<Reach
     }
 }
 
-/// Which utilisation a measure is of, and whether it is a sum. With demand shared
-/// evenly the largest, the smallest and all quantiles are the mean.
+/// The utilisation of a measure, and whether it is a sum. With evenly shared demand
+/// the maximum, the minimum and all quantiles equal the mean.
 fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
     match measure {
         Measure::Devices { value, reducer, .. }
@@ -249,7 +252,7 @@ fn selector_of(metric: &api::MetricSpec) -> Option<&LabelSelector> {
     pods.or(object).or(external)?.selector.as_ref()
 }
 
-/// `None` when the selector has more than settings.
+/// `None` if the selector has more than settings.
 fn settings(selector: Option<&LabelSelector>) -> Option<(Option<Duration>, Option<Formula>)> {
     let (mut window, mut formula) = (None, None);
     let Some(selector) = selector else {

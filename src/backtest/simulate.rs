@@ -1,5 +1,5 @@
-//! Replicas over time: demand, shared by the replicas that serve, seen through the
-//! server's windows, followed by the controller's arithmetic.
+//! Simulates replicas over time: they share the demand, the server's windows make
+//! values, and the controller's arithmetic makes replicas.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use hpa::metric::Outcome;
 use hpa::pods::{Phase, Readiness, Sample};
 use hpa::{Answer, Flags, History, Pod, Scale, Selection, Situation};
 
-/// The device that stands for a whole workload or namespace.
+/// The device of a whole workload or namespace.
 const ALL: u32 = 0;
 
-/// What is tried on which past.
+/// The input of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
     /// The past.
@@ -28,28 +28,28 @@ pub struct Trial<'a> {
     pub policy: &'a Policy,
     /// The controller's flags; its sync period is the distance of two ticks.
     pub flags: &'a Flags,
-    /// From the order of a replica to its first share of the demand.
+    /// Time from the order of a replica to its first share of the demand.
     pub ready_after: Duration,
 }
 
-/// How things stand after a sync.
+/// The state after a sync.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    /// When.
+    /// Time of the sync.
     pub at: Timestamp,
     /// The demand in GPUs; `None`: unknown.
     pub demand: Option<f64>,
-    /// What others in the namespace do, in GPUs.
+    /// The load of the namespace's other GPUs, in GPUs.
     pub rest: f64,
     /// Replicas ordered.
     pub replicas: i32,
-    /// Those of them that serve.
+    /// Replicas that serve.
     pub ready: i32,
-    /// What the controller read of the first metric, as kubectl shows it.
+    /// The first metric's value for the controller, as kubectl shows it.
     pub shown: Option<f64>,
 }
 
-/// Replicas that were ordered at one time.
+/// Replicas that were ordered at the same time.
 #[derive(Debug)]
 struct Cohort {
     device: u32,
@@ -58,8 +58,8 @@ struct Cohort {
     is_ready: bool,
 }
 
-/// The workload in the making. The newest replicas go first, as those do that are
-/// not ready.
+/// The workload under simulation. The newest replicas are removed first, and so are
+/// those that are not ready.
 #[derive(Debug, Default)]
 struct Workload {
     cohorts: Vec<Cohort>,
@@ -115,7 +115,7 @@ impl Workload {
         });
     }
 
-    /// Those become ready whose time has come.
+    /// Marks the replicas as ready that have waited long enough.
     fn advance(&mut self, now: Timestamp) {
         let mut start = 0;
         for cohort in &mut self.cohorts {
@@ -134,7 +134,7 @@ impl Workload {
     }
 }
 
-/// One metric: its windows, and what a value of 1 in them stands for.
+/// One metric: its windows, and the unit of their values.
 #[derive(Debug)]
 struct Metric {
     windowed: Windowed,
@@ -176,7 +176,7 @@ impl Metric {
         }
     }
 
-    /// What the metrics API would say.
+    /// The answer of the metrics API.
     fn answer(&mut self, workload: &Workload, now: Timestamp) -> Answer {
         let served = self.windowed.served(now);
         let milli = |value: f64| milli_from_f64(value * self.scale);
@@ -207,12 +207,12 @@ impl Metric {
 }
 
 impl Trial<'_> {
-    /// Runs it, from the replicas that there were, or `minReplicas`.
+    /// Runs the simulation, from the recorded replicas or `minReplicas`.
     #[must_use]
     pub fn run(&self) -> Vec<Tick> {
         let Self { past, plan, .. } = *self;
         let mut workload = Workload::default();
-        // None at all would mean that scaling was switched off.
+        // Zero replicas would mean that scaling is switched off.
         let first = past.moments.first().map_or(0, Moment::replicas);
         let first = first.max(plan.hpa.min);
         workload.scale(first, past.start, Duration::ZERO);
@@ -284,7 +284,7 @@ impl Trial<'_> {
         plan.asked.iter().map(metric).collect()
     }
 
-    /// What was, at the same times.
+    /// The recorded state, at the same times.
     #[must_use]
     pub fn recorded(&self) -> Vec<Tick> {
         self.each(|moment| Some((moment.replicas(), moment.pods)))

@@ -1,5 +1,5 @@
-//! Other targets, windows and stabilisations, fitted on the first two thirds of
-//! the past and scored on the last.
+//! Tries other targets, windows and stabilisations: fitted on the first two thirds of
+//! the past, and scored on the last.
 
 use std::time::Duration;
 
@@ -24,20 +24,20 @@ const WINDOWS: [Duration; 3] = [
 /// Seconds of `scaleDown.stabilizationWindowSeconds`.
 const STABILISATIONS: [i32; 3] = [60, 300, 900];
 
-/// The autoscaler with other settings.
+/// The autoscaler with changed settings.
 #[derive(Clone, Debug)]
 pub struct Variant {
     /// Percent of each GPU.
     pub target: u32,
     /// The window of its metrics.
     pub window: Duration,
-    /// How long a recommendation holds replicas up, seconds.
+    /// How long a recommendation holds replicas up, in seconds.
     pub stabilisation: i32,
     /// The manifest.
     pub object: api::HorizontalPodAutoscaler,
 }
 
-/// How a variant did.
+/// The figures of a variant.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
@@ -51,12 +51,12 @@ pub struct Row {
     pub fit: Figures,
     /// On the last third.
     pub score: Figures,
-    /// On the first two thirds no other one is better in both GPU-hours and
-    /// minutes of overload.
+    /// Whether no other variant is better on the first two thirds in GPU-hours and
+    /// not worse in overload, or the reverse.
     pub is_on_front: bool,
 }
 
-/// All variants, and what to do.
+/// All variants, and the recommendation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sweep {
@@ -64,15 +64,15 @@ pub struct Sweep {
     pub as_it_is: Row,
     /// Each variant.
     pub rows: Vec<Row>,
-    /// The place of the best one in `rows`.
+    /// The index of the best one in `rows`.
     pub best: Option<usize>,
-    /// Why there is none.
+    /// Why nothing is recommended.
     pub none_because: Option<String>,
-    /// What to apply for it: a merge patch of the autoscaler.
+    /// The change to apply: a merge patch of the autoscaler.
     pub patch: Option<Value>,
 }
 
-/// All that can be tried of an autoscaler.
+/// All variants of an autoscaler.
 #[must_use]
 pub fn variants(object: &api::HorizontalPodAutoscaler, plan: &Plan, gpus: f64) -> Vec<Variant> {
     let mut variants = Vec::new();
@@ -139,14 +139,14 @@ fn change(
     down.stabilization_window_seconds = Some(stabilisation);
 }
 
-/// The place at which the last third begins.
+/// The index at which the last third begins.
 #[must_use]
 pub fn split(ticks: &[Tick]) -> usize {
     ticks.len() * 2 / 3
 }
 
 impl Row {
-    /// Of the ticks of one run.
+    /// The row of one run's ticks.
     #[must_use]
     pub fn of(
         variant: Option<&Variant>,
@@ -166,9 +166,9 @@ impl Row {
 }
 
 impl Sweep {
-    /// Finds the cheapest that was overloaded no longer than the manifest as it is,
-    /// and keeps it if the last third says the same. `withheld` says why nothing is
-    /// to be recommended.
+    /// Finds the cheapest variant without more overload than the manifest, and
+    /// recommends it if the last third confirms that. `withheld` is a reason to
+    /// recommend nothing.
     #[must_use]
     pub fn judge(as_it_is: Row, mut rows: Vec<Row>, withheld: Option<String>) -> Self {
         let fits: Vec<Figures> = rows.iter().map(|row| row.fit).collect();
@@ -190,7 +190,7 @@ impl Sweep {
         }
     }
 
-    /// Adds what to apply.
+    /// Adds the patch.
     #[must_use]
     pub fn with_patch(mut self, variants: &[Variant]) -> Self {
         let best = self.best.and_then(|best| variants.get(best));

@@ -1,8 +1,8 @@
-//! The server's own windows and freshness over simulated readings.
+//! The server's own windows and freshness, applied to simulated readings.
 //!
-//! GPUs that became ready together have the same readings for ever: one device of
-//! the pipeline stands for all of them. A sum is linear in its readings, so it is
-//! one device too, as a share of the most that it can be.
+//! GPUs that became ready together have equal readings from then on, so one device of
+//! the pipeline represents all of them. A sum is linear in its readings, so one
+//! device represents it too, as a share of its maximum.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Windowed {
 }
 
 impl Windowed {
-    /// One that goes by the server's settings, for data with a reading each `step`.
+    /// A pipeline with the server's settings, for data with a reading each `step`.
     pub(super) fn new(policy: &Policy, asked: &Asked, step: Duration) -> Self {
         let window = asked.window.or(policy.window);
         let mean = MetricSpec {
@@ -69,7 +69,7 @@ impl Windowed {
         }
     }
 
-    /// A scrape: percent by the number of the device.
+    /// Adds a scrape: percentages by device number.
     pub(super) fn take(&mut self, readings: &[(u32, f64)], at: Timestamp) {
         let mut text = String::new();
         let mut ends = Vec::with_capacity(readings.len());
@@ -89,7 +89,7 @@ impl Windowed {
         self.pipeline.take(&batch, at);
     }
 
-    /// What is served: percent by the number of the device.
+    /// The served values: percentages by device number.
     pub(super) fn served(&mut self, now: Timestamp) -> Vec<(u32, Value)> {
         let snapshot = self.pipeline.publish(&self.inventory, now);
         let Some((kind, table)) = snapshot.layout().table("pods") else {

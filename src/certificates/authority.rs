@@ -1,7 +1,7 @@
-//! Making certificates: an authority, serving and client certificates.
+//! Issues certificates: an authority, serving and client certificates.
 //!
-//! Keys are ECDSA P-256, which every client of TLS 1.2 and 1.3 knows. Reads no
-//! clock: how long a certificate is valid is the caller's word.
+//! Keys are ECDSA P-256, which every client of TLS 1.2 and 1.3 supports. No clock is
+//! read: the caller sets the validity.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,19 +17,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 pub use crate::x509::Validity;
 use crate::x509::{self, Certificate};
 
-/// Why no certificate could be made.
+/// Why no certificate could be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum CertError {
-    /// A name that cannot stand in a certificate.
+    /// A name that is invalid in a certificate.
     #[error("{0:?} is no DNS name")]
     Name(String),
-    /// The texts are no authority: not PEM, not a certificate, no private key.
+    /// The texts are no authority: not PEM, not a certificate, or no private key.
     #[error("cannot read the authority: {0}")]
     Unreadable(String),
-    /// A certificate and a key of two authorities.
+    /// The certificate and the key are of two authorities.
     #[error("the authority's private key does not belong to its certificate")]
     OtherKey,
-    /// The library refused.
+    /// The library refused the input.
     #[error("cannot make the certificate")]
     Library(#[from] rcgen::Error),
 }
@@ -37,7 +37,7 @@ pub enum CertError {
 /// The longest common name that X.509 allows (RFC 5280, `ub-common-name`).
 const MAX_COMMON_NAME: usize = 64;
 
-/// The certificate of an authority, without its key: what may be trusted.
+/// The certificate of an authority, without its key.
 #[derive(Clone, Debug)]
 pub struct Anchor {
     /// The certificate.
@@ -52,7 +52,7 @@ impl Anchor {
     /// Reads a certificate.
     ///
     /// # Errors
-    /// When it is none, or not that of an authority.
+    /// When it is no certificate, or not an authority's.
     pub fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
         let read = Certificate::read(&certificate)?;
         if !read.is_authority() {
@@ -66,7 +66,7 @@ impl Anchor {
     }
 }
 
-/// Two anchors are one when their certificates are.
+/// Anchors are equal when their certificates are.
 impl PartialEq for Anchor {
     fn eq(&self, other: &Self) -> bool {
         self.certificate == other.certificate
@@ -114,7 +114,7 @@ impl Authority {
     /// A new authority with a new key.
     ///
     /// # Errors
-    /// When the system has no randomness to give.
+    /// When the system provides no randomness.
     pub fn new(common_name: &str, validity: Validity) -> Result<Self, CertError> {
         let mut params = params(common_name, validity);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -127,7 +127,7 @@ impl Authority {
         })
     }
 
-    /// An authority that was made before.
+    /// Reads an existing authority.
     ///
     /// # Errors
     /// When either text cannot be read or they do not belong together.
@@ -136,7 +136,7 @@ impl Authority {
             |what, error: &dyn fmt::Display| CertError::Unreadable(format!("{what}: {error}"));
         let certificate = CertificateDer::from_pem_slice(certificate)
             .map_err(|error| unreadable("certificate", &error))?;
-        // Read as PKCS #8, the one form we write, without rcgen's guesses.
+        // PKCS #8 is the only form written, so rcgen does not guess others.
         let pem = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes())
             .map_err(|error| unreadable("private key", &error))?;
         let key = KeyPair::try_from(pem.secret_pkcs8_der())
@@ -157,7 +157,7 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// What is to be trusted.
+    /// The authority's certificate, as clients trust it.
     #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
@@ -169,13 +169,13 @@ impl Authority {
         self.anchor.certificate.clone()
     }
 
-    /// The authority's certificate as PEM: what goes into a `caBundle`.
+    /// The authority's certificate as PEM, for a `caBundle`.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
         x509::to_pem(&self.anchor.certificate)
     }
 
-    /// A certificate for a server known by these names and addresses.
+    /// Issues a server's certificate for these names and addresses.
     ///
     /// # Errors
     /// When a name is no DNS name.
@@ -198,8 +198,8 @@ impl Authority {
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate for a client: Kubernetes reads the common name as the
-    /// user and the organization as a group.
+    /// Issues a client's certificate: Kubernetes reads the common name as the user and
+    /// the organization as a group.
     ///
     /// # Errors
     /// When the library refuses the names.

@@ -1,7 +1,7 @@
-//! A pair in two files, followed by content.
+//! A pair in two files, followed by their content.
 //!
-//! On a timer, not by inotify: the files of a mounted Secret are replaced by a
-//! change of a symbolic link, of which inotify tells nothing
+//! The files are read on a timer. inotify does not report the change of the symbolic link
+//! by which a mounted Secret is replaced
 //! (<https://github.com/kubernetes/kubernetes/issues/111947>).
 
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use limits::file;
 /// How often the files are read by default.
 pub const EVERY: Duration = Duration::from_secs(10);
 
-/// The longest rest: a new pair is in force within a minute.
+/// The longest wait: a new pair is in force within a minute.
 const MOST: Duration = Duration::from_secs(60);
 
-/// How soon a pair that is no pair is read again: it may be being written.
+/// How soon an invalid pair is read again: it may be half written.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The pair's files.
@@ -29,11 +29,11 @@ pub struct Files {
     pub certificate: PathBuf,
     /// The private key, PEM.
     pub key: PathBuf,
-    /// How often they are read; at most 60 s counts.
+    /// How often they are read; more than 60 s counts as 60 s.
     pub every: Duration,
 }
 
-/// What the files held, or why they could not be read.
+/// The files' content, or why they could not be read.
 type Texts = Result<(Vec<u8>, Vec<u8>), String>;
 
 /// Follows the files until told to stop. They need not exist at the start: they
@@ -45,7 +45,7 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) {
     let following = async {
-        // What was read last, and whether it is in force.
+        // The last texts read, and whether they are in force.
         let (mut last, mut served) = (None, false);
         loop {
             let texts = files.read().await;
@@ -60,8 +60,8 @@ pub async fn run(
             match pair {
                 Ok(pair) if !shows(&publisher, &pair) => publisher.serve(&pair),
                 Ok(_) => publisher.well(),
-                // Of two files one is always written first: only what stays
-                // broken is said, once something was in force.
+                // One file is always written before the other: once a pair is in force,
+                // only a fault that stays is reported.
                 Err(why) if same || publisher.pair().is_none() => {
                     publisher.failing(&Trouble::lasting(why));
                 }
@@ -72,7 +72,7 @@ pub async fn run(
             tokio::time::sleep(files.every.min(rest)).await;
         }
     };
-    // The work may be left anywhere.
+    // Reading can be cancelled at any point.
     tokio::select! {
         () = following => {}
         _ = stop.wait_for(|stop| *stop) => {}
@@ -136,7 +136,7 @@ mod tests {
         authority.serving(&["localhost"], &[], validity).unwrap()
     }
 
-    /// A folder that is followed.
+    /// A folder with a task that follows its files.
     struct Scene {
         folder: tempfile::TempDir,
         authority: Authority,
@@ -179,7 +179,7 @@ mod tests {
             issued
         }
 
-        /// The first status that is as wanted.
+        /// The first status that satisfies `wanted`.
         async fn until(
             &mut self,
             wanted: impl Fn(&CertificateStatus) -> bool,

@@ -6,10 +6,9 @@
 //!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
-//! The TLS configuration is made once, with [`InForce`] as its resolver, or
-//! with several of them behind [`named::ByName`]; what changes is the pair in
-//! each. Nothing here decides that a certificate in force
-//! must go: a broken successor leaves it where it is.
+//! The TLS configuration is built once, with [`InForce`] as its resolver, or with several
+//! of them behind [`named::ByName`]; only the pair in each changes. A broken successor
+//! leaves the pair in force.
 
 pub mod authority;
 pub mod files;
@@ -49,32 +48,32 @@ impl ResolvesServerCert for InForce {
     }
 }
 
-/// How one APIService does.
+/// The state of an APIService.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Not looked at so far.
+    /// Not checked yet.
     Waiting,
-    /// Names our Service and trusts our authority.
+    /// Names the server's Service and trusts its authority.
     Registered,
-    /// Names another server, and is left alone. With the remedy.
+    /// Names another server, and is left alone; with the remedy.
     Foreign(String),
-    /// Is not there, or cannot be read or written; why, with the remedy.
+    /// Is absent, or cannot be read or written; why, with the remedy.
     Failing(String),
 }
 
-/// Why a call did not do what it should, or why what should be in force is not.
+/// Why a call failed, or why the pair that should be in force is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// In words.
+    /// The message.
     pub text: String,
-    /// What to do; empty where the text says it.
+    /// The remedy; empty where the message names it.
     pub remedy: String,
-    /// It passes by itself: kube-apiserver is away, or another replica writes.
+    /// Whether it passes by itself: kube-apiserver is away, or another replica writes.
     pub passes: bool,
 }
 
 impl Trouble {
-    /// One that lasts until an operator acts; the text says how.
+    /// One that lasts until an operator acts; the message says how.
     #[must_use]
     pub fn lasting(text: String) -> Self {
         Self {
@@ -93,16 +92,16 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What readiness and metrics say of the certificate.
+/// The certificate's state, for readiness and metrics.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateStatus {
-    /// Why what should be in force is not; `None`: it is.
+    /// Why the pair that should be in force is not; `None`: it is.
     pub trouble: Option<Trouble>,
-    /// The last moment of the one in force; `None`: there is none so far.
+    /// The expiry of the pair in force; `None`: there is none yet.
     pub not_after: Option<SystemTime>,
-    /// How often what came could not be used and the one in force stayed.
+    /// How often a new pair could not be used, so that the one in force stayed.
     pub failures: u64,
-    /// Our APIServices by name; none where somebody else looks after them.
+    /// The server's APIServices by name; empty where another program manages them.
     pub registrations: Vec<(String, Registration)>,
 }
 
@@ -110,7 +109,7 @@ impl CertificateStatus {
     /// Whether a handshake can succeed: the readiness check.
     ///
     /// # Errors
-    /// When there is nothing to serve or its time is over; in words.
+    /// When there is no pair or it has expired; the message.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
         let why = self.trouble.as_ref().map(Trouble::to_string);
         match self.not_after {
@@ -124,19 +123,19 @@ impl CertificateStatus {
         }
     }
 
-    /// Why a restart would find no certificate, where one is in force and what it
-    /// came from is lost for longer than a moment.
+    /// Why a restart would find no certificate, where a pair is in force and its source
+    /// is lost for longer than a moment.
     #[must_use]
     pub fn lost(&self) -> Option<&Trouble> {
         let lasting = self.trouble.as_ref().filter(|trouble| !trouble.passes);
         lasting.filter(|_| self.not_after.is_some())
     }
 
-    /// Whether all APIServices are ours and trust us. No reason to be unready:
-    /// the groups that are ours are served all the same.
+    /// Whether all APIServices are the server's and trust it. Readiness does not depend
+    /// on it: the registered groups are served either way.
     ///
     /// # Errors
-    /// When one is not; in words, one sentence for each.
+    /// When one is not; one sentence for each.
     pub fn registered(&self) -> Result<(), String> {
         let troubles = self
             .registrations
@@ -157,7 +156,7 @@ impl CertificateStatus {
     }
 }
 
-/// The two ends that the program holds.
+/// The ends of the certificate's channel that TLS, readiness and metrics read.
 #[derive(Clone, Debug)]
 pub struct Serving {
     /// For [`rustls::ServerConfig`]'s `with_cert_resolver`.
@@ -166,14 +165,14 @@ pub struct Serving {
     pub status: watch::Receiver<CertificateStatus>,
 }
 
-/// The end that the keeper of the certificate holds.
+/// The end that the task which renews the certificate writes.
 #[derive(Debug)]
 pub struct Publisher {
     in_force: Arc<InForce>,
     status: watch::Sender<CertificateStatus>,
 }
 
-/// A place for a certificate, empty so far.
+/// A certificate's channel, empty so far.
 #[must_use]
 pub fn serving() -> (Publisher, Serving) {
     let in_force = Arc::new(InForce::default());
@@ -205,7 +204,7 @@ impl Publisher {
         tracing::info!(?names, until, "{which}serving certificate in force");
     }
 
-    /// What is in force is what should be.
+    /// Records that the right pair is in force.
     pub fn well(&self) {
         let ended = self.status.send_if_modified(|status| {
             status.not_after.is_some() && status.trouble.take().is_some()
@@ -215,7 +214,7 @@ impl Publisher {
         }
     }
 
-    /// What should be in force cannot be; the log hears of it once.
+    /// Records why the right pair is not in force; logged once.
     pub fn failing(&self, why: &Trouble) {
         let begun = self.status.send_if_modified(|status| {
             let begun = status.trouble.as_ref() != Some(why);
@@ -232,7 +231,7 @@ impl Publisher {
         }
     }
 
-    /// How our APIServices do; the log hears of changes.
+    /// Records the states of the APIServices; logs changes.
     pub fn registrations(&self, now: &[(String, Registration)]) {
         self.status.send_if_modified(|status| {
             let before = std::mem::replace(&mut status.registrations, now.to_vec());

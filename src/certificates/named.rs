@@ -1,9 +1,9 @@
-//! Certificates chosen by the name that a client asks for (SNI).
+//! Certificates by the name that a client requests (SNI).
 //!
-//! As kube-apiserver's library chooses them (apiserver
+//! Selected as in kube-apiserver's library (apiserver
 //! `pkg/server/dynamiccertificates/named_certificates.go`, Go `crypto/tls`,
-//! `getCertificate`): a name itself before a pattern, names that were given
-//! before those of a certificate, the first pair before later ones.
+//! `getCertificate`): an exact name before a pattern, configured names before a
+//! certificate's own, earlier pairs before later ones.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::InForce;
 use super::files::Files;
 use super::pair::Pair;
 
-/// A pair of files, and the names it is shown for.
+/// A pair of files, and the names it is served for.
 #[derive(Clone, Debug)]
 pub struct NamedFiles {
     /// The pair.
     pub files: Files,
-    /// DNS names, and patterns such as `*.example.com`, in lower case; none:
-    /// those of the certificate.
+    /// DNS names, and patterns such as `*.example.com`, in lower case; empty: the
+    /// certificate's own names.
     pub names: Vec<String>,
 }
 
-/// A pair in force, and the names it is shown for.
+/// A pair in force, and the names it is served for.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// As in [`NamedFiles`].

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use super::authority::Anchor;
 use crate::x509::{self, Certificate, Validity, moment};
 
-/// A serving certificate with its key. Fits, has a name, is for servers.
+/// A serving certificate with its key: they match, and it is a server's with a name.
 #[derive(Clone)]
 pub struct Pair {
     certified: Arc<CertifiedKey>,
@@ -34,12 +34,12 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// Reads a pair, each text with where it comes from: a path, or a key of a
-    /// Secret. Whether its time has come is [`Pair::check`]'s to say.
+    /// Reads a pair, each text with its origin: a path, or a key of a Secret.
+    /// [`Pair::check`] checks the validity in time.
     ///
     /// # Errors
-    /// When a text cannot be read, the two do not fit, or clients would refuse
-    /// the certificate at any time: where, what is wrong, what to do.
+    /// When a text cannot be read, the two do not match, or clients would refuse the
+    /// certificate at any time: place, fault and remedy.
     pub fn read(
         (chain, place): (&[u8], &str),
         (key, place_of_key): (&[u8], &str),
@@ -62,7 +62,7 @@ impl Pair {
             .ok_or_else(|| unreadable("no PEM block of a certificate".to_owned()))?;
         let leaf = Certificate::read(leaf).map_err(unreadable)?;
         let (names, validity) = (leaf.dns_names().map_err(unreadable)?, leaf.validity());
-        // kube-apiserver looks at alternative names only.
+        // kube-apiserver reads alternative names only.
         if names.is_empty() {
             return Err(format!(
                 "{place}: the certificate has no subjectAltName with a DNS name: make one for \
@@ -93,10 +93,10 @@ impl Pair {
         })
     }
 
-    /// Whether the pair may be served at a moment.
+    /// Whether the pair is valid at a time.
     ///
     /// # Errors
-    /// When its time is over or has not come; which, and what to do.
+    /// When it is expired or not valid yet; which, and the remedy.
     pub fn check(&self, now: SystemTime) -> Result<(), String> {
         let (place, first) = (&self.place, self.validity.not_before);
         let last = self.validity.not_after;
@@ -116,11 +116,11 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether a client that trusts these authorities accepts the pair for a
-    /// name, as kube-apiserver would for `SERVICE.NAMESPACE.svc`.
+    /// Whether a client that trusts these authorities accepts the pair for a name, as
+    /// kube-apiserver does for `SERVICE.NAMESPACE.svc`.
     ///
     /// # Errors
-    /// When it does not; why.
+    /// When it does not, and why.
     pub fn verify<'a>(
         &self,
         trusted: impl IntoIterator<Item = &'a Anchor>,
@@ -147,7 +147,7 @@ impl Pair {
         Arc::clone(&self.certified)
     }
 
-    /// The certificates, the serving one first.
+    /// The certificates, the leaf first.
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
@@ -159,7 +159,7 @@ impl Pair {
         &self.names
     }
 
-    /// When it is valid.
+    /// Its validity.
     #[must_use]
     pub const fn validity(&self) -> Validity {
         self.validity

@@ -1,10 +1,10 @@
-//! Lines over time, with a band, and stretches that are marked.
+//! Lines over time, with a band and marked periods.
 
 use maud::{Markup, html};
 
 use apimachinery::time::Timestamp;
 
-/// The size of the drawing, in its own units; it scales to its place.
+/// The size of the drawing in its own units; it is scaled to the page.
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 240.0;
 
@@ -14,39 +14,39 @@ const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
 
-/// More columns would not be seen.
+/// The most columns that are distinguishable.
 const COLUMNS: usize = 440;
 
-/// Ticks of an axis that are wanted.
+/// The desired number of ticks on an axis.
 const TICKS: f64 = 4.0;
 
 /// A line; times without a value break it.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
-    /// What it shows.
+    /// The name in the legend.
     pub name: &'a str,
     /// The class that styles it.
     pub class: &'a str,
-    /// In the order of time.
+    /// In order of time.
     pub points: Vec<(Timestamp, Option<f64>)>,
 }
 
-/// A chart; all that it shows is in the table beside it, too.
+/// A chart; the table beside it has all that it shows.
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
     /// The text in place of the picture.
     pub title: &'a str,
-    /// And what it shows.
+    /// The description for screen readers.
     pub description: &'a str,
     /// The lines, the last one in front.
     pub lines: Vec<Line<'a>>,
-    /// Values between which all is well.
+    /// The band of good values.
     pub band: Option<(f64, f64)>,
-    /// From when to when something is marked.
+    /// The beginning and end of each marked period.
     pub marked: Vec<(Timestamp, Timestamp)>,
 }
 
-/// Where times and values stand.
+/// Maps times and values to places.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     from: i64,
@@ -67,7 +67,7 @@ impl Scale {
 }
 
 impl Lines<'_> {
-    /// The drawing.
+    /// The drawing as SVG.
     #[must_use]
     pub fn svg(&self) -> Markup {
         let scale = self.scale();
@@ -104,7 +104,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The names of the lines, each with a piece of it.
+    /// The names of the lines, each with a sample of the line.
     #[must_use]
     pub fn legend(&self) -> Markup {
         html! {
@@ -136,7 +136,7 @@ impl Lines<'_> {
     }
 }
 
-/// One, two or five times a power of ten: the distance of ticks up to a value.
+/// The distance of ticks for a highest value: one, two or five times a power of ten.
 fn step(highest: f64) -> f64 {
     let rough = (highest / TICKS).max(1e-9);
     let power = 10_f64.powf(rough.log10().floor());
@@ -156,7 +156,7 @@ fn ticks(top: f64) -> Vec<f64> {
     ticks
 }
 
-/// Times that are round, and how they are written (UTC).
+/// Round times, and their text (UTC).
 fn times(from: i64, to: i64) -> Vec<(Timestamp, String)> {
     const MINUTE: i64 = 60_000;
     let steps = [1, 5, 15, 60, 180, 360, 720, 1440, 2880, 10080, 40320];
@@ -170,19 +170,19 @@ fn times(from: i64, to: i64) -> Vec<(Timestamp, String)> {
         let part = if step < 1440 * MINUTE { 11..16 } else { 5..10 };
         (at, date.get(part).unwrap_or_default().to_owned())
     });
-    // One at the edge would stand out of the drawing.
+    // A label at the edge would extend beyond the drawing.
     let edge = (to - from) / 50;
     all.filter(|(at, _)| (from + edge..=to - edge).contains(&at.millis()))
         .collect()
 }
 
-/// A number as short as a drawing needs it.
+/// A number with few digits.
 fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The path: of each column the first value, the extremes and the last.
+/// The path: the first, lowest, highest and last value of each column.
 fn path(line: &Line<'_>, scale: Scale) -> String {
     let mut columns: Vec<Option<[f64; 4]>> = vec![None; COLUMNS];
     let width = (scale.to - scale.from).max(1);
@@ -197,7 +197,7 @@ fn path(line: &Line<'_>, scale: Scale) -> String {
         let [_, low, high, last] = column.get_or_insert([value; 4]);
         (*low, *high, *last) = (low.min(value), high.max(value), value);
     }
-    // Of fewer points than columns each stands for the columns up to the next.
+    // With fewer points than columns, each covers the columns up to the next.
     let held = COLUMNS / line.points.len().saturating_sub(1).max(1) + 2;
     let mut path = String::new();
     let (mut pen, mut empty) = (None, 0);

@@ -1,5 +1,4 @@
-//! Charts as SVG, without a script: lines of numbers, with their words. The page has
-//! the styles.
+//! Charts as SVG, without a script. The page has the styles.
 
 pub mod lines;
 mod sparkline;

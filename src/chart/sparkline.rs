@@ -1,15 +1,15 @@
-//! A few dozen numbers as a line, small enough for a cell of a table and wide
-//! enough for a page. Its size and colours are the style sheet's.
+//! A few dozen numbers as a line, for a table cell or a page. The style sheet sets
+//! its size and colours.
 
 use maud::{Markup, html};
 
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 32.0;
-/// Keeps the line's own width and the last dot within the picture.
+/// The margin for the line's own width and the last dot.
 const EDGE: f64 = 4.0;
 
-/// The numbers in the order of time, from 0 to `ceiling` or the largest, if that
-/// is larger. What is unknown is a gap, never a 0.
+/// The numbers in order of time, from 0 to the larger of `ceiling` and the largest
+/// number. An unknown number is a gap, never a 0.
 #[must_use]
 pub fn sparkline(title: &str, numbers: &[Option<f64>], ceiling: f64) -> Markup {
     let top = known(numbers).fold(ceiling.max(f64::MIN_POSITIVE), f64::max);
@@ -44,7 +44,7 @@ pub fn sparkline(title: &str, numbers: &[Option<f64>], ceiling: f64) -> Markup {
     }
 }
 
-/// A line of no length with round ends stays round however the picture is
+/// A line of zero length with round ends stays round however the picture is
 /// stretched.
 fn dot(class: &str, x: f64, y: f64) -> Markup {
     html! { path class=(class) d=(format!("M{x:.1} {y:.1}h0")) {} }
@@ -55,7 +55,7 @@ fn known(numbers: &[Option<f64>]) -> impl DoubleEndedIterator<Item = f64> {
     all.filter(|it| it.is_finite())
 }
 
-/// The stretches without a gap, each number with its place.
+/// The runs without a gap, each number with its index.
 fn runs(numbers: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     let placed: Vec<_> = numbers.iter().copied().enumerate().collect();
     let runs = placed.split(|(_, number)| !number.is_some_and(f64::is_finite));
@@ -68,7 +68,7 @@ fn runs(numbers: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     runs.filter(|run| !run.is_empty()).map(known).collect()
 }
 
-/// What the line shows, in words.
+/// A description of the line.
 fn described(numbers: &[Option<f64>]) -> String {
     let unknown = numbers.len() - known(numbers).count();
     let Some(newest) = known(numbers).next_back() else {

@@ -8,7 +8,7 @@ use clap::{Arg, Command, Error};
 
 use crate::config::{Addresses, InvalidUrl};
 
-/// Parses addresses. Unlike clap's own parser it does not repeat what is wrong: it
+/// Parses addresses. Unlike clap's own parser it does not repeat a wrong value, which
 /// may hold a credential.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AddressParser;

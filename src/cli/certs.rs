@@ -1,4 +1,4 @@
-//! `certs`: a pair for development, and the authority to trust.
+//! `certs`: a development certificate, its key, and the authority that signed it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -41,9 +41,9 @@ pub struct CertsArgs {
     force: bool,
 }
 
-/// Makes a pair as [`run`] does with no names given: for a Service if there is
-/// one, and for this machine. A `ca.crt` that is left of such a pair is
-/// replaced; another one is left alone, and said.
+/// Makes a pair as [`run`] does without names: for a Service if there is one, and for
+/// this machine. A `ca.crt` left by such a pair is replaced; any other is kept, which
+/// is said.
 ///
 /// # Errors
 /// As [`run`].
@@ -78,14 +78,14 @@ pub(super) fn make_for(
     make(&args, authority, now).map(|_| ())
 }
 
-/// What becomes of the authority's file.
+/// What happens to the authority's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Authorities {
-    /// It must not be there, unless all is overwritten.
+    /// It must not exist, unless files are overwritten.
     New,
-    /// The one that is there is of an earlier pair.
+    /// The existing file is of an earlier pair.
     Replaced,
-    /// The one that is there is somebody else's.
+    /// The existing file is not ours.
     Kept,
 }
 
@@ -132,7 +132,7 @@ fn make(
     let pair = authority
         .serving(&names, &addresses, validity)
         .map_err(usage)?;
-    // The certificate last: where it is, all is.
+    // The certificate is written last: if it exists, all files do.
     let files = [
         (AUTHORITY, authority.certificate_pem(), 0o644),
         (KEY, pair.key_pem.clone(), 0o600),

@@ -1,5 +1,5 @@
-//! The way of the commands to a cluster: with the user's own rights, as
-//! kubectl does it.
+//! Access of the commands to a cluster: with the user's own rights, as kubectl has
+//! it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(super) struct ClusterArgs {
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) client: Client,
-    /// The namespace that is meant where none is named.
+    /// The namespace for names without one.
     pub(super) namespace: String,
     /// The resources of API versions, each read once.
     resources: Mutex<HashMap<String, Arc<APIResourceList>>>,
@@ -80,7 +80,7 @@ impl Cluster {
         Ok(list)
     }
 
-    /// `ns/name`, or a name in the namespace that is meant.
+    /// `ns/name`, or a name in the default namespace.
     pub(super) fn split<'n>(&'n self, name: &'n str) -> (&'n str, &'n str) {
         name.split_once('/').unwrap_or((&self.namespace, name))
     }

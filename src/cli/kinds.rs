@@ -1,4 +1,4 @@
-//! Kinds of objects by any of the names that kubectl takes.
+//! Kinds of objects by any name that kubectl takes.
 
 use super::Failure;
 use super::cluster::Cluster;
@@ -7,7 +7,7 @@ use crate::cluster::served;
 use apimachinery::kinds::{Kind, Kinds};
 use findings::names::hint;
 
-/// Group and version, plural, kind and short name of what every cluster has.
+/// Group and version, plural, kind and short name of the kinds of every cluster.
 const KNOWN: [(&str, &str, &str, &str); 11] = [
     ("/v1", "pods", "Pod", "po"),
     ("/v1", "namespaces", "Namespace", "ns"),
@@ -27,7 +27,6 @@ const KNOWN: [(&str, &str, &str, &str); 11] = [
     ),
 ];
 
-/// Autoscalers.
 pub(super) const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
 /// The kinds that every cluster has.
@@ -48,9 +47,8 @@ pub(super) fn known() -> Kinds {
     Kinds::new(KNOWN.map(kind).to_vec())
 }
 
-/// The kind that a word means: plural, singular, short name or kind, with its
-/// group or without. Others than those of every cluster are looked for in its
-/// discovery.
+/// The kind that a word means: plural, singular, short name or kind, with or without
+/// its group. Kinds that not every cluster has are looked up in discovery.
 pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure> {
     let known = known();
     if let Some(kind) = known.of_request(word) {
@@ -58,7 +56,7 @@ pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure>
     }
     let served = match served::kinds(&cluster.client).await {
         Ok(kinds) => kinds,
-        // A server that has metrics alone.
+        // A server that serves only metrics has no such list.
         Err(CallError::NotFound(_)) => Kinds::default(),
         Err(error) => return Err(Failure::Failed(error.to_string())),
     };

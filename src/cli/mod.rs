@@ -47,7 +47,7 @@ struct Cli {
     serve: serve::ServeArgs,
 }
 
-/// The name by which kubectl finds a plugin and calls it.
+/// The name by which kubectl finds and runs a plugin.
 const PLUGIN: &str = "kubectl-gpu_metrics";
 
 /// Why GPU metrics and the autoscalers on them are what they are.
@@ -83,7 +83,7 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// A parser of numbers that says which ones may be written.
+/// A parser of numbers whose error names the range.
 fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
 where
     N: FromStr + PartialOrd + Display + Clone,
@@ -100,23 +100,22 @@ where
     }
 }
 
-/// How a command failed.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The user asked for what cannot be: exit code 2.
+    /// A usage error: exit code 2.
     #[error("{0}")]
     Usage(String),
-    /// What was asked for did not work out: exit code 1.
+    /// The command failed: exit code 1.
     #[error("{0}")]
     Failed(String),
     /// The user has no right to it: exit code 1.
     #[error("{0}")]
     Refused(String),
-    /// It was looked at, and is not well; everything about it is said: exit
-    /// code 1.
+    /// The check found something, and has printed it: exit code 1.
     #[error("findings")]
     Findings,
-    /// It could not be looked at: exit code 3.
+    /// It could not be checked: exit code 3.
     #[error("{0}")]
     Unchecked(String),
 }
@@ -131,7 +130,7 @@ impl Failure {
     }
 }
 
-/// A first word that is no command. Later words, and a path in front such as
+/// An unknown command as the first word. Later words, and a path in front such as
 /// prometheus-adapter's chart passes, have no effect: its parser ignores them.
 fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::Error> {
     let first = words.get(1)?.to_str()?;
@@ -196,7 +195,7 @@ pub fn run() -> ExitCode {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args, Cli::command()),
     };
-    // A lookup that hangs in a blocking thread must not hold up the exit.
+    // A lookup that hangs in a blocking thread must not delay the exit.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

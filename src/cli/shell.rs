@@ -1,4 +1,4 @@
-//! What a packager makes of the command line: completions and man pages.
+//! Completions and man pages, generated from the command line for packagers.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ fn generated(shell: Shell, mut command: Command, name: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// kubectl runs the script with the words of the line, the last of them unfinished,
+/// kubectl runs the script with the words of the line, the last of them incomplete,
 /// and reads candidates and a directive: 4, no files (kubernetes/kubectl
 /// `pkg/cmd/plugin/plugin_completion.go`). The candidates are those of bash.
 fn of_plugin() -> String {

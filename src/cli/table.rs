@@ -2,7 +2,7 @@
 
 use apimachinery::letters::escaped;
 
-/// The letters of the widest cell of each column.
+/// The number of letters in the widest cell of each column.
 pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -15,8 +15,8 @@ pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     (0..columns).map(width).collect()
 }
 
-/// Lines of cells, the first of them the heading. Cells that begin with a digit
-/// or a sign stand on the right of their column, all others on the left.
+/// Lines of cells; the first row is the heading. Cells that begin with a digit or a
+/// sign are right-aligned, others left-aligned.
 pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
     let widths = widths(rows);
     let numeric: Vec<bool> = (0..widths.len())

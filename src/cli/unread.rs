@@ -1,4 +1,4 @@
-//! Why nothing is known of GPUs.
+//! Why GPU data is missing.
 
 use super::check::live::data;
 use super::cluster::Cluster;
@@ -6,11 +6,11 @@ use crate::app::inspect::Look;
 use findings::source::{self, UNSEEN};
 use findings::{Finding, Report};
 
-/// What is said where nothing is known of GPUs; the cause follows.
+/// The first part of the message that GPU data is missing; the cause follows.
 pub(super) const UNREAD: &str = "GPU data cannot be read";
 
-/// Why nothing is known of GPUs, and what to do; `None` also where the user may
-/// not know it.
+/// Why GPU data is missing, and the remedy; `None` also where the user may not know
+/// it.
 pub(super) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
     let mut look = Look::new(&cluster.client);
     data(&mut look, None).await.ok()?;

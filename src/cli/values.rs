@@ -13,7 +13,7 @@ const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 /// External metrics of namespaces.
 pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";
 
-/// What pods of namespaces use.
+/// The use of pods in namespaces.
 pub(super) const RESOURCE: &str = "/apis/metrics.k8s.io/v1beta1/namespaces";
 
 /// A list of any kind.
@@ -33,7 +33,7 @@ pub(super) struct Item {
     pub(super) value: String,
 }
 
-/// Whatever has a name.
+/// An object's name.
 #[derive(Debug, Deserialize)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -42,8 +42,7 @@ pub(super) struct Named {
 /// Stands for the resource of external metrics.
 pub(super) const EXTERNALLY: &str = "external";
 
-/// Custom and external metrics that are served, with the resources that have
-/// them.
+/// Custom and external metrics that are served, with their resources.
 pub(super) async fn served(
     cluster: &Cluster,
 ) -> Result<BTreeMap<String, BTreeSet<String>>, CallError> {
@@ -71,8 +70,8 @@ pub(super) fn names(items: Vec<Item>) -> Vec<String> {
     described.map(|of| of.name).collect()
 }
 
-/// The path of a metric of an object, or of all with the name `*`. A namespace
-/// is described in itself.
+/// The path of a metric of an object, or of all objects with the name `*`. For a
+/// namespace, the path is in the namespace itself.
 pub(super) fn of_object(
     (resource, namespace): (&str, Option<&str>),
     name: &str,

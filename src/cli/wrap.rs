@@ -1,12 +1,12 @@
-//! Lines of words, readable at 80 columns.
+//! Text wrapped at 80 columns.
 
 use apimachinery::letters::escaped;
 
 const WIDTH: usize = 80;
 
-/// Breaks longer lines at blanks. What goes on begins `hang` columns to the
-/// right of its line's beginning; a word that is longer than a line stays whole,
-/// and so does a line with a command, which is copied.
+/// Wraps longer lines at blanks. Continuation lines are indented by `hang` more
+/// columns than their line. A word longer than a line stays whole, and so does a line
+/// with a command, which is copied.
 pub(super) fn wrapped(text: &str, hang: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -37,7 +37,8 @@ pub(super) fn wrapped(text: &str, hang: usize) -> String {
     out
 }
 
-/// What a terminal may be given: texts of others may hold what moves its cursor.
+/// Text for a terminal: control characters in it are escaped, because others may have
+/// written it.
 pub(super) fn shown(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(escaped).collect();
     lines.join("\n")

@@ -1,8 +1,8 @@
-//! The APIServices by which kube-apiserver knows us.
+//! The APIServices that register this server with kube-apiserver.
 //!
-//! Read and patched by name. An annotation of cert-manager is looked at,
-//! because its `cainjector` writes the bundle too
-//! (cert-manager/cert-manager: `pkg/apis/certmanager/v1/types.go`).
+//! Read and patched by name. The annotations of cert-manager matter, because its
+//! `cainjector` writes the bundle too (cert-manager/cert-manager:
+//! `pkg/apis/certmanager/v1/types.go`).
 
 use bytes::Bytes;
 use http::Method;
@@ -20,7 +20,7 @@ use crate::certificates::managed::store::{Change, Entry, Registry, ServiceName, 
 /// More than any APIService.
 const LIMIT: usize = 4 * 1024 * 1024;
 
-/// The annotations by which somebody asks cert-manager to write the bundle.
+/// The annotations that tell cert-manager to write the bundle.
 const INJECTORS: [&str; 3] = [
     "cert-manager.io/inject-ca-from",
     "cert-manager.io/inject-ca-from-secret",
@@ -34,7 +34,7 @@ pub struct ApiServices {
 }
 
 impl ApiServices {
-    /// Of the cluster that the client talks to.
+    /// The APIServices of the client's cluster.
     #[must_use]
     pub const fn new(client: Client) -> Self {
         Self { client }
@@ -87,7 +87,7 @@ fn patch(change: &Change) -> Value {
         "insecureSkipTLSVerify": null,
     });
     if let Some(service) = &change.service {
-        // Without a port it is 443, that of the manifests' Service.
+        // The default port is 443, which the manifests' Service has.
         spec["service"] = json!({
             "namespace": service.namespace,
             "name": service.name,

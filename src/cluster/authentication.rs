@@ -1,9 +1,9 @@
-//! The ConfigMap `kube-system/extension-apiserver-authentication`: whose client
-//! certificates count, and whose word on users.
+//! The ConfigMap `kube-system/extension-apiserver-authentication`: the authorities of
+//! client certificates and of front proxies.
 //!
 //! Watched by name, as the Role `extension-apiserver-authentication-reader`
-//! allows it. The last good state outlives a broken watch and the object
-//! itself: kube-apiserver writes it anew within moments.
+//! allows it. The last good state stays in force while the watch is broken or the
+//! object is deleted: kube-apiserver writes it again within moments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const ABSENT: &str = "waiting for the ConfigMap kube-system/extension-apiserver-
                       which kube-apiserver makes: check that it runs with --client-ca-file or \
                       --requestheader-client-ca-file";
 
-/// The ConfigMap's texts, key by key as they stand there; `None`: not seen yet.
+/// The data of the ConfigMap; `None`: not read yet.
 pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 
 /// The longest wait between two tries while kube-apiserver is away. Its restart
@@ -38,8 +38,8 @@ pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 /// read, no request through it is authenticated.
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(5);
 
-/// Watches the ConfigMap and sends its texts whenever they change; to be
-/// spawned, ends only when it is aborted.
+/// Watches the ConfigMap and sends its data whenever it changes. To be spawned; ends
+/// only when it is aborted.
 pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sender<Texts>) {
     let target = Target {
         path: PATH.to_owned(),
@@ -60,7 +60,7 @@ struct Latest {
 impl Store for Latest {
     fn put(&mut self, object: &RawValue) -> Result<(), Refused> {
         let map: ConfigMap = wire::decode(object)?;
-        // A server that ignores the field selector sends others too.
+        // A server that ignores the field selector sends other ConfigMaps too.
         if map.metadata.name.as_deref() == Some(NAME) {
             let data = map.data.unwrap_or_default();
             self.texts.send_if_modified(|known| {

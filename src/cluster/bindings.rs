@@ -1,17 +1,17 @@
 //! The ClusterRoleBindings of `manifests/rbac.yaml`, by name and as a command,
-//! for a refusal that one of them mends.
+//! for the remedy of a refusal.
 
 /// A ClusterRoleBinding of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// Lets it create TokenReviews and SubjectAccessReviews.
+    /// Allows creating TokenReviews and SubjectAccessReviews.
     AuthDelegator,
-    /// Lets it list and watch pods, namespaces, nodes, services and owners.
+    /// Allows listing and watching pods, namespaces, nodes, services and owners.
     Inventory,
 }
 
 impl Binding {
-    /// What to do about a 403 of kube-apiserver, which names the account:
+    /// The remedy for a 403 of kube-apiserver, which names the account:
     /// `User "system:serviceaccount:NAMESPACE:NAME" cannot …`. In the manifests and
     /// in the chart the account gives the binding and the role their names.
     pub(super) fn remedy(self, refusal: &str) -> String {

@@ -1,11 +1,10 @@
-//! The way to kube-apiserver: from a kubeconfig or the pod's service account.
+//! The connection to kube-apiserver, from a kubeconfig or the pod's service account.
 //!
-//! Over `kube`'s configuration and authentication (tokens and the authority
-//! are read again when their files change), but with a stack and calls of our
-//! own, because `kube` 5 logs every failed attempt as an error
-//! (`kube-client/src/client/builder.rs`, `on_failure`) and the text of every
-//! answer that it cannot decode (`client/mod.rs`, `request`), which for a
-//! TokenReview holds the token.
+//! Uses `kube`'s configuration and authentication (tokens and the authority are read
+//! again when their files change), but its own stack and calls, because `kube` 5 logs
+//! every failed attempt as an error (`kube-client/src/client/builder.rs`,
+//! `on_failure`) and the text of every answer that it cannot decode (`client/mod.rs`,
+//! `request`), which for a TokenReview holds the token.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,41 +29,41 @@ use super::error::{CallError, ClientError, chain, excerpt};
 use super::token::TokenFile;
 use limits::file::yaml;
 
-/// How long a connection may take.
+/// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long the head of an answer may take; a list of many objects is made
-/// before it is sent.
+/// Timeout of the head of an answer; kube-apiserver makes a large list before it
+/// sends it.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// How long the next bytes of a body may take.
+/// Timeout of the next bytes of a body.
 const STALL: Duration = Duration::from_secs(30);
 
-/// How long a whole answer may take, watches apart.
+/// Timeout of a whole answer, except of a watch.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// A peer that vanished without a word is noticed by probes of the kernel.
+/// Kernel probes detect a peer that vanished without closing the connection.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
 
-/// What is read of an answer that says no.
+/// How much is read of an error's body.
 const STATUS_BYTES: usize = 64 * 1024;
 
-/// What is read at most of one answer: some ten thousand objects.
+/// The largest answer: some ten thousand objects.
 const DOCUMENT_BYTES: usize = 256 * 1024 * 1024;
 
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
 
-/// Where the way to kube-apiserver is described.
+/// How kube-apiserver is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// In a file, current context.
+    /// By the current context of a file.
     Kubeconfig(PathBuf),
-    /// In the pod: environment and service account.
+    /// By the pod's environment and service account.
     InCluster,
-    /// As kubectl finds it: a file, or `$KUBECONFIG`, or the file in the home
-    /// directory, or the pod's service account; a context, or the current one.
+    /// As kubectl does: by a file, or `$KUBECONFIG`, or the file in the home
+    /// directory, or the pod's service account; by a context, or the current one.
     User {
         /// The file, if one is named.
         kubeconfig: Option<PathBuf>,
@@ -78,7 +77,7 @@ pub enum Access {
 pub struct Client {
     client: kube::Client,
     address: Arc<str>,
-    /// What the kubeconfig calls the cluster.
+    /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
     token: Option<Arc<TokenFile>>,
     namespace: Arc<str>,
@@ -151,13 +150,13 @@ impl Client {
         }
     }
 
-    /// What the kubeconfig calls the cluster, or its address.
+    /// The cluster's name in the kubeconfig, or its address.
     #[must_use]
     pub fn cluster(&self) -> &str {
         self.cluster.as_deref().unwrap_or(&self.address)
     }
 
-    /// The namespace that is meant where none is named.
+    /// The default namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -166,13 +165,13 @@ impl Client {
     /// An object or a list.
     ///
     /// # Errors
-    /// When there is no answer, it says no, or it is something else.
+    /// When there is no answer, an error, or an answer of another form.
     pub async fn object<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         let body = self.get(path, "application/json", DOCUMENT_BYTES).await?;
         serde_json::from_slice(&body).map_err(|error| self.garbled(error))
     }
 
-    /// A GET, read whole.
+    /// A GET whose answer is read whole.
     pub(super) async fn get(
         &self,
         path: &str,
@@ -188,7 +187,7 @@ impl Client {
         self.send(Method::GET, path, accept, Bytes::new()).await
     }
 
-    /// A POST of JSON or a merge patch (RFC 7386), its answer read whole.
+    /// A POST of JSON or a merge patch (RFC 7386) whose answer is read whole.
     pub(super) async fn submit(
         &self,
         method: Method,
@@ -224,12 +223,12 @@ impl Client {
         }
     }
 
-    /// The answer is not what the API promises.
+    /// The error of an answer that breaks the API's promises.
     pub fn garbled(&self, reason: impl fmt::Display) -> CallError {
         CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
     }
 
-    /// More bytes than we take at once.
+    /// The error of an answer that exceeds a limit.
     pub(super) fn too_large(&self, limit: usize) -> CallError {
         CallError::TooLarge(self.address.to_string(), limit)
     }
@@ -263,8 +262,8 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.header().await);
         }
-        // Paths hold names that come from objects: one that is no path is an
-        // answer we do not understand.
+        // Paths contain names from objects. A name that makes no valid path comes
+        // from an invalid answer.
         let request = request
             .body(Body::from(body))
             .map_err(|error| self.garbled(error))?;
@@ -285,7 +284,7 @@ impl Client {
     async fn refusal(&self, response: Response<Body>) -> CallError {
         let status = response.status();
         let mut body = response.into_body();
-        // What cannot be read of a refusal is not worth another error.
+        // A body that cannot be read does not hide the status.
         let text = self
             .collect(&mut body, STATUS_BYTES)
             .await
@@ -293,7 +292,7 @@ impl Client {
         self.refused(status.as_u16(), message(&text))
     }
 
-    /// What a status and its words mean.
+    /// The error of a status and its message.
     pub(super) fn refused(&self, code: u16, text: String) -> CallError {
         let address = self.address.to_string();
         match StatusCode::from_u16(code) {
@@ -326,7 +325,7 @@ impl Client {
     }
 }
 
-/// The message of a `Status`, or the beginning of whatever else came.
+/// The message of a `Status`, or the beginning of another body.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Status {
@@ -338,10 +337,10 @@ fn message(body: &[u8]) -> String {
     }
 }
 
-/// How to reach a cluster, and its name in the kubeconfig.
+/// A configuration, and the cluster's name in the kubeconfig.
 type Found = (Config, Option<String>);
 
-/// What kubectl would use.
+/// The configuration that kubectl would use.
 async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
     let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let named = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
@@ -352,7 +351,7 @@ async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Found, Cl
     }
 }
 
-/// A file, or the one that kubectl would use; a context, or the current one.
+/// Reads a file, or the one that kubectl would use; a context, or the current one.
 async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
     let place = path.map_or_else(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
@@ -385,8 +384,8 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
     Ok((config.map_err(|error| unusable(&error))?, cluster))
 }
 
-/// Takes the token file out of a configuration, where that is what counts in
-/// it (`kube-client/src/client/auth/mod.rs`, `TryFrom<&AuthInfo> for Auth`).
+/// Takes the token file out of a configuration, if it is the credential in use
+/// (`kube-client/src/client/auth/mod.rs`, `TryFrom<&AuthInfo> for Auth`).
 fn take_token_file(config: &mut Config) -> Result<Option<TokenFile>, ClientError> {
     let auth = &mut config.auth_info;
     let basic = auth.username.is_some() && auth.password.is_some();
@@ -402,7 +401,7 @@ fn in_cluster() -> Result<Found, ClientError> {
     Ok((config, None))
 }
 
-/// The layers that `kube` documents for a client of one's own.
+/// The layers that `kube` documents for a custom client.
 fn stack(config: Config) -> Result<kube::Client, kube::Error> {
     // A second call changes nothing: the first caller has installed the same one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -1,4 +1,4 @@
-//! Pods and owners that went, for as long as readings of theirs may count.
+//! Deleted pods and owners, kept for as long as their readings may count.
 //!
 //! A reading counts for the pod that held the device then, and not only while that pod
 //! is there: a workload that is scaled down keeps the past of the pods it
@@ -13,13 +13,13 @@ use super::pods::KeptPod;
 use super::table::{Key, Table};
 use apimachinery::time::{Timestamp, millis};
 
-/// Most pods that asked for GPUs, most others, and most owners; then the oldest
-/// go.
+/// The most pods that requested GPUs, other pods, and owners; beyond that the oldest
+/// are dropped.
 const MOST_WITH_GPUS: usize = 20_000;
 const MOST_OTHERS: usize = 4_000;
 const MOST_OWNERS: usize = 20_000;
 
-/// A pod that went, as last seen.
+/// A deleted pod, as last seen.
 #[derive(Debug)]
 struct Gone {
     at: Instant,
@@ -27,7 +27,7 @@ struct Gone {
     pod: KeptPod,
 }
 
-/// An owner that went and had a controller: the chain goes on above it.
+/// A deleted owner that had a controller: the chain continues above it.
 #[derive(Debug)]
 struct GoneOwner {
     at: Instant,
@@ -35,18 +35,18 @@ struct GoneOwner {
     controller: OwnerRef,
 }
 
-/// What went.
+/// What was deleted.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     with_gpus: VecDeque<Gone>,
-    /// They may have held a GPU without having asked for one, and are many.
+    /// Pods that may have held a GPU without requesting one; there are many of them.
     others: VecDeque<Gone>,
     owners: VecDeque<GoneOwner>,
 }
 
 impl Departed {
-    /// A pod went: it was deleted or has finished, and the watch shows only that it is
-    /// not among those that run. One that was never bound to a node held nothing.
+    /// Records a pod that was deleted or has finished; the watch only shows that it
+    /// is not running any more. A pod that was never bound to a node held nothing.
     pub(super) fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
         if pod.node.is_none() {
             return;
@@ -61,7 +61,7 @@ impl Departed {
         push(queue, Gone { at, key, pod }, most);
     }
 
-    /// An owner went.
+    /// Records a deleted owner.
     pub(super) fn owner(&mut self, object: &KeptObject, at: Instant) {
         if let Some(controller) = object.controller.clone() {
             let uid = object.uid();
@@ -74,7 +74,7 @@ impl Departed {
         }
     }
 
-    /// Forgets what went longer ago.
+    /// Forgets what was deleted longer ago.
     pub(super) fn expire(&mut self, now: Instant, remember: Duration) {
         let is_old = |at: Instant| now.saturating_duration_since(at) > remember;
         for queue in [&mut self.with_gpus, &mut self.others] {
@@ -85,8 +85,8 @@ impl Departed {
         self.owners.drain(..old);
     }
 
-    /// The pods that went and have not come back, by namespace and name; of one
-    /// name those that went last first.
+    /// The deleted pods that do not exist again, by namespace and name; pods of one
+    /// name begin with the last deleted.
     pub(super) fn pods(&self, listed: &Table<KeptPod>) -> Vec<(&Key, &KeptPod)> {
         let mut gone: Vec<&Gone> = self
             .with_gpus
@@ -107,7 +107,7 @@ impl Departed {
             .collect()
     }
 
-    /// The controllers of what went, by its UID.
+    /// The controllers of deleted objects, by the object's UID.
     pub(super) fn controllers(&self) -> HashMap<u64, OwnerRef> {
         let pods = self.with_gpus.iter().chain(&self.others);
         let pods = pods.filter_map(|gone| Some((gone.pod.uid(), gone.pod.controller.clone()?)));
@@ -117,7 +117,7 @@ impl Departed {
     }
 }
 
-/// The time now, as the API server and exporters have it.
+/// The wall clock, which the API server and exporters use.
 pub(super) fn wall_clock() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp::from_millis(millis(since.unwrap_or_default()))

@@ -1,5 +1,5 @@
-//! What discovery says of a kind
-//! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Discovery API").
+//! The discovery of a kind (`kubernetes.io/docs/concepts/overview/kubernetes-api`,
+//! "Discovery API").
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource, APIResourceList};
 use serde::de::DeserializeOwned;
@@ -13,20 +13,20 @@ use gpu_metrics::inventory::ObjectKind;
 /// The largest discovery document.
 const DISCOVERY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Most versions of a group that are looked into.
+/// The most versions of a group that are searched.
 const MOST_VERSIONS: usize = 8;
 
-/// Discovery is forbidden.
+/// The remedy where discovery is forbidden.
 pub(super) const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
 
 /// The version of every object of the core group.
 const CORE_VERSION: &str = "v1";
 
-/// Looks a kind up. `None`: not served, cluster-scoped, or not to be listed and
-/// watched.
+/// Looks a kind up. `None`: it is not served, is cluster-scoped, or cannot be listed
+/// and watched.
 ///
-/// The version of the reference first; users write it, so where that does not
-/// serve the kind (any more), the group's preferred one and then its others.
+/// The reference's version is tried first. Users write it, so if that version does
+/// not serve the kind, the group's preferred version is tried, and then the others.
 pub(super) async fn discover(
     client: &Client,
     kind: &KindName,

@@ -1,4 +1,4 @@
-//! What can go wrong between us and kube-apiserver, each with its remedy.
+//! Errors of the connection to kube-apiserver, each with its remedy.
 
 use std::time::Duration;
 
@@ -17,25 +17,24 @@ pub enum ClientError {
          kubeconfig, or mount the service account's token (automountServiceAccountToken: true)"
     )]
     InCluster(String),
-    /// The configuration was read, but no client can be made of it: the file, or
+    /// The configuration was read, but makes no valid client: the file, or
     /// `service account`; what is wrong.
     #[error("{0}: {1}: check certificates, keys and the user's credentials there")]
     Unusable(String, String),
     /// A file that should hold a token: the file, what is wrong with it.
     #[error("token file {0}: {1}: write the token alone into it, or name another tokenFile")]
     TokenFile(String, String),
-    /// A proxy is asked for; connections go straight. The file.
+    /// The kubeconfig has a proxy, which is not supported. The file.
     #[error(
         "kubeconfig {0}: proxy-url is not supported: name an address that is reached without a proxy"
     )]
     Proxy(String),
 }
 
-/// A call to kube-apiserver that did not do what it should. Most name its
-/// address first.
+/// A failed call to kube-apiserver. Most messages begin with its address.
 ///
-/// The text is for the log; it names the server and quotes its words, which in
-/// turn name the account. No client of ours is told any of it.
+/// The text is for the log: it names the server and quotes its message, which names
+/// the account. It is not sent to clients.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// No connection: what failed.
@@ -49,7 +48,7 @@ pub enum CallError {
         /// How long we waited.
         after: Duration,
     },
-    /// 401: the server's words.
+    /// 401: the server's message.
     #[error(
         "kube-apiserver at {0} does not accept our credentials: {1}: check the token or client \
          certificate of the kubeconfig or service account"
@@ -58,30 +57,30 @@ pub enum CallError {
     /// 403: a right is missing.
     #[error("{text}{}{remedy}", if remedy.is_empty() { "" } else { ": " })]
     Forbidden {
-        /// The server's words.
+        /// The server's message.
         text: String,
         /// The rule to add; empty where the user is not known.
         remedy: String,
     },
-    /// 404: the server's words.
+    /// 404: the server's message.
     #[error("not found: {0}")]
     NotFound(String),
-    /// 410: the version we know is no longer known there; list again.
+    /// 410: the server has forgotten the resource version; list again.
     #[error(
         "kube-apiserver forgets versions before they can be followed (410 Gone): check its load \
          and its storage"
     )]
     Gone,
-    /// Any other status that is no success: the status, the server's words.
+    /// Any other error status: the status, the server's message.
     #[error("kube-apiserver at {0}: HTTP {1}: {2}")]
     Status(String, u16, String),
-    /// More bytes than we take at once: the limit.
+    /// The answer exceeds a limit: the limit.
     #[error("kube-apiserver at {0}: more than {1} bytes in one piece")]
     TooLarge(String, usize),
-    /// The answer broke off: what failed.
+    /// The answer was cut off: what failed.
     #[error("kube-apiserver at {0}: the answer broke off: {1}")]
     Cut(String, String),
-    /// The answer is not what the API promises: what was met, and where.
+    /// The answer is not one of the API: what was found, and where.
     #[error(
         "kube-apiserver at {0}: not an answer of the Kubernetes API: {1}: check the server address"
     )]
@@ -89,21 +88,21 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the server as a whole is away, so that every call fails alike.
+    /// Whether the whole server is away, so that every call fails.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         matches!(self, Self::Unreachable(..) | Self::Timeout { .. })
     }
 
-    /// Whether a right is missing.
+    /// Whether a permission is missing.
     #[must_use]
     pub const fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden { .. })
     }
 
-    /// Whether the same call may do better in a moment: connection reset, 429,
-    /// 500 and 504 (`k8s.io/apiserver/pkg/util/webhook/webhook.go`,
-    /// `DefaultShouldRetry`), and 502 and 503 of what may stand in between.
+    /// Whether the same call may succeed in a moment: connection reset, 429, 500 and
+    /// 504 (`k8s.io/apiserver/pkg/util/webhook/webhook.go`, `DefaultShouldRetry`),
+    /// and 502 and 503 of a proxy in between.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {
@@ -119,7 +118,7 @@ impl CallError {
         }
     }
 
-    /// The same, with the rule to add where a right is missing.
+    /// The error, with the rule to add if a permission is missing.
     #[must_use]
     pub(super) fn with_remedy(self, remedy: &str) -> Self {
         match self {
@@ -132,16 +131,15 @@ impl CallError {
     }
 }
 
-/// An object that is not what its kind promises; the others are kept.
+/// An object that does not have the form of its kind; the others are kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Garbage(pub String);
 
-/// The longest excerpt of somebody else's text in a message of ours, in
-/// characters.
+/// The longest excerpt of a foreign text in a message, in characters.
 const EXCERPT: usize = 300;
 
-/// The beginning of a text in one line, without control characters.
+/// The beginning of a text on one line, without control characters.
 pub(super) fn excerpt(text: &str) -> String {
     let mut out: String = text
         .chars()
@@ -154,14 +152,14 @@ pub(super) fn excerpt(text: &str) -> String {
     out
 }
 
-/// An error with its causes, in one line: hyper says `client error (Connect)`
-/// and keeps the reason to itself.
+/// An error with its causes, on one line. hyper's own text is only
+/// `client error (Connect)`.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut parts = vec![error.to_string()];
     let mut next = error.source();
     while let Some(cause) = next {
         let text = cause.to_string();
-        // Wrappers often repeat what they wrap.
+        // Wrappers often repeat the text of their cause.
         if !parts.iter().any(|part| part.contains(&text)) {
             parts.push(text);
         }

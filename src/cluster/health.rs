@@ -1,8 +1,7 @@
-//! How the watches do: what readiness, metrics and the log say of them.
+//! State of the watches, for readiness, metrics and the log.
 //!
-//! The log hears of a trouble once when it begins and once when it ends. When
-//! kube-apiserver as a whole is away, that is one trouble, however many watches
-//! suffer from it.
+//! The log has one line when a failure begins and one when it ends. An outage of
+//! kube-apiserver is one failure, however many watches it breaks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,50 +12,49 @@ use super::bindings::Binding;
 use super::error::CallError;
 use super::store::Refused;
 
-/// What one binding lets the server read.
+/// What a single ClusterRoleBinding allows the server to read.
 const INVENTORY: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
 
-/// Whether the server is ready without a watch.
+/// Whether readiness depends on a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Not ready before it was complete once.
+    /// The server is not ready until the watch was complete once.
     Required,
     /// Likewise, but where the server may not see it, it is ready without:
     /// waiting grants no right.
     WhereAllowed,
-    /// One kind of owner more or less.
+    /// Readiness does not depend on it.
     Optional,
 }
 
-/// How one watch does.
+/// State of one watch.
 #[derive(Clone, Debug)]
 pub struct WatchHealth {
     /// What is watched: `pods`, `deployments.apps`, a ConfigMap's name.
     pub name: Arc<str>,
-    /// Whether the server waits for it.
+    /// Whether readiness depends on it.
     pub need: Need,
-    /// Whether it was ever complete. What is known stays while it is mended.
+    /// Whether it was ever complete. Its objects stay while it is broken.
     pub complete: bool,
-    /// Why it is not followed now, with the remedy if there is one; `None`: it
-    /// is.
+    /// Why it is broken now, with the remedy if there is one; `None`: it works.
     pub trouble: Option<String>,
-    /// Whether kube-apiserver refuses it.
+    /// Whether kube-apiserver forbids it.
     pub forbidden: bool,
-    /// When the server last said something on it: an object, a bookmark, a
-    /// list, an accepted watch. `None`: never.
+    /// Time of the last message from the server: an object, a bookmark, a list, an
+    /// accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
     /// Objects kept.
     pub objects: usize,
-    /// Lists completed; more than one: the watch could not be resumed.
+    /// Completed lists; more than one means that the watch could not be resumed.
     pub lists: u64,
     /// Calls that failed.
     pub failures: u64,
-    /// Objects left out because they could not be read or were too many.
+    /// Objects left out because they are invalid or too many.
     pub left_out: u64,
 }
 
 impl WatchHealth {
-    /// How long ago the server last said something; `None`: never.
+    /// Time since the last message from the server; `None`: never.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
         self.last_contact
@@ -67,11 +65,11 @@ impl WatchHealth {
 #[derive(Debug, Default)]
 struct Inner {
     watches: BTreeMap<Arc<str>, WatchHealth>,
-    /// Since when kube-apiserver as a whole is away.
+    /// When the outage of kube-apiserver began.
     outage: Option<Instant>,
 }
 
-/// The states of all watches. Clones look at the same registry.
+/// The states of all watches. Clones share one registry.
 #[derive(Clone, Debug, Default)]
 pub struct WatchRegistry(Arc<Mutex<Inner>>);
 
@@ -82,16 +80,16 @@ impl WatchRegistry {
         self.lock().watches.values().cloned().collect()
     }
 
-    /// The required watches that were never complete, with what each waits for:
-    /// the readiness checks that fail. A watch that broke later keeps its state
-    /// and leaves the server ready.
+    /// The required watches that were never complete, each with its reason: the
+    /// failed readiness checks. A watch that broke later keeps its objects, and the
+    /// server stays ready.
     #[must_use]
     pub fn unready(&self) -> Vec<(Arc<str>, String)> {
         self.troubles(|watch| watch.need != Need::Optional && !watch.complete)
     }
 
-    /// Every watch that is not followed at the moment, and why; values are
-    /// served all the same.
+    /// Every watch that is broken at the moment, and why. Values are served all the
+    /// same.
     #[must_use]
     pub fn unwell(&self) -> Vec<(Arc<str>, String)> {
         self.troubles(|_| true)
@@ -104,7 +102,7 @@ impl WatchRegistry {
         let mut troubles: Vec<(Arc<str>, String)> = watches
             .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble.clone()?)))
             .collect();
-        // One binding is behind all of them.
+        // One missing binding breaks all of them.
         if let Some(why) = unbound {
             let before = troubles.len();
             troubles.retain(|(name, _)| !INVENTORY.contains(&&**name));
@@ -115,8 +113,8 @@ impl WatchRegistry {
         troubles
     }
 
-    /// The ClusterRoleBinding that is missing where nothing of the inventory may
-    /// be read, with the remedy.
+    /// The missing ClusterRoleBinding if none of the inventory may be read, with the
+    /// remedy.
     #[must_use]
     pub fn unbound(&self) -> Option<String> {
         let inner = self.lock();
@@ -132,7 +130,7 @@ impl WatchRegistry {
         ))
     }
 
-    /// Enters a watch; it leaves the registry when the reporter is dropped.
+    /// Enters a watch; dropping the reporter removes it.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
         let health = WatchHealth {
@@ -159,7 +157,7 @@ impl WatchRegistry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the first word of an outage.
+    /// Whether this failure begins an outage.
     fn outage_begins(&self) -> bool {
         let mut inner = self.lock();
         let begins = inner.outage.is_none();
@@ -167,13 +165,13 @@ impl WatchRegistry {
         begins
     }
 
-    /// How long the outage lasted that ends here.
+    /// The duration of the outage that ends now.
     fn outage_ends(&self) -> Option<Duration> {
         self.lock().outage.take().map(|since| since.elapsed())
     }
 }
 
-/// What the log has heard.
+/// What was logged.
 #[derive(Debug, Default)]
 struct Told {
     trouble: Option<(Instant, Trouble)>,
@@ -181,18 +179,18 @@ struct Told {
     full: bool,
 }
 
-/// What a trouble is known by: texts may vary from try to try.
+/// The identity of a failure: its text may vary between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// kube-apiserver as a whole is away.
+    /// kube-apiserver is away.
     Outage,
-    /// This call fails.
+    /// The watch's own call fails.
     Own,
-    /// The call succeeds, and what it should give is not there.
+    /// The call succeeds, but the expected object is missing.
     Lacking,
 }
 
-/// What one watch says of itself on the registry.
+/// Reports the state of one watch to the registry.
 #[derive(Debug)]
 pub(super) struct Reporter {
     registry: WatchRegistry,
@@ -213,7 +211,7 @@ impl Reporter {
         }
     }
 
-    /// The server said something.
+    /// The server sent something.
     pub(super) fn contact(&self, objects: usize) {
         self.change(|watch| {
             watch.last_contact = Some(Instant::now());
@@ -227,7 +225,7 @@ impl Reporter {
         self.change(|watch| watch.lists += 1);
     }
 
-    /// All is well (again).
+    /// The watch works (again).
     pub(super) fn well(&mut self) {
         self.change(|watch| {
             (watch.complete, watch.trouble) = (true, None);
@@ -262,7 +260,7 @@ impl Reporter {
         self.trouble(trouble, error);
     }
 
-    /// The calls succeed, and what they should give is not there.
+    /// The calls succeed, but the expected object is missing.
     pub(super) fn lacking(&mut self, what: &str) {
         if let Some(lasted) = self.registry.outage_ends() {
             tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
@@ -270,7 +268,7 @@ impl Reporter {
         self.trouble(Trouble::Lacking, &what);
     }
 
-    /// No call fails, and not all that is asked for can be had.
+    /// No call fails, but some of the kinds are not watched.
     pub(super) fn incomplete(&mut self, what: &str) {
         self.trouble(Trouble::Lacking, &what);
     }
@@ -293,7 +291,7 @@ impl Reporter {
         }
     }
 
-    /// An object was left out: said once a watch and reason.
+    /// An object was left out; logged once for a watch and reason.
     pub(super) fn left_out(&mut self, why: &Refused) {
         self.change(|watch| watch.left_out += 1);
         let told = match why {

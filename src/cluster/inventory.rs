@@ -1,4 +1,4 @@
-//! The cluster's inventory by watches, published when it changes.
+//! The cluster's inventory, from watches, published on changes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,18 +16,17 @@ use super::store::{Form, Store, Target};
 use super::watch::{WAIT_MOST, Watcher};
 use gpu_metrics::inventory::{Authority, Inventory};
 
-/// Snapshots are made no sooner after one another: a rollout changes hundreds
-/// of pods a second.
+/// Least time between snapshots: a rollout changes hundreds of pods a second.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
-/// How long the first snapshot waits for the owners of what was listed.
+/// How long the first snapshot waits for the owners of the listed objects.
 const OWNERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pods that are worth watching; those that have finished are in no answer
-/// and, after a batch of jobs, more than all others.
+/// Selects the pods to watch. Finished pods are in no answer, and after a batch of
+/// jobs there are more of them than of all others.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// The watches of a cluster. They end when this is dropped.
+/// The watches of a cluster. Dropping this ends them.
 #[derive(Debug)]
 pub struct Watches {
     inventory: watch::Receiver<Arc<Inventory>>,
@@ -38,8 +37,8 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts watching. kube-apiserver need not be up; `registry` says what is
-    /// waited for. To be called within a runtime.
+    /// Starts the watches. kube-apiserver may be down; `registry` tells what is
+    /// missing. To be called within a runtime.
     #[must_use]
     pub fn start(client: &Client, registry: &WatchRegistry, settings: WatchSettings) -> Self {
         let shared = Arc::new(Shared::new(settings));
@@ -54,8 +53,8 @@ impl Watches {
         let nodes = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.nodes));
         let services = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.services));
         let again = Arc::clone(&shared.pods_again);
-        // prometheus-adapter's chart grants no nodes, and its users keep what
-        // was granted when they change the image.
+        // prometheus-adapter's chart grants no access to nodes, and a Deployment with
+        // only its image changed keeps its permissions.
         let (required, allowed) = (Need::Required, Need::WhereAllowed);
         let of_pods = ("pods", Form::Whole, required);
         tasks.spawn(watch(client, registry, of_pods, pods, Some(again)));
@@ -79,8 +78,8 @@ impl Watches {
         }
     }
 
-    /// Reads objects by other settings. Pods are listed again for it; what is
-    /// known of them stays until then.
+    /// Changes the settings by which objects are read, and lists pods again. The
+    /// current objects stay until then.
     pub fn read_by(&self, settings: WatchSettings) {
         if **self.shared.settings.load() != settings {
             self.shared.settings.store(Arc::new(settings));
@@ -88,8 +87,8 @@ impl Watches {
         }
     }
 
-    /// The inventory in force. Until pods, namespaces and nodes were listed
-    /// once it is empty and the cluster's word, so that no pod is served.
+    /// The inventory in force. It is empty until pods, namespaces and nodes were
+    /// listed once, so that no pod is served.
     #[must_use]
     pub fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory.borrow())
@@ -109,7 +108,7 @@ impl Watches {
     }
 }
 
-/// Watches a collection of the core group, for ever; `again` has it listed anew.
+/// Starts a watch of a collection of the core group; `again` makes it list again.
 fn watch<S: Store>(
     client: &Client,
     registry: &WatchRegistry,
@@ -134,15 +133,16 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
     let mut listed: Option<Instant> = None;
     let mut published = false;
     loop {
-        // The first snapshot also waits for time to pass.
+        // Until the first snapshot is published, time passing is a reason for one
+        // too.
         let wait = if published {
             Duration::MAX
         } else {
             PUBLISH_EVERY
         };
         let _ = tokio::time::timeout(wait, shared.changed.notified()).await;
-        // Of a large cluster, or of one that somebody filled, it takes long
-        // enough to hold up requests.
+        // For a large cluster, or one full of invented objects, this takes long
+        // enough to delay requests.
         let from = Arc::clone(&shared);
         let Ok(made) = tokio::task::spawn_blocking(move || snapshot(&from)).await else {
             continue;
@@ -163,11 +163,11 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
 /// A snapshot.
 struct Made {
     inventory: Inventory,
-    /// Whether the owners of what was listed are known as far as they can be.
+    /// Whether the owners of the listed objects are known as far as possible.
     settled: bool,
 }
 
-/// `None`: there is nothing to make it of so far.
+/// `None`: the required collections are not listed yet.
 fn snapshot(shared: &Shared) -> Option<Made> {
     let mut known = shared.lock();
     if !is_listed(&known.tables) {
@@ -185,9 +185,9 @@ fn snapshot(shared: &Shared) -> Option<Made> {
     })
 }
 
-/// Whether there is something to make a snapshot of. Services are left to
-/// readiness: without them everything else is right. Nodes that may not be seen
-/// are not waited for.
+/// Whether a snapshot can be made. Services are not needed: readiness waits for them,
+/// and all else is correct without them. Nodes are not waited for where they are
+/// forbidden.
 const fn is_listed(tables: &Tables) -> bool {
     let nodes = tables.nodes.complete || tables.nodes.forbidden;
     tables.pods.complete && tables.namespaces.complete && nodes

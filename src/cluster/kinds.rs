@@ -1,4 +1,4 @@
-//! Which kinds of owners are followed: the rules, without I/O.
+//! Selection of the kinds of owners to follow, without I/O.
 //!
 //! A kind is followed while a GPU pod has an owner of it, directly or further
 //! up. Those that come with Kubernetes always have a place; of the others,
@@ -14,10 +14,10 @@ use super::pool::{KindKey, KindName};
 use super::table::Table;
 use gpu_metrics::inventory::ObjectKind;
 
-/// Most kinds followed at once, [built-in](is_built_in) ones apart.
+/// The most kinds followed at once, not counting [built-in](is_built_in) ones.
 pub(super) const MOST_KINDS: usize = 64;
 
-/// How long a kind is followed that no GPU pod has as owner any more.
+/// How long a kind is followed after the last GPU pod with such an owner.
 const UNUSED: Duration = Duration::from_secs(600);
 
 /// The controllers that come with Kubernetes
@@ -37,29 +37,29 @@ fn is_built_in((group, kind): &KindKey) -> bool {
     BUILT_IN.contains(&(&**group, &**kind))
 }
 
-/// A kind that is followed.
+/// A followed kind.
 #[derive(Debug)]
 pub(super) struct OwnerKind {
-    /// Tells it from one of the same name before.
+    /// Differs from the number of an earlier entry for the same kind.
     number: u64,
     name: Arc<KindName>,
-    /// What discovery says of it; `None`: not asked so far, or not served.
+    /// The resource by discovery; `None`: not looked up yet, or not served.
     pub(super) resource: Option<ObjectKind>,
     pub(super) objects: Table<KeptObject>,
-    /// Since when no GPU pod has such an owner.
+    /// When the last GPU pod with such an owner was gone.
     unused: Option<Instant>,
 }
 
-/// The kinds in use, by what they are known by.
+/// The kinds in use.
 pub(super) type Uses = BTreeMap<KindKey, Arc<KindName>>;
 
-/// The kinds that are followed.
+/// The followed kinds.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     followed: BTreeMap<KindKey, OwnerKind>,
-    /// Kinds in use that have no place.
+    /// Kinds in use that exceed the limit.
     left_out: BTreeSet<Arc<KindName>>,
-    /// The last number given.
+    /// The last number assigned.
     number: u64,
 }
 
@@ -72,22 +72,22 @@ impl Kinds {
         self.followed.get_mut(key)
     }
 
-    /// All that are followed, each with a number of its own.
+    /// All followed kinds, each with its number.
     pub(super) fn names(&self) -> impl Iterator<Item = (u64, &Arc<KindName>)> {
         self.followed.values().map(|kind| (kind.number, &kind.name))
     }
 
-    /// Kinds in use that have no place.
+    /// Kinds in use that exceed the limit.
     pub(super) const fn left_out(&self) -> &BTreeSet<Arc<KindName>> {
         &self.left_out
     }
 
-    /// Whether all is known that can be.
+    /// Whether the first list of every kind has ended.
     pub(super) fn is_settled(&self) -> bool {
         self.followed.values().all(|kind| kind.objects.settled)
     }
 
-    /// These are in use now. Whether others are to be followed than before.
+    /// Sets the kinds in use. Returns whether other kinds are to be followed.
     pub(super) fn set_used(&mut self, used: Uses, now: Instant) -> bool {
         let (mut wanted, others): (Uses, Uses) =
             used.into_iter().partition(|(key, _)| is_built_in(key));
@@ -119,8 +119,8 @@ impl Kinds {
         changed
     }
 
-    /// Lets go of what has been unused for long, and of what finds no room,
-    /// the longest unused first. Whether there was any.
+    /// Drops kinds that have been unused for long, or exceed the room, the longest
+    /// unused first. Returns whether any was dropped.
     fn let_go(&mut self, room: usize, now: Instant) -> bool {
         let custom = self.followed.iter().filter(|(key, _)| !is_built_in(key));
         let mut unused: Vec<Instant> = custom.filter_map(|(_, kind)| kind.unused).collect();

@@ -1,5 +1,5 @@
-//! The names and labels of objects of any kind, by watches of their metadata
-//! that start when a kind is first asked for.
+//! The names and labels of objects of any kind, from watches of their metadata. The
+//! watch of a kind starts with the first request for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,16 +22,16 @@ use apimachinery::kinds::Kind;
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 
-/// Most kinds that are watched: rules name a handful.
+/// The most kinds that are watched; rules name a handful.
 const MOST_KINDS: usize = 64;
 
 /// How long the first request waits for the list.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a kind rests that is not served, or not any more.
+/// The pause before a kind that is not served is asked for again.
 const NOT_SERVED: Duration = Duration::from_secs(30);
 
-/// Objects of the kinds that were asked for.
+/// Objects of the requested kinds.
 #[derive(Clone, Debug)]
 pub struct ObjectNames(Arc<Inner>);
 
@@ -65,17 +65,17 @@ impl Collection {
 /// Why the objects of a kind are not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unlisted {
-    /// The kind was not asked for so far, or a moment ago:
+    /// The kind was not requested yet, or only a moment ago:
     /// [follow](ObjectNames::follow) it.
     #[error("its objects are not listed so far")]
     NotFollowed,
-    /// It cannot be listed, or was not so far.
+    /// It cannot be listed, or is not listed yet.
     #[error("{0}")]
     Trouble(String),
 }
 
 impl ObjectNames {
-    /// Watches nothing so far.
+    /// Watches nothing yet.
     #[must_use]
     pub fn new(client: Client, registry: WatchRegistry) -> Self {
         Self(Arc::new(Inner {
@@ -85,8 +85,8 @@ impl ObjectNames {
         }))
     }
 
-    /// The names of a kind's objects whose labels match, in order. With a
-    /// namespace, those in it.
+    /// The names of a kind's objects whose labels match, in order; with a namespace,
+    /// only those in it.
     ///
     /// # Errors
     /// See [`Unlisted`].
@@ -103,7 +103,7 @@ impl ObjectNames {
         let collection = collection.ok_or(Unlisted::NotFollowed)?;
         let table = collection.lock();
         if !table.settled {
-            // Somebody's first question is on its way: wait with them.
+            // The first request for the kind is still waiting for its list.
             return Err(Unlisted::NotFollowed);
         }
         if !table.complete {
@@ -181,7 +181,7 @@ impl ObjectNames {
         Some(collection)
     }
 
-    /// What the watch of a kind waits for.
+    /// Why a kind is not listed.
     fn trouble(&self, kind: &Kind) -> String {
         let name = format!("objects of {}", kind.resource());
         let unwell = self.0.registry.unwell().into_iter();

@@ -1,4 +1,4 @@
-//! What is kept of namespaces, nodes, owners and services.
+//! The kept fields of namespaces, nodes, owners and services.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,24 +14,24 @@ use super::wire::{Meta, Object, Pairs};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// What is kept of an object of one collection.
+/// The kept fields of the objects of one collection.
 pub(super) trait Kept: PartialEq + Sized {
     /// Its `spec` as it arrives.
     type Spec: DeserializeOwned;
     /// Its `status` as it arrives.
     type Status: DeserializeOwned;
 
-    /// Cuts an object down; `None`: nothing of it is of use.
+    /// Reduces an object to its used fields; `None`: it is not needed.
     fn keep(
         object: Object<Self::Spec, Self::Status>,
         pool: &mut Pool,
         settings: &WatchSettings,
     ) -> Option<Self>;
 
-    /// Tells it from another one of the same name.
+    /// Differs between objects of the same name.
     fn uid(&self) -> u64;
 
-    /// It is about to be removed: what of it is to be remembered.
+    /// Called before the object is removed, to record what is still needed of it.
     fn depart(&self, _: &Key, _: &mut Departed, _: Instant) {}
 }
 

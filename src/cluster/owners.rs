@@ -1,5 +1,5 @@
-//! The watches of owners: each kind that [`super::kinds`] has a place for is
-//! looked up by discovery and watched, metadata only.
+//! The watches of owners: each kind selected by [`super::kinds`] is looked up by
+//! discovery, and its metadata watched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::store::{Form, Target};
 use super::watch::{WAIT_MOST, Watcher, jitter};
 use gpu_metrics::inventory::ObjectKind;
 
-/// How often a failed lookup is tried again.
+/// Pauses before a failed lookup is repeated.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
-/// How soon a kind that is not served is asked for again.
+/// The pause before a kind that is not served is looked up again.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Most lines in the log on kinds that are not served: users with the right
@@ -37,7 +37,7 @@ pub(super) fn remedy(group: &str, resource: &str) -> String {
     )
 }
 
-/// `Deployment.apps`, for messages: users write kinds.
+/// `Deployment.apps`, for messages. The text is limited, because users write kinds.
 pub(super) fn spelled(kind: &KindName) -> String {
     let text = if kind.group.is_empty() {
         kind.kind.to_string()
@@ -47,7 +47,7 @@ pub(super) fn spelled(kind: &KindName) -> String {
     excerpt(&text)
 }
 
-/// Watches the kinds that have a place, for ever.
+/// Watches the selected kinds; does not end.
 pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegistry) {
     // Dropping a set ends its tasks.
     let mut tasks = JoinSet::new();
@@ -96,8 +96,8 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegi
     }
 }
 
-/// Follows the objects of a kind for ever: looks it up, watches it until it is
-/// not served any more, looks it up again.
+/// Follows the objects of a kind; does not end. It looks the kind up, watches it
+/// until it is not served any more, and looks it up again.
 async fn follow(
     client: Client,
     shared: Arc<Shared>,
@@ -111,7 +111,7 @@ async fn follow(
         if let Some(followed) = shared.lock().tables.kinds.get_mut(&key) {
             followed.resource.clone_from(&found);
             if found.is_none() {
-                // What is not served has no objects.
+                // A kind that is not served has no objects.
                 followed.objects = super::table::Table::default();
                 followed.objects.settled = true;
             }
@@ -165,8 +165,8 @@ async fn watch(
         .await;
 }
 
-/// What discovery says of a kind, asked until there is an answer. `None`: not
-/// served, cluster-scoped, or not to be listed and watched.
+/// Looks a kind up in discovery until there is an answer. `None`: it is not served,
+/// is cluster-scoped, or cannot be listed and watched.
 async fn discovered(
     client: &Client,
     shared: &Shared,
@@ -182,7 +182,7 @@ async fn discovered(
         };
         let enter = || registry.enter(&spelled(kind), Need::Optional);
         reporter.get_or_insert_with(enter).failed(&error);
-        // The first snapshot does not wait for it.
+        // The first snapshot does not wait for this kind.
         if let Some(followed) = shared.lock().tables.kinds.get_mut(&kind.key()) {
             followed.objects.settled = true;
         }

@@ -1,4 +1,4 @@
-//! A pod as it arrives, and what is kept of it.
+//! A pod as it arrives, and its kept fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::resources::{self, GpuResources};
 
-/// Stands in names of the exporter's pods and in those of its images.
+/// Part of the names of the exporter's pods and images.
 const EXPORTER: &str = "dcgm-exporter";
 
-/// A container's name that exporters have, and those of other things as well:
-/// it says of a scraped series whose it is, and nothing of a pod.
+/// A container name of exporters, but of other programs as well: it identifies a
+/// scraped series, and not a pod.
 const COMMON_NAME: &str = "exporter";
 
 #[derive(Debug, Default, Deserialize)]
@@ -51,7 +51,7 @@ struct Resources {
     requests: Option<BTreeMap<String, Amount>>,
 }
 
-/// A quantity: a text, or a number where somebody wrote one.
+/// A quantity: a string, or a number where the user wrote one.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Amount {
@@ -60,8 +60,8 @@ enum Amount {
 }
 
 impl Amount {
-    /// As a number of devices, which are whole: one, if it is more than nothing
-    /// and written in another way. `0`, `0.0` and `0Gi` are nothing.
+    /// The number of devices. Devices are whole, so any other notation of a quantity
+    /// above zero counts as one. `0`, `0.0` and `0Gi` are zero.
     fn devices(&self) -> u32 {
         match self {
             Self::Text(text) => text.parse().unwrap_or_else(|_| {
@@ -109,7 +109,7 @@ struct Terminated {
     finished_at: Option<String>,
 }
 
-/// A pod, cut down to what is used.
+/// A pod's kept fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptPod {
     uid: u64,
@@ -123,27 +123,27 @@ pub(super) struct KeptPod {
     pub(super) ended: Option<Timestamp>,
     pub(super) gpus: u32,
     pub(super) uncounted: bool,
-    /// The address (empty: none yet) of what looks like an exporter.
+    /// The pod's address (empty: none yet) if it looks like an exporter.
     pub(super) exporter: Option<Arc<str>>,
-    /// The address of its node, where exporters or GPUs may be.
+    /// The address of its node, if exporters or GPUs may be there.
     pub(super) host: Option<Arc<str>>,
 }
 
 impl KeptPod {
-    /// Whether it asks for GPUs, in whatever way.
+    /// Whether it requests GPUs in any form.
     pub(super) const fn requests_gpu(&self) -> bool {
         self.gpus > 0 || self.uncounted
     }
 }
 
-/// No node has more devices: sums over all pods stay numbers.
+/// More devices than any node has; bounds sums over all pods.
 const MOST_DEVICES: u32 = 4096;
 
-/// What containers ask for.
+/// The devices that containers request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     devices: u32,
-    /// Whether parts of devices are asked for.
+    /// Whether shares of devices are requested.
     share: bool,
 }
 
@@ -164,7 +164,7 @@ impl Asked {
 }
 
 impl Container {
-    /// Limits and requests of such resources are the same, or one is left out.
+    /// Limits and requests of such resources are equal, or one is left out.
     fn asked(&self, gpus: &GpuResources) -> Asked {
         let Some(resources) = &self.resources else {
             return Asked::default();
@@ -203,8 +203,8 @@ impl Container {
 impl PodSpec {
     /// The devices of the whole pod as the scheduler counts them
     /// (`k8s.io/component-helpers/resource`, `PodRequests`): containers and
-    /// sidecars run together; before them one init container at a time beside
-    /// the sidecars that stand before it.
+    /// sidecars run together; before that, each init container runs with the sidecars
+    /// listed before it.
     fn asked(&self, gpus: &GpuResources) -> Asked {
         let (mut sidecars, mut most) = (Asked::default(), Asked::default());
         for container in self.init_containers.iter().flatten() {
@@ -226,7 +226,7 @@ impl PodSpec {
 }
 
 impl PodStatus {
-    /// Since when a container has run.
+    /// When the first container started that still runs.
     fn running_since(&self) -> Option<Timestamp> {
         let statuses = self.container_statuses.iter().flatten();
         let running = statuses.filter_map(|status| status.state.as_ref()?.running.as_ref());
@@ -235,7 +235,7 @@ impl PodStatus {
             .min()
     }
 
-    /// When the last container of a pod ended that has finished.
+    /// When the last container of a finished pod ended.
     fn ended(&self) -> Option<Timestamp> {
         if phase(self.phase.as_deref()) != PodPhase::Finished {
             return None;

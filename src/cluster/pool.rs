@@ -1,5 +1,5 @@
-//! One copy of every text and label set, however many objects hold it: the
-//! pods of a workload differ in their names only.
+//! Shares equal texts and label sets: the pods of a workload differ only in their
+//! names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,27 +7,26 @@ use std::sync::Arc;
 use super::wire::Pairs;
 use apimachinery::labels::Labels;
 
-/// An API kind as an owner reference names it.
+/// An API kind, as in an owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct KindName {
     /// API group; empty: core.
     pub(super) group: Box<str>,
     /// Kind.
     pub(super) kind: Box<str>,
-    /// The version it is named with; objects of one kind are the same in all.
+    /// The version in the reference; it does not distinguish kinds.
     pub(super) version: Box<str>,
 }
 
-/// Group and kind: what a kind is known by, whatever its version.
+/// Group and kind, which identify a kind in all versions.
 pub(super) type KindKey = (Box<str>, Box<str>);
 
 impl KindName {
-    /// What it is known by.
     pub(super) fn key(&self) -> KindKey {
         (self.group.clone(), self.kind.clone())
     }
 
-    /// Whether it is that of DaemonSets.
+    /// Whether the kind is DaemonSet.
     pub(super) fn is_daemon_set(&self) -> bool {
         (&*self.group, &*self.kind) == ("apps", "DaemonSet")
     }
@@ -47,7 +46,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The one copy of a text.
+    /// The shared copy of a text.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
@@ -57,7 +56,7 @@ impl Pool {
         text
     }
 
-    /// The one copy of a label set.
+    /// The shared copy of a label set.
     pub(super) fn labels(&mut self, pairs: &Pairs) -> Labels {
         let shared = pairs
             .iter()
@@ -71,7 +70,7 @@ impl Pool {
         labels
     }
 
-    /// The one copy of a kind's name.
+    /// The shared copy of a kind's name.
     pub(super) fn kind(&mut self, group: &str, version: &str, kind: &str) -> Arc<KindName> {
         let name = KindName {
             group: group.into(),

@@ -1,4 +1,4 @@
-//! TokenReview and SubjectAccessReview, put to kube-apiserver.
+//! TokenReviews and SubjectAccessReviews by kube-apiserver.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use limits::line_limit::LineLimit;
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Attempts, and the first pause; each pause is half as long again
+/// Attempts, and the first pause; each pause is 1.5 times the previous one
 /// (`apiserver/pkg/util/webhook/webhook.go`, `DefaultRetryBackoffWithInitialDelay`).
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -37,20 +37,20 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The largest answer: a user has some groups and extras.
 const ANSWER_BYTES: usize = 1024 * 1024;
 
-/// How often the log hears that reviews fail.
+/// Least time between log lines on failed reviews.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// So many refusals in a row are no rule that is just being replaced.
+/// After this many refusals in a row, the missing permission is no passing state.
 const REFUSALS: u32 = 3;
 
-/// Whether kube-apiserver lets the server create reviews of a kind.
+/// Whether the server may create reviews of a kind.
 #[derive(Debug)]
 enum Standing {
-    /// None was answered so far.
+    /// No answer yet.
     Unknown,
-    /// The last one that was answered was made.
+    /// The last answer was a review.
     Allowed,
-    /// The last ones were refused.
+    /// The last answers were refusals.
     Forbidden { times: u32, why: String },
 }
 
@@ -75,7 +75,7 @@ impl Asked {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of an answer. An outage or a timeout is none.
+    /// Records an answer. An outage or a timeout is not an answer.
     fn note<T>(&self, outcome: &Result<T, CallError>) {
         let mut standing = self.standing();
         match outcome {
@@ -97,19 +97,19 @@ impl Asked {
     }
 }
 
-/// Asks the real kube-apiserver. Caches, single flight and limits, also of
-/// time, are its caller's.
+/// Reviews by the real kube-apiserver. The caller adds caches, single flight and
+/// limits, also of time.
 #[derive(Debug)]
 pub struct KubeReviewer {
     tokens: Asked,
     accesses: Asked,
     lines: LineLimit<()>,
-    /// Whether the server itself asks, which has a binding for it.
+    /// Whether it has the server's own account, which has a binding for reviews.
     is_server: bool,
 }
 
 impl KubeReviewer {
-    /// A reviewer over a client for tokens and one for access.
+    /// A reviewer with a client for tokens and one for access.
     #[must_use]
     pub fn new(tokens: Client, accesses: Client) -> Self {
         Self {
@@ -131,8 +131,8 @@ impl KubeReviewer {
         }
     }
 
-    /// Why reviews are not to be had, once kube-apiserver has refused
-    /// three of a kind in a row.
+    /// Why reviews are forbidden, once kube-apiserver has refused three of a kind in
+    /// a row.
     pub fn forbidden(&self) -> Option<String> {
         [&self.tokens, &self.accesses]
             .into_iter()
@@ -143,7 +143,7 @@ impl KubeReviewer {
     }
 
     /// Asks for a review of each kind that is not known to be allowed: a server
-    /// that is not ready gets no request that would ask for one.
+    /// that is not ready gets no request that would need one.
     pub async fn ask_again(&self) {
         if !self.tokens.is_allowed() {
             let _ = self.token(&Token("none".to_owned()), &[]).await;
@@ -161,7 +161,7 @@ impl KubeReviewer {
         }
     }
 
-    /// Creates a review; its status.
+    /// Creates a review and returns its status.
     async fn create<R: Serialize + DeserializeOwned, S>(
         &self,
         asked: &Asked,
@@ -181,7 +181,8 @@ impl KubeReviewer {
         });
         asked.note(&answer);
         let decoded = answer.and_then(|answer| {
-            // The answer may hold the token: nothing of an error's text is told.
+            // The answer may contain the token, so no part of the error's text is
+            // used.
             let created = decode(&answer).and_then(status);
             created.ok_or_else(|| client.garbled(path))
         });
@@ -232,9 +233,8 @@ fn judge_token(status: TokenReviewStatus, audiences: &[String]) -> TokenVerdict 
                 .unwrap_or("kube-apiserver does not know the token"),
         );
     }
-    // A server that knows nothing of audiences answers without any, and then
-    // vouches for its own only (`k8s.io/api/authentication/v1`,
-    // TokenReviewStatus).
+    // A server without audiences returns none, and then has checked only its own
+    // (`k8s.io/api/authentication/v1`, TokenReviewStatus).
     let vouched = status.audiences.unwrap_or_default();
     let meant = audiences.is_empty() || audiences.iter().any(|wanted| vouched.contains(wanted));
     if !meant {

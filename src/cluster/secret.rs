@@ -1,7 +1,7 @@
-//! The Secret in which the replicas share their certificates.
+//! The Secret that replicas use to share their certificates.
 //!
-//! Read and patched by name; never created, because RBAC cannot restrict
-//! `create` to one name: the manifests bring it, empty.
+//! Read and patched by name, never created, because RBAC cannot restrict `create` to
+//! one name: the manifests create it empty.
 
 use bytes::Bytes;
 use http::Method;
@@ -15,7 +15,7 @@ use crate::certificates::Trouble;
 use crate::certificates::managed::content::{self, Data};
 use crate::certificates::managed::store::{SecretStore, Stored, WriteError};
 
-/// A Secret is at most 1 MiB, a third more as base64; then its metadata.
+/// A Secret has at most 1 MiB, a third more in base64, and its metadata.
 const LIMIT: usize = 4 * 1024 * 1024;
 
 /// The writer, in `managedFields`.
@@ -68,7 +68,7 @@ impl SharedSecret {
     }
 }
 
-/// An error, with the rule that mends it where a right is missing.
+/// An error, with the rule to add if a permission is missing.
 pub(super) fn trouble(error: &CallError, rule: &str) -> Trouble {
     Trouble {
         passes: error.is_outage() || error.is_passing(),
@@ -80,7 +80,7 @@ pub(super) fn trouble(error: &CallError, rule: &str) -> Trouble {
     }
 }
 
-/// Whether a write came second; 404: it was there a moment ago.
+/// Whether another write came first; 404: the object existed a moment ago.
 pub(super) const fn is_conflict(error: &CallError) -> bool {
     matches!(error, CallError::Status(_, 409, _) | CallError::NotFound(_))
 }
@@ -94,7 +94,7 @@ impl SecretStore for SharedSecret {
         let path = self.path();
         let answer = self.client.get(&path, "application/json", LIMIT).await;
         let body = answer.map_err(|error| self.trouble(&error))?;
-        // The parser's words may quote a private key: none of them.
+        // The parser's message may quote a private key, so no part of it is used.
         let object: Secret = serde_json::from_slice(&body).map_err(|_| {
             let error = self.client.garbled("this is no Secret");
             self.trouble(&error)

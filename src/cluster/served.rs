@@ -1,6 +1,6 @@
-//! All kinds that the cluster serves, from its aggregated discovery
-//! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Aggregated
-//! discovery"): two requests, whatever the number of kinds.
+//! All kinds that the cluster serves, by aggregated discovery
+//! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Aggregated discovery"):
+//! two requests, whatever the number of kinds.
 
 use std::sync::Arc;
 
@@ -67,10 +67,10 @@ struct ResponseKind {
     kind: String,
 }
 
-/// Asks for all kinds, the core group first.
+/// Reads all kinds, the core group first.
 ///
 /// # Errors
-/// When kube-apiserver does not answer, or forbids it.
+/// When kube-apiserver does not answer, or forbids discovery.
 pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     let mut kinds = Vec::new();
     for path in ["/api", "/apis"] {
@@ -83,8 +83,8 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     Ok(Kinds::new(kinds))
 }
 
-/// Each kind of a group in the first version that has it: versions come in
-/// order of preference.
+/// Each kind of a group, in the first version that has it: versions are in order of
+/// preference.
 fn of_group(group: Group) -> Vec<Kind> {
     let name: Arc<str> = group.metadata.name.into();
     let mut kinds: Vec<Kind> = Vec::new();

@@ -9,22 +9,22 @@ use super::objects::KeptService;
 use super::table::{Key, Table};
 use apimachinery::labels::Labels;
 
-/// Most services of one pod, in the order of their names.
+/// The most services of one pod, in the order of their names.
 pub(super) const MOST_OF_A_POD: usize = 32;
 
-/// Most pairs of pod and service in all.
+/// The most pairs of pod and service in all.
 const MOST_EDGES: usize = 1_000_000;
 
-/// Most comparisons for one namespace, and for all, in one snapshot: some
-/// tens and some hundreds of milliseconds.
+/// The most comparisons for one namespace, and for all, in one snapshot: some tens
+/// and some hundreds of milliseconds.
 const MOST_CHECKS_OF_A_NAMESPACE: usize = 500_000;
 const MOST_CHECKS: usize = 4_000_000;
 
-/// How many pairs of a selector are looked at to find its rarest one.
+/// How many pairs of a selector are examined for the rarest one.
 const PAIRS_LOOKED_AT: usize = 16;
 
-/// A text by where it lies: texts come from one pool, equal ones lie in one
-/// place.
+/// The address of a text. Texts are from one pool, so equal texts have equal
+/// addresses.
 type Pointer = *const u8;
 
 /// Namespace, name and value of a label.
@@ -34,7 +34,7 @@ fn pointer(text: &Arc<str>) -> Pointer {
     text.as_ptr()
 }
 
-/// A label set by where it lies, as texts do; empty ones are all alike.
+/// The address of a label set; all empty ones are equal.
 fn labels_pointer(labels: &Labels) -> Option<Pointer> {
     let (name, _) = labels.iter().next()?;
     Some(std::ptr::from_ref(name).cast())
@@ -43,22 +43,22 @@ fn labels_pointer(labels: &Labels) -> Option<Pointer> {
 /// The services of one namespace with the same selector.
 struct Group<'a> {
     selector: &'a Labels,
-    /// Places among the services: in the order of their names.
+    /// Indices of services, in the order of their names.
     members: Vec<u32>,
 }
 
-/// The services, ready to be asked for those of a pod.
+/// The services, indexed for lookups by pod.
 pub(super) struct Services<'a> {
     services: Vec<(&'a Key, &'a KeptService)>,
     groups: Vec<Group<'a>>,
     /// Groups by the rarest pair of their selector.
     by_pair: HashMap<PairKey, Vec<u32>>,
-    /// By namespace and label set: the pods of a workload share one.
+    /// Results by namespace and label set, which the pods of a workload share.
     found: HashMap<(Pointer, Option<Pointer>), Rc<[u32]>>,
     spent: HashMap<Pointer, usize>,
     checks_left: usize,
     edges_left: usize,
-    /// The first thing that was left out, in words.
+    /// A message on the first service that was left out.
     pub(super) left_out: Option<String>,
 }
 
@@ -112,12 +112,12 @@ impl<'a> Services<'a> {
         self.services.len()
     }
 
-    /// The service at a place that [`Services::selecting`] gave.
+    /// The service at an index from [`Services::selecting`].
     pub(super) fn get(&self, index: u32) -> Option<(&'a Key, &'a KeptService)> {
         self.services.get(index as usize).copied()
     }
 
-    /// The services that select a pod, as places, in the order of their names.
+    /// The indices of the services that select a pod, in the order of their names.
     pub(super) fn selecting(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
         let from = (pointer(&key.0), labels_pointer(labels));
         let found = match self.found.get(&from) {
@@ -188,7 +188,7 @@ impl<'a> Services<'a> {
         selected.into()
     }
 
-    /// The comparisons that are left to a namespace.
+    /// The comparisons that a namespace has left.
     fn allowance(&self, namespace: Pointer) -> usize {
         let spent = self.spent.get(&namespace).copied().unwrap_or_default();
         MOST_CHECKS_OF_A_NAMESPACE

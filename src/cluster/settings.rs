@@ -9,9 +9,9 @@ use gpu_metrics::resources::GpuResources;
 pub struct WatchSettings {
     /// Which resources are GPUs.
     pub gpus: GpuResources,
-    /// Names that containers of exporters have.
+    /// Container names of exporters.
     pub exporter_containers: Vec<String>,
-    /// How long pods that went are remembered.
+    /// How long deleted pods are remembered.
     pub remember: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! An inventory out of what is known: owners followed upward, services through
-//! their selectors.
+//! Makes an inventory from the watched objects: follows owners upward, and matches
+//! services by their selectors.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use gpu_metrics::inventory::{
     Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
 };
 
-/// Longest chain of controllers; pod, ReplicaSet, Deployment and what made it
-/// are four. References that form a ring end here too.
+/// The longest chain of controllers. Pod, ReplicaSet, Deployment and its controller
+/// are four. Also ends cyclic references.
 const LONGEST_CHAIN: usize = 8;
 
-/// Kinds after whose objects the pods are named. ReplicaSets are left out: most
-/// are old ones that will have no pods again, and their Deployments are here.
+/// Kinds whose pods' names begin with the object's name. ReplicaSets are left out:
+/// most are old ones without future pods, and their Deployments are included.
 const NAMED_AFTER: [(&str, &str); 3] = [
     ("apps", "Deployment"),
     ("apps", "StatefulSet"),
     ("batch", "Job"),
 ];
 
-/// What a walk up the controllers found, by where it began: namespace, first
-/// controller, and whether the pod asks for GPUs.
+/// Results of walks up the controllers, by the start: namespace, first controller,
+/// and whether the pod requests GPUs.
 type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
 
 /// Resource, namespace and name.
@@ -41,21 +41,21 @@ type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 struct Walk<'a> {
     tables: &'a Tables,
     services: Services<'a>,
-    /// Places of services among the workloads.
+    /// Indices of services among the workloads.
     placed: Vec<Option<u32>>,
     service_kind: ObjectKind,
     workloads: Vec<Workload>,
-    /// Places of workloads.
+    /// Indices of workloads.
     known: HashMap<WorkloadKey, u32>,
     chains: Chains,
-    /// Controllers of owners that went, by the UID of these.
+    /// Controllers of deleted owners, by the UID of the owner.
     gone: HashMap<u64, OwnerRef>,
-    /// Kinds that GPU pods have.
+    /// Kinds of the owners of GPU pods.
     used: Uses,
 }
 
-/// Makes an inventory, and tidies the pool and what is remembered of pods that
-/// went. Also gives the kinds in use.
+/// Makes an inventory, purges the pool, and forgets pods that were deleted long ago.
+/// Also returns the kinds in use.
 pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> (Inventory, Uses) {
     known.departed.expire(now, remember);
     if known.tables.pods.complete {
@@ -68,8 +68,8 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
     let departed = gone.iter();
     let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
-    // Then, as far as the limits allow, those that may hold a GPU without
-    // having asked for one; a pod without a node holds nothing.
+    // Within the limits, pods follow that may hold a GPU without requesting one; a
+    // pod without a node holds nothing.
     let listed = tables.pods.iter().zip(&mut pods);
     for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
         if !pod.requests_gpu() && pod.node.is_some() {
@@ -106,7 +106,7 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     (inventory, used)
 }
 
-/// What looks like an exporter, running or not, and the nodes of it.
+/// The pods that look like exporters, running or not, and their nodes.
 fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
     let (mut exporters, mut nodes) = (Vec::new(), BTreeSet::new());
     for ((namespace, name), pod) in pods.iter() {
@@ -123,7 +123,7 @@ fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
     (exporters, nodes.into_iter().collect())
 }
 
-/// The address of each node, as its pods tell it.
+/// The address of each node, as its pods report it.
 fn node_addresses(pods: &Table<KeptPod>) -> Vec<(Arc<str>, Arc<str>)> {
     let pods = pods.iter().map(|(_, pod)| pod);
     let told = pods.filter_map(|pod| Some((pod.host.as_ref()?, pod.node.as_ref()?)));
@@ -158,8 +158,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A pod with its controllers, and the services that select it if it asks
-    /// for GPUs. One that ends has them as well: its readings count for them.
+    /// A pod with its controllers, and the services that select it if it requests
+    /// GPUs. An ending pod has them as well, because its readings count for them.
     fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
         let mut owners = Vec::new();
         let controller = pod.controller.as_ref();
@@ -227,8 +227,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The workloads that have no pods now, of the kinds whose names are in those
-    /// of their pods: one that was scaled to nothing has readings yet.
+    /// Adds the workloads without pods whose pods would have their names: a workload
+    /// scaled to zero still has readings.
     fn add_idle(&mut self) {
         let tables = self.tables;
         for (group, name) in NAMED_AFTER {
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The controller, its controller, and so on.
+    /// The chain of controllers, from the first.
     fn owners(&mut self, namespace: &Arc<str>, first: &OwnerRef, gpu: bool) -> Vec<u32> {
         let from = (Arc::clone(namespace), first.clone(), gpu);
         if let Some(chain) = self.chains.get(&from) {
@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
         chain
     }
 
-    /// One step upward; the next one's reference.
+    /// One step upward; returns the next reference.
     fn step(
         &mut self,
         namespace: &Arc<str>,
@@ -269,8 +269,8 @@ impl<'a> Walk<'a> {
     ) -> Option<OwnerRef> {
         let tables = self.tables;
         let key = (Arc::clone(namespace), Arc::clone(&reference.name));
-        // A pod that is the controller of pods (Spark's driver): it has values
-        // of its own, and its controller is theirs.
+        // A pod can be the controller of pods (Spark's driver). It has values of its
+        // own, and its controller is the controller of its pods.
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
             let Some(pod) = tables.pods.get(&key) else {
                 return self.gone.get(&reference.uid).cloned();
@@ -285,16 +285,17 @@ impl<'a> Walk<'a> {
         let followed = tables.kinds.get(&kind)?;
         let (resource, objects) = (followed.resource.as_ref()?, &followed.objects);
         match objects.get(&key) {
-            // The owner, and not another of the same name.
+            // The UID excludes another object of the same name.
             Some(object) if object.uid() == reference.uid => {
                 chain.push(self.workload(resource, &key, &object.labels, object.created));
                 object.controller.clone()
             }
-            // It went, and is no group any more; what controlled it may be one.
+            // The owner was deleted and is no group any more; its controller may be
+            // one.
             Some(_) => self.gone.get(&reference.uid).cloned(),
             None if objects.complete => self.gone.get(&reference.uid).cloned(),
-            // Not listed yet, or not allowed to be: its name is known from the
-            // reference, its labels and owners are not.
+            // The owner is not listed yet, or its kind is forbidden. Its name is
+            // known from the reference, its labels and owners are not.
             None => {
                 chain.push(self.workload(resource, &key, &Labels::default(), None));
                 None

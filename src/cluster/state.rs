@@ -1,5 +1,4 @@
-//! What is known of the cluster: the watches write it, snapshots are made of
-//! it.
+//! State of the cluster: the watches write it, and snapshots are made from it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,16 +30,16 @@ pub(super) struct Tables {
     pub(super) kinds: Kinds,
 }
 
-/// All that is known.
+/// The whole state.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) pool: Pool,
     pub(super) tables: Tables,
-    /// Pods and owners that went.
+    /// Deleted pods and owners.
     pub(super) departed: Departed,
-    /// When all pods were known first.
+    /// When all pods were first known.
     pub(super) listed: Option<Timestamp>,
-    /// Whether the log has heard that services were left out.
+    /// Whether it was logged that services were left out.
     pub(super) told_services: bool,
 }
 
@@ -49,9 +48,9 @@ pub(super) struct Known {
 pub(super) struct Shared {
     known: Mutex<Known>,
     pub(super) settings: ArcSwap<WatchSettings>,
-    /// Pods are read by other settings: they are to be listed again.
+    /// Settings for pods have changed: list them again.
     pub(super) pods_again: Arc<Notify>,
-    /// Something changed: a new snapshot is due.
+    /// Something changed: make a new snapshot.
     pub(super) changed: Notify,
     /// Other kinds of owners are to be followed.
     pub(super) kinds_changed: Notify,
@@ -90,7 +89,7 @@ impl<V: Kept> Writer<V> {
         }
     }
 
-    /// Whether anything changed.
+    /// Returns whether anything changed.
     fn write(&self, object: &RawValue) -> Result<bool, Refused> {
         // Decoded before the lock is taken.
         let object: Object<V::Spec, V::Status> = wire::decode(object)?;
@@ -119,7 +118,7 @@ impl<V: Kept> Writer<V> {
         }
     }
 
-    /// Whether it was there.
+    /// Returns whether it existed.
     fn take(&self, name: &Name) -> bool {
         let mut known = self.shared.lock();
         let Known {
@@ -161,7 +160,7 @@ impl<V: Kept> Store for Writer<V> {
         let outcome = self.write(object);
         let changed = match &outcome {
             Ok(changed) => *changed,
-            // An object that cannot be read any more is not known any more.
+            // An object that has become invalid is removed.
             Err(Refused::Garbage(Garbage(_))) => {
                 wire::name_of(object).is_some_and(|name| self.take(&name))
             }

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 
 use super::error::{CallError, Garbage};
 
-/// What of the objects is asked for.
+/// The requested part of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// All of it.
+    /// The whole object.
     Whole,
     /// `metadata` only (`meta.k8s.io/v1 PartialObjectMetadata`).
     Metadata,
@@ -36,31 +36,31 @@ impl Form {
 pub(super) struct Target {
     /// Its path: `/api/v1/pods`.
     pub(super) path: String,
-    /// A field selector, or nothing.
+    /// A field selector, or empty.
     pub(super) fields: &'static str,
-    /// What of the objects.
+    /// The requested part of the objects.
     pub(super) form: Form,
-    /// What to do when it is forbidden.
+    /// The remedy where it is forbidden.
     pub(super) remedy: String,
     /// The longest wait after a failure.
     pub(super) wait_most: Duration,
 }
 
-/// What a watch does with its objects.
+/// Receives the objects of a watch.
 pub(super) trait Store: Send {
-    /// A list begins: what it does not hold is gone when it is complete.
+    /// A list begins: objects that are not in it are removed when it is complete.
     fn begin(&mut self) {}
-    /// An object is so now.
+    /// An object was added or changed.
     fn put(&mut self, object: &RawValue) -> Result<(), Refused>;
-    /// An object is gone.
+    /// An object was deleted.
     fn remove(&mut self, _: &RawValue) {}
     /// The list is complete.
     fn complete(&mut self) {}
-    /// A call failed; what is known stays.
+    /// A call failed; the objects stay.
     fn failed(&mut self, _: &CallError) {}
-    /// How many objects are kept.
+    /// The number of kept objects.
     fn len(&self) -> usize;
-    /// What is not there although it should be; `None`: all is well.
+    /// The expected object that is missing; `None`: nothing is missing.
     fn lacking(&self) -> Option<&'static str> {
         None
     }
@@ -69,10 +69,10 @@ pub(super) trait Store: Send {
 /// Why an object is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    /// It cannot be read.
+    /// The object is invalid.
     #[error("it cannot be read: {0}")]
     Garbage(#[from] Garbage),
-    /// There are as many as this already.
+    /// The limit of objects is reached.
     #[error("there are {0} already")]
     Full(usize),
 }

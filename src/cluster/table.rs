@@ -6,23 +6,24 @@ use std::sync::Arc;
 use super::store::Refused;
 
 /// Most objects of one collection: five times the pods of the largest cluster
-/// that Kubernetes is tested for (`kubernetes.io/docs/setup/best-practices/
-/// cluster-large`, 150,000 pods), so that memory has a bound.
+/// that Kubernetes is tested for
+/// (`kubernetes.io/docs/setup/best-practices/ cluster-large`, 150,000 pods), so that
+/// memory is bounded.
 const MOST_OBJECTS: usize = 750_000;
 
 /// Namespace (empty: cluster-scoped) and name.
 pub(super) type Key = (Arc<str>, Arc<str>);
 
-/// The objects of one collection. A list replaces them when it is complete;
-/// until then the old ones stand.
+/// The objects of one collection. A complete list replaces them; until then the old
+/// ones stay.
 #[derive(Debug)]
 pub(super) struct Table<V> {
     objects: BTreeMap<Key, (u32, V)>,
-    /// The number of the list that is running or was the last.
+    /// The number of the current or last list.
     list: u32,
     /// Whether a list was ever complete.
     pub(super) complete: bool,
-    /// Whether the first attempt to list has ended, well or not.
+    /// Whether the first attempt to list has ended, with or without success.
     pub(super) settled: bool,
     /// Whether the server may not list them.
     pub(super) forbidden: bool,
@@ -45,7 +46,7 @@ impl<V: PartialEq> Table<V> {
         self.list = self.list.wrapping_add(1);
     }
 
-    /// Whether anything changed.
+    /// Returns whether anything changed.
     pub(super) fn put(&mut self, key: Key, value: V) -> Result<bool, Refused> {
         if let Some((list, known)) = self.objects.get_mut(&key) {
             *list = self.list;
@@ -64,14 +65,15 @@ impl<V: PartialEq> Table<V> {
         self.objects.remove(key).is_some()
     }
 
-    /// What the list that has just ended did not hold.
+    /// Objects that were not in the list that has just ended.
     pub(super) fn unlisted(&self) -> impl Iterator<Item = (&Key, &V)> {
         let objects = self.objects.iter();
         let gone = objects.filter(|(_, (list, _))| *list != self.list);
         gone.map(|(key, (_, value))| (key, value))
     }
 
-    /// A list is complete: what it did not hold goes. Whether anything changed.
+    /// Completes a list: removes the objects that were not in it. Returns whether
+    /// anything changed.
     pub(super) fn finish(&mut self) -> bool {
         let (before, first) = (self.objects.len(), !self.complete);
         self.objects.retain(|_, (list, _)| *list == self.list);

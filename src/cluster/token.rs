@@ -1,9 +1,9 @@
 //! The token in a file: a service account's, or a kubeconfig's `tokenFile`.
 //!
-//! `kube` 5 sends the file as it is (`kube-client/src/client/auth/mod.rs`,
-//! `TokenFile`), so that a line's end in it makes every call fail; client-go
-//! sends it without white space around it
-//! (`k8s.io/client-go/transport/token_source.go`, `fileTokenSource`).
+//! `kube` 5 sends the file unchanged (`kube-client/src/client/auth/mod.rs`,
+//! `TokenFile`), so that a line break in it makes every call fail; client-go sends it
+//! without white space around it (`k8s.io/client-go/transport/token_source.go`,
+//! `fileTokenSource`).
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -18,15 +18,15 @@ use limits::file;
 /// How often the file is read again.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// A token that is read again when it may have changed.
+/// A token that is read again at intervals.
 pub(super) struct TokenFile {
     path: PathBuf,
-    /// What to send, and when it was read.
+    /// The value to send, and when it was read.
     known: Mutex<(HeaderValue, Instant)>,
 }
 
 impl TokenFile {
-    /// Reads it for the first time.
+    /// Reads the token for the first time.
     pub(super) fn open(path: PathBuf) -> Result<Self, ClientError> {
         let known = read(&path)
             .map_err(|reason| ClientError::TokenFile(path.display().to_string(), reason))?;
@@ -36,8 +36,8 @@ impl TokenFile {
         })
     }
 
-    /// The value of `Authorization`. A file that cannot be read (any more)
-    /// leaves the last token in use, as client-go does.
+    /// The value of `Authorization`. If the file cannot be read, the last token stays
+    /// in use, as in client-go.
     pub(super) async fn header(&self) -> HeaderValue {
         if let Some(known) = self.fresh(EVERY) {
             return known;

@@ -1,7 +1,7 @@
-//! A list and a watch of one collection, for ever: pages, bookmarks, resumed
-//! where it broke, listed again where the server has forgotten
-//! (`kubernetes.io/docs/reference/using-api/api-concepts`, "Efficient detection
-//! of changes").
+//! Lists and watches one collection without end: with pages and bookmarks, resumed
+//! after a break, and listed again where the server has forgotten the version
+//! (`kubernetes.io/docs/reference/using-api/api-concepts`, "Efficient detection of
+//! changes").
 //!
 //! `kube::runtime::watcher` (5.0.0) was measured beside the list of this loop,
 //! each in a small process against a server that lists pods of 9 kB, with the
@@ -23,7 +23,7 @@
 //! smaller page. Besides, that watcher says nothing of bookmarks and resumed
 //! watches, so the age of a quiet watch cannot be told; it asks again for ever
 //! for a version that was refused with HTTP 410 (`kube-runtime/src/watcher.rs`,
-//! `State::InitListed`); and one odd object holds up the page it is on.
+//! `State::InitListed`); and one invalid object blocks its page.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -41,36 +41,36 @@ use super::error::CallError;
 use super::health::Reporter;
 use super::store::{Store, Target};
 
-/// Objects a page, at first.
+/// Initial objects per page.
 const PAGE: u32 = 250;
 
 /// The largest page, and the longest line of a watch. etcd holds no object
 /// above 1.5 MiB, so a page of one object always fits.
 const PIECE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Most pages of one list: a server that never ends one is broken.
+/// The most pages of one list: a server that does not end it is broken.
 const PAGES: u32 = 100_000;
 
-/// How long a watch is asked to last, seconds, plus up to as much again.
-/// It ends by itself then and is resumed, which costs little; a server that
-/// hangs with its connections open is noticed by the end of it.
+/// The requested duration of a watch in seconds, plus up to as much again. Then it
+/// ends and is resumed, which costs little. At its end, a server that hangs with open
+/// connections is detected.
 const WATCH_SECS: u32 = 90;
 
-/// How much longer than asked for a watch may be silent.
+/// How long a watch may be silent beyond its requested duration.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Waiting times after failures.
+/// Pauses after failures.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
 
-/// How long a collection rests that is not served.
+/// The pause before a collection that is not served is asked for again.
 const NOT_SERVED: Duration = Duration::from_secs(5);
 
-/// After so many failures in a row a watch is not resumed but listed anew:
-/// a server whose storage was set back never accepts the old version.
+/// After this many failures in a row a watch is listed again instead of resumed: a
+/// server with restored storage never accepts the old version.
 const RESUMES: u32 = 3;
 
-/// A watch that lasted as long is good, whatever its end.
+/// A watch that lasted this long is good, however it ends.
 const GOOD_WATCH: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -112,18 +112,18 @@ struct Failure {
     message: String,
 }
 
-/// One collection being watched.
+/// The watcher of one collection.
 pub(super) struct Watcher<S> {
     client: Client,
     target: Target,
     store: S,
     reporter: Reporter,
-    /// The version up to which everything is known; `None`: list first.
+    /// The version up to which the objects are complete; `None`: list first.
     version: Option<String>,
     page: u32,
     /// Failures since the last [good watch](GOOD_WATCH).
     failures: u32,
-    /// Somebody wants everything listed again.
+    /// A request to list everything again.
     pub(super) again: Option<Arc<Notify>>,
 }
 
@@ -141,8 +141,8 @@ impl<S: Store> Watcher<S> {
         }
     }
 
-    /// Watches for ever; a collection that is not served, as by a server that
-    /// is only just starting, is asked for again after a rest.
+    /// Watches without end. A collection that is not served, as by a server that is
+    /// starting, is asked for again after a pause.
     pub(super) async fn run_on(mut self) {
         loop {
             self.run().await;
@@ -150,8 +150,7 @@ impl<S: Store> Watcher<S> {
         }
     }
 
-    /// Watches for ever; ends only when the collection is not served (any
-    /// more).
+    /// Watches until the collection is not served (any more).
     pub(super) async fn run(&mut self) {
         loop {
             let outcome = match self.version.take() {
@@ -182,8 +181,8 @@ impl<S: Store> Watcher<S> {
             if gone || self.failures > RESUMES || matches!(error, CallError::Garbled(..)) {
                 self.version = None;
             }
-            // The first break is mended at once and without a word: servers
-            // end connections, and forget versions, for reasons of their own.
+            // The first break is resumed at once and not reported: servers end
+            // connections and forget versions as part of normal operation.
             if self.failures == 1 && (gone || self.version.is_some()) {
                 continue;
             }
@@ -246,7 +245,7 @@ impl<S: Store> Watcher<S> {
         Ok(())
     }
 
-    /// Says whether all is well with what is known.
+    /// Reports whether the store is complete.
     fn judge(&mut self) {
         match self.store.lacking() {
             Some(what) => self.reporter.lacking(what),
@@ -260,7 +259,7 @@ impl<S: Store> Watcher<S> {
         }
     }
 
-    /// One watch. `self.version` is what is known when it ends.
+    /// Runs one watch. At its end, `self.version` is the last version received.
     async fn watch(&mut self, version: String) -> Result<(), CallError> {
         let seconds = WATCH_SECS + (jitter() * f64::from(WATCH_SECS)) as u32;
         let path = self.path(&[
@@ -276,11 +275,11 @@ impl<S: Store> Watcher<S> {
         self.reporter.contact(self.store.len());
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
         let outcome = self.read(&mut body, silence).await;
-        // Servers end connections for reasons of their own.
+        // Servers end connections as part of normal operation.
         if began.elapsed() >= GOOD_WATCH {
             self.failures = 0;
         } else if outcome.is_ok() {
-            // One that ends every watch at once is not asked without a pause.
+            // A pause for a server that ends every watch at once.
             tokio::time::sleep(WAIT_FIRST).await;
         }
         outcome
@@ -289,7 +288,8 @@ impl<S: Store> Watcher<S> {
     async fn read(&mut self, body: &mut Body, silence: Duration) -> Result<(), CallError> {
         let client = self.client.clone();
         let (mut lines, mut searched) = (BytesMut::new(), 0);
-        // After a failure a watch has to prove itself before all is well.
+        // After a failure, a watch must last a while before it is reported as
+        // working.
         let mut proof = Some(Instant::now() + GOOD_WATCH).filter(|_| self.failures > 0);
         if proof.is_none() {
             self.judge();
@@ -340,7 +340,7 @@ impl<S: Store> Watcher<S> {
                     .map_err(|error| self.client.garbled(error))?;
                 return Err(self.client.refused(failure.code, failure.message));
             }
-            // BOOKMARK has only a version; others are of a later day.
+            // A BOOKMARK has only a version; other types are of later API versions.
             _ => {}
         }
         let version = serde_json::from_str::<Versioned>(event.object.get())
@@ -358,13 +358,13 @@ impl<S: Store> Watcher<S> {
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// The pause after a number of failures in a row.
 pub(super) fn wait(failures: u32, most: Duration) -> Duration {
     let doubled = WAIT_FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(most).mul_f64(0.5 + jitter() / 2.0)
 }
 
-/// A number in 0..1 for jitter: the keys of the standard hasher are random.
+/// A random number in 0..1 for jitter: the keys of the standard hasher are random.
 #[must_use]
 pub fn jitter() -> f64 {
     RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64

@@ -1,8 +1,8 @@
-//! Objects as they arrive: of each only the fields that are used.
+//! Objects as they arrive: only the used fields.
 //!
 //! Field names are those of `k8s.io/api/core/v1` and
-//! `k8s.io/apimachinery/pkg/apis/meta/v1`. What is absent, null or of a later
-//! version of the API is no error; what is of another type is.
+//! `k8s.io/apimachinery/pkg/apis/meta/v1`. An absent, null or unknown field is no
+//! error; a field of another type is.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -81,7 +81,7 @@ pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, Garbag
     })
 }
 
-/// Namespace and name, whatever else is wrong with the object.
+/// Namespace and name, even if the object is otherwise invalid.
 pub(super) fn name_of(object: &RawValue) -> Option<Name> {
     #[derive(Deserialize)]
     struct Names {
@@ -97,21 +97,21 @@ pub(super) fn name_of(object: &RawValue) -> Option<Name> {
     Some((metadata.namespace.unwrap_or_default(), metadata.name))
 }
 
-/// A fingerprint of a UID: it only has to tell an owner from its predecessor
-/// of the same name.
+/// A fingerprint of a UID: it only has to distinguish an owner from an earlier one of
+/// the same name.
 fn fingerprint(uid: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A time as the API writes it.
+/// A time in the API's format.
 pub(super) fn timestamp(text: Option<&str>) -> Option<Timestamp> {
     Timestamp::from_date(text?)
 }
 
-/// Whether a text may be an API's group, version or resource: letters of the
-/// lower case, digits, dashes, and dots between them (RFC 1123).
+/// Whether a text can be an API's group, version or resource: lower-case letters,
+/// digits, dashes, and dots between them (RFC 1123).
 pub(super) fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -140,9 +140,9 @@ impl Meta {
         timestamp(self.creation_timestamp.as_deref())
     }
 
-    /// The one reference that says `controller: true`. Users write these, and
-    /// group and version become part of a path: what is no name of an API is
-    /// no controller.
+    /// The one reference with `controller: true`. Users write references, and group
+    /// and version become part of a path, so names that are invalid in the API are
+    /// refused.
     pub(super) fn take_controller(&mut self) -> Option<Controller> {
         let references = self.owner_references.take().unwrap_or_default();
         let reference = references

@@ -4,14 +4,14 @@ use std::str::FromStr;
 
 use url::Url;
 
-/// Why a text is no address of a Prometheus.
+/// Why a text is no valid address of a Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
     /// Not `http` or `https` with a host.
     /// The text is not repeated: any part of it may be a credential.
     #[error("is no URL: write http://host:port")]
     NoUrl,
-    /// One of several has a user or a password.
+    /// One of several addresses has a user or a password.
     #[error(
         "credentials stand in one of several addresses: write them into prometheus.auth, for all"
     )]
@@ -21,7 +21,7 @@ pub enum InvalidUrl {
 /// Parses the address of a Prometheus: `http` or `https`, with a host.
 ///
 /// # Errors
-/// When it is anything else.
+/// When the text is anything else.
 pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
     Url::parse(text)
         .ok()
@@ -34,17 +34,17 @@ pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
 /// scrape the same targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The one that is asked first.
+    /// The address that is asked first.
     pub first: Url,
-    /// Those that are asked when it does not answer, in this order.
+    /// The addresses that are asked in this order if the first does not answer.
     pub others: Vec<Url>,
 }
 
 impl FromStr for Addresses {
     type Err = InvalidUrl;
 
-    /// Addresses separated by commas, each with its scheme: another comma is
-    /// part of an address.
+    /// Addresses separated by commas, each with its scheme: any other comma is part
+    /// of an address.
     fn from_str(text: &str) -> Result<Self, InvalidUrl> {
         let mut rest = text;
         let mut urls = Vec::new();

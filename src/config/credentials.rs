@@ -1,18 +1,18 @@
-//! How we identify ourselves to Prometheus, and whom we take for it.
+//! Authentication to Prometheus, and its certificate authorities.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How we identify ourselves to Prometheus.
+/// Authentication to Prometheus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Auth {
-    /// Not at all.
+    /// No authentication.
     #[default]
     None,
     /// `Authorization: Bearer` with the file's content, read again as it changes.
     BearerTokenFile(PathBuf),
-    /// The same with a token that never changes, of characters that a header may
-    /// have: from a kubeconfig.
+    /// `Authorization: Bearer` with a fixed token from a kubeconfig; its characters
+    /// are valid in a header.
     BearerToken(Secret),
     /// HTTP basic authentication.
     Basic {
@@ -23,12 +23,12 @@ pub enum Auth {
     },
 }
 
-/// Where a password is.
+/// Place of a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Password {
     /// In a file, read again as it changes.
     File(PathBuf),
-    /// It was part of the address, or of a kubeconfig.
+    /// From the address, or from a kubeconfig.
     Inline(Secret),
 }
 
@@ -45,11 +45,11 @@ impl fmt::Debug for Secret {
 /// Certificates for the connection to Prometheus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// The only authorities to trust; the system's where it is not set.
+    /// The only authorities to trust; if unset, the system's.
     pub ca: Option<Pem>,
-    /// Our certificate and its key.
+    /// The client certificate and its key.
     pub client: Option<ClientPair>,
-    /// Whether anybody is taken for Prometheus: a kubeconfig's
+    /// Whether any server certificate is accepted: a kubeconfig's
     /// `insecure-skip-tls-verify`.
     pub unverified: bool,
 }
@@ -94,7 +94,7 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// What a kubeconfig or the pod's service account says of the connection.
+/// Connection settings from a kubeconfig or from the pod's service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The identity of the server.
@@ -104,9 +104,9 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the pod whose service account is in a folder, as client-go has
-    /// them (`rest/config.go`, `InClusterConfig`): its token, and the cluster's
-    /// authority where there is one.
+    /// The settings of the pod's service account in a folder, as in client-go
+    /// (`rest/config.go`, `InClusterConfig`): its token, and the cluster's authority,
+    /// if it exists.
     #[must_use]
     pub fn of_service_account(folder: &Path) -> Self {
         let authority = folder.join("ca.crt");
@@ -119,7 +119,7 @@ impl Credentials {
         }
     }
 
-    /// Puts what they say over `auth` and `tls`.
+    /// Applies these settings over `auth` and `tls`.
     pub(super) fn apply(&self, auth: &mut Auth, tls: &mut Tls) {
         if self.auth != Auth::None {
             auth.clone_from(&self.auth);

@@ -1,4 +1,4 @@
-//! `gpu`: how readings become values.
+//! `gpu`: how values are made from readings.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,35 +15,35 @@ use gpu_metrics::policy::{
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalId;
 
-/// The words of `gpu.idle`.
+/// The values of `gpu.idle`.
 pub(super) const IDLE: [(&str, Idle); 2] = [("zero", Idle::Zero), ("omit", Idle::Omit)];
-/// Those of `gpu.migWeight`.
+/// The values of `gpu.migWeight`.
 pub(super) const MIG_WEIGHT: [(&str, MigWeight); 2] =
     [("equal", MigWeight::Equal), ("slices", MigWeight::Slices)];
-/// Those of `gpu.shared`.
+/// The values of `gpu.shared`.
 pub(super) const SHARED: [(&str, Shared); 2] = [
     ("device-value", Shared::DeviceValue),
     ("split", Shared::Split),
 ];
 
-/// A shorter one costs memory and tells no more: DCGM's readings are a second long. With
-/// a longer one a window of a minute may have no instant.
+/// A shorter step costs memory without more detail, because DCGM's readings are one
+/// second long. With a longer one, a window of a minute may have no instant.
 const STEP: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
-/// Shorter is no scrape interval; a longer one leaves no window.
+/// A shorter value is no scrape interval; a longer one leaves no window.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// A window ends up to 15 s after the newest sample: where readings are believed for
-/// less, and a poll, a short window may have no instant with one.
+/// A window ends up to 15 s after the newest sample. If readings are believed for no
+/// longer than that and a poll, a short window may have no instant with a reading.
 const FRESHNESS_MIN: Duration = Duration::from_secs(20);
 
 /// A window is kept in memory as a whole.
 const WINDOW_MAX: Duration = Duration::from_secs(86_400);
 
-/// Longer, and a GPU would be held by pods of yesterday.
+/// With a longer hold, GPUs would be held by pods of the day before.
 const HOLD_MAX: Duration = Duration::from_secs(3600);
 
-/// The policy the section asks for; what it leaves out keeps its default.
+/// The policy of the section; missing keys have their defaults.
 pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     let default = Policy::default();
     let step = auto_within("gpu.step", raw.step.as_ref(), STEP)?;
@@ -86,7 +86,7 @@ pub(super) fn policy(raw: &raw::Gpu) -> Result<Policy, Problem> {
     Ok(policy)
 }
 
-/// A sentence for each key that is set and decides nothing, or not what it says.
+/// A sentence for each key that is set without effect, or with another effect.
 pub(super) fn without_effect(raw: &raw::Gpu) -> impl Iterator<Item = String> {
     let keys = [
         (
@@ -115,7 +115,7 @@ pub(super) fn without_effect(raw: &raw::Gpu) -> impl Iterator<Item = String> {
     }))
 }
 
-/// The names of resources, each with a domain and at most one `*`, at its end.
+/// Names of resources, each with a domain, and at most one `*`, at the end.
 pub(super) fn resources(names: &[raw::Text]) -> Result<GpuResources, Problem> {
     for name in names {
         let whole = name.value.strip_suffix('*').unwrap_or(&name.value);
@@ -148,8 +148,8 @@ fn auto_within(
     within(key, text, auto_duration(key, text)?, range)
 }
 
-/// The default and the longest window. A default beyond the default longest
-/// raises it; beyond one set by hand it is a contradiction.
+/// The default and the longest window. A default above the default longest raises the
+/// longest; above a configured longest it is an error.
 fn windows(raw: &raw::Gpu, policy: &mut Policy) -> Result<(), Problem> {
     policy.window = window("gpu.window", raw.window.as_ref())?;
     let longest = window("gpu.maxWindow", raw.max_window.as_ref())?;
@@ -169,7 +169,7 @@ fn windows(raw: &raw::Gpu, policy: &mut Policy) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A window: whole seconds, because `windowSeconds` is what clients are told.
+/// A window in whole seconds, because clients get it as `windowSeconds`.
 fn window(key: &str, text: Option<&raw::Text>) -> Result<Option<Duration>, Problem> {
     let window = auto_duration(key, text)?;
     let window = within(key, text, window, Duration::from_secs(1)..=WINDOW_MAX)?;
@@ -225,7 +225,7 @@ fn activity(active: &Spanned<raw::Active>) -> Result<Activity, Problem> {
     conditions.collect::<Result<_, _>>().map(make)
 }
 
-/// What a condition may look at.
+/// The signals that a condition may use.
 const SIGNALS: [(&str, DeviceValue); 5] = [
     ("memory_utilization", DeviceValue::MemoryUtilization),
     ("gpu_utilization", DeviceValue::GpuUtilization),

@@ -1,11 +1,9 @@
-//! What a kubeconfig says of the connection to Prometheus
-//! (`--prometheus-auth-config`).
+//! Connection settings for Prometheus from a kubeconfig (`--prometheus-auth-config`).
 //!
 //! The current context's authority, client certificate, token and basic
 //! authentication, as client-go reads them (`tools/clientcmd`, `transport`). Its
-//! `server` is not where Prometheus is, and prometheus-adapter does not look at
-//! it either. What cannot be had here is refused, not left out: queries would
-//! else go out under another identity.
+//! `server` is not Prometheus and is ignored, as in prometheus-adapter. Unsupported
+//! settings are refused, because without them queries would have another identity.
 
 use std::path::{Path, PathBuf};
 
@@ -26,11 +24,11 @@ pub struct KubeconfigError {
 }
 
 impl Credentials {
-    /// Those of a kubeconfig's current context. Files that it names are read
+    /// The settings of a kubeconfig's current context. Files that it names are read
     /// again as they change; relative paths begin at its own folder.
     ///
     /// # Errors
-    /// When it cannot be read, or says what is not done here; what to do.
+    /// When it cannot be read or has unsupported settings; the error has the remedy.
     pub fn of_kubeconfig(path: &Path) -> Result<Self, KubeconfigError> {
         let wrong = |reason: String| KubeconfigError {
             path: path.display().to_string(),

@@ -1,4 +1,4 @@
-//! `gpu.metrics`: more metrics from more DCGM fields.
+//! `gpu.metrics`: further metrics from DCGM fields.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +33,7 @@ const OVERS: [(&str, Over); 3] = [
     ("all", Over::All),
 ];
 
-/// The configured metrics; fields that no signal covers yet are appended to
-/// `signals`.
+/// The configured metrics. Fields without a signal are appended to `signals`.
 pub(super) fn resolve(
     raw: &[raw::Metric],
     signals: &mut Vec<SignalSpec>,
@@ -86,8 +85,8 @@ pub(super) fn resolve(
     Ok(metrics)
 }
 
-/// The signal of a metric's field: one that is polled already, with any new
-/// aliases added, or a new one. A field is never polled twice.
+/// The signal of a metric's field: an existing one, with new aliases added, or a new
+/// one. A field is never polled twice.
 fn signal(
     key: &impl Fn(&str) -> String,
     metric: &raw::Metric,
@@ -97,7 +96,7 @@ fn signal(
     for (key, text) in std::iter::once((key("field"), &metric.field))
         .chain(metric.aliases.iter().map(|text| (key("aliases"), text)))
     {
-        // UTF-8 names reach us from OpenTelemetry, with dots.
+        // Names from OpenTelemetry may be UTF-8, with dots.
         if text.value.is_empty() || text.value.chars().any(|c| c.is_control() || c == ' ') {
             let message = format!(
                 "{:?} is no series name: write one such as DCGM_FI_DEV_GPU_TEMP",

@@ -1,8 +1,8 @@
-//! What the user typed, and what the program needs of it.
+//! The configuration: the user's file, and the typed values made from it.
 //!
 //! `raw` mirrors the YAML file; [`Config`] holds typed values only, so that
-//! nothing about the configuration can fail after start. A prometheus-adapter
-//! configuration file is a valid one.
+//! the configuration cannot fail after the start. A prometheus-adapter configuration
+//! file is a valid one.
 
 mod address;
 mod credentials;
@@ -38,11 +38,11 @@ pub use kubeconfig::KubeconfigError;
 pub use problem::Error;
 pub use prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
 
-/// Each poll is one query a DCGM field: more of them would flood Prometheus,
-/// fewer would serve nothing fresh.
+/// Each poll is one query for a DCGM field: shorter intervals would flood Prometheus,
+/// and longer ones would serve stale values.
 const POLL: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(600);
 
-/// What the command line may set over the file.
+/// Settings of the command line that override the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--prometheus-url`.
@@ -62,7 +62,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Puts what was given over what the file says.
+    /// Applies the flags over the file's settings.
     fn apply(&self, settings: &mut PrometheusSettings) {
         if let Some(credentials) = &self.credentials {
             credentials.apply(&mut settings.auth, &mut settings.tls);
@@ -92,18 +92,18 @@ impl Flags {
 /// The whole configuration, resolved.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How to ask Prometheus; `None` where no address is known.
+    /// Access to Prometheus; `None` if no address is known.
     pub prometheus: Option<PrometheusSettings>,
-    /// How readings become values.
+    /// How values are made from readings.
     pub policy: Policy,
-    /// How often Prometheus is asked; `None`: by the scrape interval.
+    /// The poll interval; `None`: by the scrape interval.
     pub poll: Option<Duration>,
-    /// Whose labels are the exporter's own.
+    /// Identifies exporters, to tell their own labels.
     pub exporters: ExporterIdentity,
-    /// Which resources of pods are GPUs.
+    /// The resources of pods that are GPUs.
     pub gpu_resources: GpuResources,
-    /// Every signal to poll: the built-in ones, then configured fields. The
-    /// place of each is its number.
+    /// All signals to poll: the built-in ones, then those of configured fields. The
+    /// index of a signal is its number.
     pub signals: Vec<SignalSpec>,
     /// The configured metrics only.
     pub metrics: Vec<MetricSpec>,
@@ -120,7 +120,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The configuration without a file.
+    /// The default configuration, without a file.
     #[must_use]
     pub fn built_in(flags: &Flags) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Config {
         }
     }
 
-    /// Whether GPU metrics are made from the same and in the same way.
+    /// Whether GPU metrics are made from the same data and in the same way.
     #[must_use]
     pub fn has_same_gpus(&self, other: &Self) -> bool {
         self.gpus_enabled == other.gpus_enabled
@@ -164,7 +164,7 @@ impl Config {
         Self::load_text(path, flags).map(|(config, _)| config)
     }
 
-    /// The same, with the text of the file.
+    /// Like [`Config::load`], and returns the text of the file.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -179,7 +179,7 @@ impl Config {
         }
     }
 
-    /// The configuration that `text`, the content of `file`, asks for.
+    /// The configuration in `text`, the content of `file`.
     ///
     /// # Errors
     /// When the text is no YAML, has unknown keys or wrong values.
@@ -224,7 +224,7 @@ impl Config {
         Ok(config)
     }
 
-    /// A rule with a fault is left out, with a warning; the others stand.
+    /// Leaves out faulty rules, each with a warning, and keeps the others.
     fn resolve_rules(&mut self, raw: &raw::File) {
         let regexes = &mut Regexes::default();
         let custom = raw.rules.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what to write instead.
+//! Errors in a configuration: what is wrong, where, and what to write instead.
 
 use serde_saphyr::{Location, Spanned};
 
@@ -12,10 +12,10 @@ pub enum Error {
     Unreadable {
         /// The file.
         file: String,
-        /// The operating system's words.
+        /// The operating system's message.
         reason: String,
     },
-    /// The text is no YAML, or has keys or shapes that are not known.
+    /// The text is not YAML, or has unknown keys or shapes.
     #[error("{file}: {report}")]
     Shape {
         /// The file.
@@ -37,7 +37,7 @@ pub enum Error {
     },
 }
 
-/// A wrong value before the file's name is known.
+/// A wrong value, without the file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     key: String,
@@ -46,7 +46,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// A problem of `key` that has no place in the file: it is missing.
+    /// A problem of a missing `key`, which has no place in the file.
     pub(super) fn missing(key: &str, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -55,8 +55,8 @@ impl Problem {
         }
     }
 
-    /// A problem of the value of `key`. Messages show what was found, but not
-    /// through an alias.
+    /// A problem of the value of `key`. Messages show the value, but not one behind
+    /// an alias.
     pub(super) fn at<T>(key: &str, value: &Spanned<T>, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -65,7 +65,6 @@ impl Problem {
         }
     }
 
-    /// The error to show.
     pub(super) fn in_file(self, file: &str) -> Error {
         let place = self
             .at

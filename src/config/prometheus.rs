@@ -1,4 +1,4 @@
-//! `prometheus`: where the metrics engine is and how to ask it.
+//! `prometheus`: address of the metrics engine and settings of its queries.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::problem::Problem;
 use super::raw;
 use super::value;
 
-/// How to ask Prometheus.
+/// Access to Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrometheusSettings {
-    /// Its address, with a path prefix where there is one, without credentials.
+    /// Its address, with any path prefix, without credentials.
     pub url: Url,
-    /// Others that have the same data, in the order in which they are asked.
+    /// Further addresses with the same data, in the order in which they are asked.
     pub others: Vec<Url>,
-    /// How we identify ourselves.
+    /// Authentication.
     pub auth: Auth,
     /// Headers sent with each request (`X-Scope-OrgID`).
     pub headers: HeaderMap,
@@ -27,25 +27,25 @@ pub struct PrometheusSettings {
     pub tls: Tls,
     /// GET or POST.
     pub verb: Verb,
-    /// How long one query may take, connecting and receiving included.
+    /// Timeout of one query, including connecting and receiving.
     pub timeout: Duration,
-    /// Whether answers may come compressed.
+    /// Whether answers may be compressed.
     pub compression: Compression,
     /// How metric names may be matched.
     pub name_matching: NameMatching,
-    /// The memory for all answers under way, after decompression, in bytes. One
-    /// takes a quarter at most.
+    /// The memory for all current answers, decompressed, in bytes. One answer takes
+    /// at most a quarter.
     pub max_body_bytes: usize,
-    /// Queries of rules at a time, and as many of resource rules.
+    /// The most concurrent queries of rules, and as many of resource rules.
     pub max_concurrent_queries: u16,
-    /// Labels every series must have with exactly this value: in stores that
-    /// hold several clusters, this one's (docs/stores.md, "What to set").
+    /// Labels that every series must have with exactly this value: in stores of
+    /// several clusters, those of this cluster (docs/stores.md, "What to set").
     pub matchers: Vec<(String, String)>,
 }
 
 impl PrometheusSettings {
-    /// `prometheus.timeout`: a poll that takes longer than two default polls
-    /// comes too late to be of use.
+    /// `prometheus.timeout`: an answer that takes longer than two default poll
+    /// intervals is too late.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
     /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
     /// (docs/limits.md, "Memory").
@@ -63,7 +63,7 @@ impl PrometheusSettings {
     }
 
     /// The default settings for an address; credentials in it (`user:pass@`)
-    /// become basic authentication, so that the address can be logged.
+    /// become basic authentication, so that the logged address has none.
     #[must_use]
     pub fn new(mut url: Url) -> Self {
         let auth = match (url.username(), url.password()) {
@@ -97,44 +97,44 @@ impl PrometheusSettings {
 /// The HTTP method of queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verb {
-    /// Understood everywhere; our queries are short.
+    /// Supported everywhere; the queries are short.
     #[default]
     Get,
-    /// A form: for proxies that log or limit addresses.
+    /// A form, for proxies that log URLs or limit their length.
     Post,
 }
 
-/// How answers may be encoded on the wire.
+/// Content encoding of answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are: inside a cluster the network costs less than the store's
-    /// work of packing.
+    /// Uncompressed: inside a cluster the network costs less than compression by the
+    /// store.
     #[default]
     None,
-    /// Packed with gzip, about ten times smaller: for a store that is far away.
+    /// Compressed with gzip, about ten times smaller: for a distant store.
     Gzip,
 }
 
 /// How metric names are matched in queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameMatching {
-    /// All spellings of a name in one query; each by itself once the store
+    /// All spellings of a name in one query; one query for each once the store
     /// refuses that.
     #[default]
     Auto,
-    /// Each spelling by itself: for stores that match names by equality only.
+    /// One query for each spelling: for stores that match names only by equality.
     Exact,
 }
 
-/// Undoes the percent-encoding of a URL's user information.
+/// Decodes the percent-encoding of a URL's user information.
 fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text)
         .decode_utf8_lossy()
         .into_owned()
 }
 
-/// The settings the section asks for; `flag` is an address given on the
-/// command line, which wins over the file's.
+/// The settings of the section. `flag` is an address from the command line, which
+/// overrides the file's.
 pub(super) fn resolve(
     raw: Option<raw::Prometheus>,
     flag: Option<&Addresses>,
@@ -216,7 +216,7 @@ fn resolve_headers(
 ) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     for (name, text) in raw {
-        // What is no name is not repeated either: it may be a value.
+        // An invalid name is not repeated: it may be a value.
         let parsed: HeaderName = name.parse().map_err(|_| {
             let message = "a key is no header name: write one such as X-Scope-OrgID";
             Problem::at("prometheus.headers", text, message)

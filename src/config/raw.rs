@@ -1,5 +1,5 @@
-//! What the user typed: the YAML file as it stands, unknown keys refused.
-//! Nothing here knows what a value means; see the parent module.
+//! The YAML file as written; unknown keys are refused. The parent module interprets
+//! the values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,12 @@ use serde_saphyr::Spanned;
 
 use adapter_rules::raw::{self as rules, Checked};
 
-/// A scalar with its place in the file. Text, whatever it looks like: what it
-/// must be is decided where the message can name its key and the remedy.
+/// A scalar with its place in the file, as a string. It is interpreted where the
+/// error can name its key and the remedy.
 pub(super) type Text = Spanned<String>;
 
-/// The whole file: our two keys, prometheus-adapter's three, and what the chart
-/// found in the values.
+/// The whole file: this server's two keys, prometheus-adapter's three, and what the
+/// chart found in the values.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct File {
@@ -112,7 +112,7 @@ pub(super) struct Active {
     pub(super) all: Option<Vec<Spanned<Condition>>>,
 }
 
-/// An entry of `gpu.active.any` or `.all`: a word, or a signal's threshold.
+/// An entry of `gpu.active.any` or `.all`: a name, or a signal's threshold.
 #[derive(Debug)]
 pub(super) enum Condition {
     Word(String),

@@ -9,12 +9,12 @@ use super::{Config, PrometheusSettings};
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::Activity;
 
-/// What is not set.
+/// Shown for an unset key.
 const AUTO: &str = "auto: by the data";
 
 impl Config {
-    /// Keys as in the file, with their values. Of Prometheus neither the address
-    /// nor anything secret is told, and of rules no query: they name namespaces.
+    /// Keys as in the file, with their values. The address of Prometheus and secrets
+    /// are left out, and so are the queries of rules, because they name namespaces.
     #[must_use]
     pub fn shown(&self) -> Vec<(String, String)> {
         let mut rows = vec![("gpu.enabled", self.gpus_enabled.to_string())];

@@ -1,4 +1,4 @@
-//! Files that load.
+//! Valid files.
 
 mod hostile;
 mod refused;
@@ -80,7 +80,7 @@ fn an_empty_file_is_the_built_in_configuration() {
     }
 }
 
-/// Rules that are commented out, as large as a file may be.
+/// Rules in comments, as large as a file may be.
 #[test]
 fn any_number_of_comments_may_stand_before_a_rule() {
     let comments = "# - seriesQuery: up\n".repeat(40_000);
@@ -111,7 +111,7 @@ fn of_several_documents_the_first_counts_and_the_next_is_named() {
         }
     }
     assert_eq!(load(&format!("---\n{first}...\n")).warnings, [""; 0]);
-    // What is no second document is a mistake in the first.
+    // The end of the first document is not cut off as a second one.
     let error = error(&format!("{first}]\n"));
     assert!(error.contains("line 2"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Scalars: from the text in the file to a typed value, or a sentence.
+//! Scalars: from the text in the file to a typed value or an error.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) fn duration(key: &str, text: &Text) -> Result<Duration, Problem> {
     parse_duration(&text.value).map_err(|error| Problem::at(key, text, error.to_string()))
 }
 
-/// A duration above zero, or `auto` (or nothing), which is `None`: detected.
+/// A duration above zero; `auto` or nothing is `None`: detected.
 pub(super) fn auto_duration(key: &str, text: Option<&Text>) -> Result<Option<Duration>, Problem> {
     match text {
         None => Ok(None),
@@ -31,7 +31,7 @@ pub(super) fn auto_duration(key: &str, text: Option<&Text>) -> Result<Option<Dur
     }
 }
 
-/// Refuses a duration outside of what makes sense.
+/// Refuses a duration outside the range.
 pub(super) fn within(
     key: &str,
     text: Option<&Text>,
@@ -52,7 +52,7 @@ pub(super) fn within(
     }
 }
 
-/// A number of things, at least one.
+/// A count, at least one.
 pub(super) fn count<N>(key: &str, text: &Text) -> Result<N, Problem>
 where
     N: std::str::FromStr + From<u8> + PartialOrd,
@@ -67,7 +67,7 @@ where
         })
 }
 
-/// One of a few words, without regard to case.
+/// One of several names; case is ignored.
 pub(super) fn choice<T: Copy>(key: &str, text: &Text, choices: &[(&str, T)]) -> Result<T, Problem> {
     choices
         .iter()
@@ -84,14 +84,13 @@ pub(super) fn choice<T: Copy>(key: &str, text: &Text, choices: &[(&str, T)]) -> 
         })
 }
 
-/// The word for a value; the same words are read by [`choice`].
+/// The name of a value, as read by [`choice`].
 pub(super) fn word<T: PartialEq>(value: &T, choices: &[(&'static str, T)]) -> String {
     let found = choices.iter().find(|(_, known)| known == value);
     found.map_or_else(String::new, |(word, _)| (*word).to_owned())
 }
 
-/// Whether a text is a name in the sense of Prometheus' labels:
-/// `[a-zA-Z_][a-zA-Z0-9_]*`.
+/// Whether a text is a valid Prometheus label name: `[a-zA-Z_][a-zA-Z0-9_]*`.
 pub(super) fn is_identifier(text: &str) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

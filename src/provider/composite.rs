@@ -1,5 +1,5 @@
-//! Rules and GPUs as one: a rule by the user stands before a built-in metric of
-//! the same name, for each resource by itself.
+//! Rules and GPU metrics together. A user's rule replaces a built-in metric of the
+//! same name, separately for each resource.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +16,10 @@ use super::{
 use findings::{Finding, Report};
 use gpu_metrics::explain::Explanation;
 
-/// A finding about the server itself, as long as it lasts.
+/// A finding about the server itself, while it lasts.
 pub type Own = Arc<ArcSwapOption<Finding>>;
 
-/// The rules' metrics, and those of GPUs that no rule takes the place of.
+/// The rules' metrics, and the GPU metrics that no rule replaces.
 #[derive(Debug)]
 pub struct Composite {
     rules: Arc<RuleProvider>,
@@ -29,7 +29,7 @@ pub struct Composite {
     external: Mutex<Option<Merged<Arc<str>>>>,
 }
 
-/// Two lists and what became of them.
+/// Two lists, and the merged list.
 #[derive(Debug)]
 struct Merged<T> {
     of: [Arc<[T]>; 2],
@@ -37,7 +37,7 @@ struct Merged<T> {
 }
 
 impl Composite {
-    /// `rules` before `gpus`.
+    /// `rules` take precedence over `gpus`.
     #[must_use]
     pub fn new(rules: Arc<RuleProvider>, gpus: Served) -> Self {
         Self {
@@ -49,14 +49,14 @@ impl Composite {
         }
     }
 
-    /// Tells these findings beside those about the data.
+    /// Adds these findings to those about the data.
     #[must_use]
     pub fn telling(self, own: Vec<Own>) -> Self {
         Self { own, ..self }
     }
 }
 
-/// The two lists as one, made again when one of them has changed.
+/// The two lists as one, merged again when one of them has changed.
 fn merged<T: Clone + Ord>(known: &Mutex<Option<Merged<T>>>, of: [Arc<[T]>; 2]) -> Arc<[T]> {
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*known

@@ -1,4 +1,4 @@
-//! How values came to be, from the snapshot or with what a rule asked.
+//! Explains values, from the snapshot or by the query of a rule.
 
 use super::gpu::GpuProvider;
 use super::gpu::external::Sought;
@@ -96,7 +96,7 @@ impl GpuProvider {
 }
 
 impl RuleProvider {
-    /// A rule's value is Prometheus' own: its query is the whole reason.
+    /// A rule's value is from Prometheus, so its query is the whole explanation.
     pub(super) fn explained(
         &self,
         of: Described<'_>,
@@ -133,7 +133,7 @@ impl RuleProvider {
     }
 }
 
-/// An answer in hand. Its samples may be of others, so they are counted only.
+/// A known answer. Its samples may be of other objects, so they are only counted.
 fn said(answer: &Answer) -> String {
     match answer {
         Answer::Vector(samples) if samples.is_empty() => "its query has no result".to_owned(),
@@ -145,7 +145,7 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// Why a pod has no GPUs whose series name it: they are of another node.
+/// Whether series name the pod on other nodes only, which is why it has no GPUs.
 fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String> {
     let layout = snapshot.layout();
     let node = layout.inventory().pod(namespace, name)?.node.as_deref()?;
@@ -161,7 +161,7 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
     })
 }
 
-/// That the cluster knows nothing of the name.
+/// The note that the cluster has no object of this name.
 fn nobody(snapshot: &Snapshot, resource: &str, (namespace, name): (&str, &str)) -> Option<String> {
     let inventory = snapshot.layout().inventory();
     if inventory.authority != Authority::Cluster {
@@ -196,8 +196,8 @@ fn described(of: Described<'_>) -> String {
     }
 }
 
-/// What is served, or why nothing is. The autoscaler adds up several values of
-/// an external metric.
+/// The value, or why there is none. For an external metric with several values, their
+/// sum, as the autoscaler computes it.
 fn served(
     provider: &dyn Provider,
     of: Described<'_>,
@@ -233,7 +233,7 @@ fn served(
     }
 }
 
-/// What is told of a value beside its reasons.
+/// The parts of an explanation other than its reasons.
 struct Told<'a> {
     of: &'a str,
     selected: Selected<'a>,
@@ -248,8 +248,8 @@ impl Told<'_> {
         metric: &str,
         group: Option<Group<'_>>,
     ) -> Result<Explanation, Error> {
-        // Each reading is looked at for the number, for what became of it, and
-        // those of the longest window for how long it has been idle.
+        // Each reading is read twice, for the value and for its own explanation, and
+        // those of the longest window once more for the idle time.
         let rows = group.map_or(0, |group| group.rows.len() as u64);
         lookup.allow(rows * (2 * lookup.looks_per_row() + lookup.instants_held()))?;
         let snapshot = lookup.snapshot;

@@ -26,8 +26,8 @@ use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::{Snapshot, group_of};
 
-/// Workload kinds that are listed whether or not the cluster has any. Others
-/// are served as soon as a pod has such an owner.
+/// Workload kinds that are listed even if the cluster has none. Others are served as
+/// soon as a pod has such an owner.
 const WORKLOADS: [(&str, &str, &str); 7] = [
     ("cronjobs.batch", "CronJob", "batch/v1"),
     ("daemonsets.apps", "DaemonSet", "apps/v1"),
@@ -38,7 +38,7 @@ const WORKLOADS: [(&str, &str, &str); 7] = [
     ("statefulsets.apps", "StatefulSet", "apps/v1"),
 ];
 
-/// The kinds every metric is offered on.
+/// The kinds for which every metric is served.
 fn kinds() -> Vec<ObjectKind> {
     let workloads =
         WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true));
@@ -51,10 +51,10 @@ fn kinds() -> Vec<ObjectKind> {
     kinds
 }
 
-/// Why nothing is known where the cluster's objects may not be read.
+/// Why there are no values where the cluster's objects may not be read.
 const UNBOUND: &str = "the server may not list pods";
 
-/// The provider in force; another one takes its place when other settings do.
+/// The provider in force; a change of settings replaces it.
 pub type Served = Arc<ArcSwap<GpuProvider>>;
 
 /// The provider of GPU metrics.
@@ -67,7 +67,7 @@ pub struct GpuProvider {
     fleet: Vec<MetricSpec>,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<Current>,
-    /// What pods request where they request GPUs, in words.
+    /// The resources by which pods request GPUs, in words.
     gpus: Arc<str>,
     findings: ArcSwap<Report>,
 }
@@ -103,7 +103,7 @@ impl GpuProvider {
         }
     }
 
-    /// Pods request GPUs by these resources.
+    /// Sets the resources by which pods request GPUs.
     #[must_use]
     pub fn requested_by(self, resources: &GpuResources) -> Self {
         Self {
@@ -112,13 +112,13 @@ impl GpuProvider {
         }
     }
 
-    /// Nothing is computed, because the cluster's objects may not be read: why,
-    /// with the remedy.
+    /// Reports that nothing is computed because the cluster's objects may not be
+    /// read: why, with the remedy.
     pub fn tell_unbound(&self, why: &str) {
         self.tell(Arc::new(unseen(UNBOUND, why)));
     }
 
-    /// What is waited for as long as nothing was computed.
+    /// What the first values wait for.
     pub(super) fn not_ready(&self) -> Error {
         let told = self.findings.load();
         Error::NotReady(match told.skipped.iter().any(|it| it.reason == UNBOUND) {
@@ -129,7 +129,7 @@ impl GpuProvider {
         })
     }
 
-    /// Tells what is wrong with the data from now on.
+    /// Replaces the findings about the data.
     pub fn tell(&self, report: Arc<Report>) {
         self.findings.store(report);
     }
@@ -150,7 +150,7 @@ impl GpuProvider {
         })));
     }
 
-    /// How the source fails, if it does.
+    /// The failure of the source, if it fails.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let current = self.current.load();
@@ -174,7 +174,7 @@ impl GpuProvider {
     }
 }
 
-/// Before the first round of queries, or where GPU metrics are off.
+/// The report before the first poll, or where GPU metrics are off.
 fn unknown(metrics: &[MetricSpec]) -> Report {
     match metrics {
         [] => unseen("GPU metrics are off", "set gpu.enabled: true"),
@@ -189,8 +189,8 @@ fn unseen(reason: &str, remedy: &str) -> Report {
     }
 }
 
-/// The original's number is one for the whole cluster: it is offered on
-/// namespaces only, so that an Object metric can name it.
+/// The original's value is one for the whole cluster. It is served only for
+/// namespaces, so that an Object metric can name it.
 fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
     *measure != Measure::OriginalAverage || kind.resource.as_ref() == "namespaces"
 }
@@ -285,7 +285,8 @@ impl Provider for GpuProvider {
     }
 }
 
-/// Hands out the values of the matching objects; whether there was one.
+/// Passes the values of the matching objects to `sink`. Returns whether there was
+/// one.
 fn list(
     lookup: &Lookup<'_>,
     table: Option<(usize, &KindTable)>,
@@ -328,7 +329,7 @@ fn list(
     Ok(any)
 }
 
-/// The original's number, the same on every namespace.
+/// The original's value, the same for every namespace.
 fn original_of_namespaces(
     lookup: &Lookup<'_>,
     kind: &ObjectKind,

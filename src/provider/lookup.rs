@@ -1,4 +1,5 @@
-//! One query against one snapshot: foreseen, remembered or computed.
+//! Answers one query from one snapshot: with values that were computed with the
+//! snapshot, remembered, or are computed now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,26 +18,26 @@ use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of};
 
-/// Looks at a row (its reading at an instant, a label of it) that pass for
+/// The most looks at a row (its reading at an instant, a label of it) for
 /// [`Effort::AtHand`]: some 50 ns each.
 const AT_HAND: u64 = 16 * 1024;
 
-/// `windowSeconds` is whole seconds. A window with too few readings is stretched
+/// `windowSeconds` is in whole seconds. A window with too few readings is extended
 /// where it is evaluated.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// A snapshot and what was asked of it.
+/// A snapshot, and the answers computed from it.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) memo: Memo,
     /// Why values may be missing, if the source fails.
     pub(super) trouble: Option<String>,
-    /// What pods request where they request GPUs, in words.
+    /// The resources by which pods request GPUs, in words.
     pub(super) gpus: Arc<str>,
 }
 
-/// A query with everything looked up.
+/// A query with its metric and settings resolved.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -46,13 +47,13 @@ pub(super) struct Lookup<'a> {
     pub(super) narrowed: Narrowed,
     pub(super) now: Timestamp,
     effort: Effort,
-    /// Told where there is no value.
+    /// Part of the error for a missing value.
     trouble: Option<&'a str>,
     gpus: &'a str,
 }
 
 impl Current {
-    /// Looks up what is asked of a metric.
+    /// Resolves a query for a metric.
     pub(super) fn lookup<'a>(
         &'a self,
         (metric, spec): (usize, &'a MetricSpec),
@@ -75,13 +76,13 @@ impl Current {
 }
 
 impl<'a> Lookup<'a> {
-    /// Takes this window in place of the default, where the selector sets none.
+    /// Uses this window as default, if the selector sets none.
     pub(super) fn prefer(&mut self, window: Duration) {
         let longest = longest_window(self.snapshot);
         self.narrowed.window.get_or_insert(window.min(longest));
     }
 
-    /// Whether so many looks may be taken here.
+    /// Checks that this many looks are within the allowed effort.
     pub(super) fn allow(&self, looks: u64) -> Result<(), Error> {
         match self.effort {
             Effort::AtHand if looks > AT_HAND => Err(Error::TakesWork),
@@ -98,8 +99,7 @@ impl<'a> Lookup<'a> {
         self.narrowed.is_default()
     }
 
-    /// The values of a kind that were computed with the snapshot, if the
-    /// question was foreseen.
+    /// The values of a kind, if they were computed with the snapshot.
     pub(super) fn foreseen(&self, kind: usize) -> Option<&'a [Option<Value>]> {
         self.is_foreseen()
             .then(|| self.snapshot.values(kind, self.metric))
@@ -120,7 +120,7 @@ impl<'a> Lookup<'a> {
         Ok(values.into_iter().next().flatten())
     }
 
-    /// The values of objects of a kind, each with its place in the table.
+    /// The values of objects of a kind, each with its index in the table.
     pub(super) fn of_objects<'t>(
         &self,
         kind: usize,
@@ -158,7 +158,7 @@ impl<'a> Lookup<'a> {
             .map(|object| group_of(object, false))
     }
 
-    /// Of what an external metric is: in words, and its devices.
+    /// The object of an external metric, in words, and its devices.
     pub(super) fn external_group(
         &self,
         in_namespace: bool,
@@ -234,12 +234,12 @@ impl<'a> Lookup<'a> {
         u64::try_from(instants).unwrap_or(u64::MAX)
     }
 
-    /// Instants of the longest window.
+    /// Number of instants of the longest window.
     pub(super) fn instants_held(&self) -> u64 {
         self.instants(longest_window(self.snapshot))
     }
 
-    /// Each row is judged once, whatever the number of instants.
+    /// Each row is checked once, whatever the number of instants.
     fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let evaluate = |groups: &[Group<'_>]| {
@@ -255,7 +255,7 @@ impl<'a> Lookup<'a> {
         evaluate(&groups)
     }
 
-    /// The rows of a group that satisfy the labels asked for.
+    /// The rows of a group that match the requested labels.
     fn admitted(&self, group: &Group<'_>) -> Vec<RowId> {
         let layout = self.snapshot.layout();
         let admits = |row: &RowId| {
@@ -265,14 +265,14 @@ impl<'a> Lookup<'a> {
         group.rows.iter().copied().filter(admits).collect()
     }
 
-    /// The labels asked for as matchers of PromQL, if these can say them.
+    /// The requested labels as PromQL matchers, if they can be expressed.
     pub(super) fn matchers(&self, group: &Group<'_>) -> Option<Vec<LabelMatcher>> {
         let layout = self.snapshot.layout();
         let facts = group.rows.iter().filter_map(|row| layout.fact(*row));
         self.narrowed.matchers(&facts)
     }
 
-    /// How the value of a group came to be.
+    /// The explanation of the value of a group.
     pub(super) fn reasons(&self, group: &Group<'_>) -> Option<Reasons<'a>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let rows = narrowed.has_labels().then(|| self.admitted(group));
@@ -281,8 +281,7 @@ impl<'a> Lookup<'a> {
             .reasons(&group, measure, narrowed.formula, narrowed.window)
     }
 
-    /// Why `of` has no value; its devices are those of `group`, where there are
-    /// any.
+    /// Why `of` has no value; its devices are those of `group`, if any.
     pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> Error {
         let metric = &self.spec.name;
         if self.narrowed.has_labels() {
@@ -302,7 +301,7 @@ impl<'a> Lookup<'a> {
         Error::NoValue { reason }
     }
 
-    /// Why no GPU of `of`, which has these rows, satisfies the labels asked for.
+    /// Why no GPU of `of`, which has these rows, matches the requested labels.
     fn unmatched(&self, of: &str, rows: &[RowId]) -> Error {
         let metric = &self.spec.name;
         let layout = self.snapshot.layout();
@@ -332,7 +331,7 @@ impl<'a> Lookup<'a> {
         chosen.flat_map(|object| object.members.clone()).collect()
     }
 
-    /// Whether the objects are pods of which none requests a GPU.
+    /// Whether the objects are pods and none of them requests a GPU.
     fn request_none(&self, objects: Objects<'_>) -> bool {
         let inventory = self.snapshot.layout().inventory();
         if objects.resource != "pods" || inventory.authority != Authority::Cluster {
@@ -346,8 +345,7 @@ impl<'a> Lookup<'a> {
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
-    /// The same for objects, where the answer may need what only a cluster
-    /// knows.
+    /// Why objects have no value, which may need facts that only a cluster has.
     pub(super) fn no_object(
         &self,
         of: &str,
@@ -385,7 +383,7 @@ fn is_asked(which: Which<'_>, name: &str, labels: &Labels) -> bool {
     }
 }
 
-/// The group under labels: only devices that were seen are expected.
+/// The group narrowed by labels: only devices that were seen are expected.
 fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
     Group {
         rows,
@@ -401,7 +399,7 @@ fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
 }
 
-/// What is wrong with a group that has GPUs, and what to look at.
+/// The reason for a group with GPUs and without a value, and what to check.
 fn why(absence: Absence) -> Option<String> {
     Some(match absence {
         Absence::NoDevice => return None,

@@ -1,5 +1,5 @@
-//! Whether a label satisfies a requirement of a metric selector, and the same as a
-//! matcher of PromQL.
+//! Whether a label satisfies a requirement of a metric selector, and the requirement
+//! as a PromQL matcher.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ pub(super) const CONTAINER: &str = "container";
 /// Labels that may name the container.
 const CONTAINER_LABELS: [&str; 3] = ["exported_container", "container", "container_name"];
 
-/// Whether a label value satisfies a requirement. A selector's values know no
-/// spaces, GPU models do (`NVIDIA H100 80GB HBM3`), so a value also counts in
-/// the form that node labels have it, with `-` or `_` in place of whatever a
-/// selector cannot say.
+/// Whether a label value satisfies a requirement. Selector values have no spaces, but
+/// GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the
+/// form of node labels, with `-` or `_` for each letter that is invalid in a
+/// selector.
 pub(super) fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     let reads_as_one_of =
         |wanted: &[String]| value.is_some_and(|value| reads_as_one_of(value, wanted));
@@ -34,7 +34,7 @@ pub(super) fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether a value is one of these (sorted) in any of its forms.
+/// Whether any form of a value is one of these (sorted) values.
 fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
     let is_wanted = |form: &[u8]| {
         wanted
@@ -48,8 +48,8 @@ fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
         })
 }
 
-/// A value with `stand_in` for each letter that no selector can say; `None`
-/// when it needs no other form or is longer than any value of a selector.
+/// A value with `stand_in` for each letter that is invalid in a selector; `None` if
+/// it needs no other form, or is longer than any selector value.
 pub(super) fn spell<'f>(
     value: &str,
     stand_in: u8,
@@ -66,12 +66,12 @@ pub(super) fn spell<'f>(
     form.get(..length).filter(|_| differs)
 }
 
-/// The matcher that admits those of the rows that the requirement admits; a row is its
-/// labels and the value that the requirement is about. The inner `None`: no row needs
-/// one. The outer `None`: no matcher says it.
+/// The matcher that admits the same rows as the requirement. A row is its labels, and
+/// the value that the requirement is about. The inner `None`: no matcher is needed.
+/// The outer `None`: no matcher can express it.
 ///
-/// A matcher has only values that the requirement names, in the form that rows have
-/// them. Others may be names of pods that the reader may not know.
+/// A matcher has only values that the requirement names, in the form that rows have.
+/// Other values may be names of pods that the reader has no right to know.
 pub(super) fn matcher<'r>(
     requirement: &Requirement,
     rows: &(impl Iterator<Item = (&'r Labels, Option<&'r str>)> + Clone),
@@ -112,7 +112,7 @@ pub(super) fn matcher<'r>(
     }))
 }
 
-/// The labels of a row that may have what a key asks for, as they are spelt.
+/// The labels of a row that may have the value for a key, by their own names.
 fn spelt<'r>(requirement: &Requirement, labels: &'r Labels) -> Vec<&'r str> {
     let key = [requirement.key.as_str()];
     let names: &[&str] = match requirement.key.as_str() {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use apimachinery::selector::Selector;
 
-    /// `label=value …` and the value that the requirement is about.
+    /// `label=value …`, and the value that the requirement is about.
     type Row<'a> = (&'a str, Option<&'a str>);
 
     fn read(labels: &str) -> Labels {

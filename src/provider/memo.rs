@@ -9,32 +9,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::narrow::Narrowed;
 use gpu_metrics::metric::Value;
 
-/// Different questions that are remembered; the one not asked for longest
-/// goes first.
+/// The most queries that are cached; the least recently used is dropped first.
 const MOST_QUESTIONS: usize = 256;
 
-/// Values of all questions together, some 100 bytes each.
+/// The most values of all queries together, some 100 bytes each.
 const MOST_VALUES: usize = 200_000;
 
-/// Whose value is asked.
+/// Object of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
-    /// The cluster's.
+    /// The cluster.
     Cluster,
-    /// That of an object: its table and its place there.
+    /// An object: its table and its index there.
     Object(usize, usize),
 }
 
-/// The values of one question known so far.
+/// The known values of one query.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     values: Mutex<HashMap<Subject, Option<Value>>>,
-    /// Whether the question was forgotten: its values count no more.
+    /// Whether the query was dropped: its values are not counted any more.
     forgotten: AtomicBool,
     turn: Mutex<()>,
 }
 
-/// What was asked of one snapshot.
+/// The answers from one snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     questions: Mutex<Questions>,
@@ -58,7 +57,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Memo {
-    /// The answers to a question about a metric.
+    /// The answers to a query for a metric.
     pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<Answers> {
         let mut questions = lock(&self.questions);
         questions.asked += 1;
@@ -95,13 +94,13 @@ impl Memo {
         }
     }
 
-    /// Adds values to a question's answers, as long as there is room.
+    /// Adds values to a query's answers, as long as there is room.
     pub(super) fn keep(
         &self,
         answers: &Answers,
         values: impl ExactSizeIterator<Item = (Subject, Option<Value>)>,
     ) {
-        // Counted under the lock that forgetting takes, or the sum would drift.
+        // Counted under the lock of dropping, or the sum would drift.
         let _questions = lock(&self.questions);
         let mut known = lock(&answers.values);
         let count = self.values.load(Ordering::Relaxed);
@@ -117,7 +116,7 @@ impl Memo {
 }
 
 impl Answers {
-    /// The values known of these subjects; the outer `None`: not yet.
+    /// The known values of these subjects; the outer `None`: not known.
     pub(super) fn known(&self, subjects: &[Subject]) -> Vec<Option<Option<Value>>> {
         let values = lock(&self.values);
         subjects

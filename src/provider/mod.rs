@@ -1,13 +1,11 @@
 //! The requests of an autoscaler for values, and the providers that answer them.
 //!
-//! GPUs are answered about from memory (`gpu`), prometheus-adapter's rules with
-//! what Prometheus answers to their queries (`rules`); `composite` asks the
-//! rules first. What pods and nodes use of processors and memory is a question
-//! of its own ([`usage`]).
+//! GPU metrics are answered from memory (`gpu`), and prometheus-adapter's rules from
+//! Prometheus' answers to their queries (`rules`); `composite` asks the rules first.
+//! CPU and memory use of pods and nodes is a separate query ([`usage`]).
 //!
-//! A provider knows metrics and objects; it knows no HTTP, no encoding and no
-//! authorization. Answers are handed out item by item to a sink, so that an
-//! encoder can write them without a copy in between.
+//! A provider has no HTTP, encoding or authorization. Values are passed to a sink one
+//! by one, so that an encoder can write them without an intermediate copy.
 
 pub mod composite;
 mod explain;
@@ -35,7 +33,7 @@ use gpu_metrics::inventory::{Inventory, ObjectKind};
 use gpu_metrics::metric::Value;
 use usage::{Usage, UsageQuery};
 
-/// The client is not told what Prometheus said.
+/// The client does not get Prometheus' error message.
 pub(crate) const NO_METRICS: &str = "unable to fetch metrics";
 
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
@@ -45,18 +43,18 @@ pub struct CustomMetric {
     pub resource: Arc<str>,
     /// The metric's name.
     pub metric: Arc<str>,
-    /// Whether the described objects live in a namespace.
+    /// Whether the described objects are namespaced.
     pub namespaced: bool,
 }
 
-/// The objects a custom metric is asked of.
+/// The objects of a query for a custom metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Objects<'a> {
     /// `pods`, `deployments.apps`: as in the path.
     pub resource: &'a str,
     /// The namespace; `None` for a cluster-scoped kind.
     pub namespace: Option<&'a str>,
-    /// Which of them.
+    /// Selects among them.
     pub which: Which<'a>,
 }
 
@@ -69,10 +67,10 @@ pub enum Which<'a> {
     Matching(&'a Selector),
 }
 
-/// Whose value is to be explained.
+/// The value to explain.
 #[derive(Clone, Copy, Debug)]
 pub enum Described<'a> {
-    /// That of one object.
+    /// The value of one object.
     Object {
         /// `pods`, `deployments.apps`: as in the path.
         resource: &'a str,
@@ -81,40 +79,39 @@ pub enum Described<'a> {
         /// Its name.
         name: &'a str,
     },
-    /// That of an external metric, asked in this namespace.
+    /// The value of an external metric in this namespace.
     External(&'a str),
 }
 
-/// How much work an answer may cost.
+/// How much work a query may cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// Some hundred microseconds: for threads that serve others too. What
-    /// takes longer is [`Error::TakesWork`].
+    /// Some hundred microseconds, for threads that serve other requests too. More
+    /// work gives [`Error::TakesWork`].
     AtHand,
-    /// As much as it takes.
+    /// Unlimited.
     #[default]
     Full,
 }
 
-/// What is asked of a provider, beside the objects or the namespace.
+/// A query, without the objects or the namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// The metric. A custom metric in its exact spelling, an external one in any
-    /// case: the HPA lower-cases it.
+    /// The metric. A custom metric has its exact case; an external one any case,
+    /// because the HPA lower-cases it.
     pub metric: &'a str,
-    /// Selects series (and carries the keys of docs/numbers.md, "Reserved
-    /// keys").
+    /// Selects series (and contains the keys of docs/numbers.md, "Reserved keys").
     pub selector: &'a Selector,
-    /// The time of the request: values that went stale since they were
+    /// The time of the request. Values that have become stale since they were
     /// computed are left out.
     pub now: Timestamp,
-    /// How much work it may cost.
+    /// How much work the query may cost.
     pub effort: Effort,
-    /// What was fetched for this question.
+    /// What was fetched for this query.
     pub fetched: Option<&'a Fetched>,
 }
 
-/// What a question needs that is not in memory.
+/// What a query needs and is not in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// The objects of this kind.
@@ -130,21 +127,21 @@ pub struct Ask {
     pub promql: Arc<str>,
     /// The rule whose query it is, for the log: `rules[3]`.
     pub rule: Arc<str>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// The objects that it names, where the question was about objects.
+    /// The objects that it names, if the request is about objects.
     pub names: Arc<[Arc<str>]>,
 }
 
-/// What was fetched for a question.
+/// What was fetched for a query.
 #[derive(Clone, Debug, Default)]
 pub struct Fetched {
     /// Prometheus' answers, by query.
     pub answers: HashMap<Arc<str>, Arc<Answer>>,
-    /// The cluster when it was asked: a list of all pods would hardly ever be
-    /// answered where there is always one that comes or goes meanwhile.
+    /// The inventory when Prometheus was asked: where a pod always comes or goes
+    /// meanwhile, a list of all pods would otherwise rarely be answered.
     pub inventory: Arc<Inventory>,
-    /// The objects that were asked about, for the same reason.
+    /// The objects of the query, for the same reason.
     pub names: Arc<[Arc<str>]>,
 }
 
@@ -156,15 +153,15 @@ impl Fetched {
     }
 }
 
-/// What comes later.
+/// A future answer.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What an answer without values is.
+/// Meaning of an answer without values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empty {
-    /// None: the autoscaler is told that there is no value.
+    /// An error: the autoscaler is told that there is no value.
     Missing,
-    /// An answer: the objects are there and have no values.
+    /// An answer: the objects exist and have no values.
     Answer,
 }
 
@@ -184,7 +181,7 @@ pub struct CustomItem<'a> {
 /// One value of an external metric.
 #[derive(Clone, Copy, Debug)]
 pub struct ExternalItem<'a> {
-    /// The metric's name as configured, not as asked.
+    /// The metric's name as configured, not as requested.
     pub metric: &'a str,
     /// The labels of the value, sorted by name.
     pub labels: &'a [(Arc<str>, Arc<str>)],
@@ -192,42 +189,41 @@ pub struct ExternalItem<'a> {
     pub value: Value,
 }
 
-/// Why a question has no answer. Knows no HTTP; `api::status` maps it.
+/// Why a query has no answer. Independent of HTTP; `api::status` maps it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No such metric for that kind of object (or no such external metric).
     #[error("no such metric")]
     NoSuchMetric,
-    /// The kind is served in the other scope: cluster-scoped asked within a
-    /// namespace or the reverse.
+    /// The kind is served in the other scope: a cluster-scoped kind was requested in
+    /// a namespace, or the reverse.
     #[error("wrong scope")]
     WrongScope,
-    /// The named object has no value now; the text says why and what to do,
-    /// in one line that stays the same as long as the reason does.
+    /// The named object has no value now. The text has the reason and remedy, in one
+    /// line that stays the same as long as the reason does.
     #[error("{reason}")]
     NoValue {
         /// For the client.
         reason: String,
     },
-    /// The metric selector cannot be honoured; the text says which key and
-    /// what it may be.
+    /// The metric selector is not supported. The text has the key and its possible
+    /// values.
     #[error("{reason}")]
     BadSelector {
         /// For the client.
         reason: String,
     },
-    /// The answer takes more work than [`Effort::AtHand`] allows.
+    /// The answer needs more work than [`Effort::AtHand`] allows.
     #[error("the answer takes more work than is allowed here")]
     TakesWork,
-    /// Nothing was computed yet: what is waited for.
+    /// No values were computed yet: what they wait for.
     #[error("no data yet: {0}")]
     NotReady(&'static str),
-    /// The answer needs what is not in memory: it is to be
+    /// The answer needs something that is not in memory, to be
     /// [fetched](Provider::fetch).
     #[error("not in memory")]
     Lacks(Lack),
-    /// The objects are not to be seen. The log has said once which right is
-    /// missing.
+    /// The objects may not be listed. The log names the missing permission once.
     #[error("{what}")]
     Unlisted {
         /// For the client.
@@ -236,7 +232,7 @@ pub enum Error {
     /// Too many queries are under way for the answer to be fetched.
     #[error("too many queries are under way")]
     Saturated,
-    /// What the answer needs could not be had; the log says why.
+    /// What the answer needs is not available; the log has the reason.
     #[error("{what}")]
     Unavailable {
         /// For the client.
@@ -253,9 +249,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The names of all external metrics, sorted.
     fn external_metrics(&self) -> Arc<[Arc<str>]>;
 
-    /// Hands every matching object's value to `sink`, objects in order of
-    /// their names. Objects without a value are left out. With
-    /// [`Which::Named`] exactly one item is handed over.
+    /// Passes every matching object's value to `sink`, in the order of their names.
+    /// Objects without a value are left out. With [`Which::Named`] exactly one item
+    /// is passed.
     ///
     /// # Errors
     /// See [`Error`].
@@ -266,8 +262,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         sink: &mut dyn FnMut(CustomItem<'_>),
     ) -> Result<Empty, Error>;
 
-    /// Hands every value of an external metric to `sink`; the namespace is the
-    /// one that was authorized.
+    /// Passes every value of an external metric to `sink`; the namespace is the one
+    /// that was authorized.
     ///
     /// # Errors
     /// See [`Error`].
@@ -278,17 +274,17 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         sink: &mut dyn FnMut(ExternalItem<'_>),
     ) -> Result<Empty, Error>;
 
-    /// How a value came to be. The asker may read the value; what else is told
-    /// goes no further than that.
+    /// Explains a value. The user has the right to read the value; the rest of the
+    /// explanation needs no further right.
     ///
     /// # Errors
-    /// See [`Error`]; a value that is missing is none: that is explained.
+    /// See [`Error`]; a missing value is no error, but explained.
     fn explain(&self, _: Described<'_>, _: &Query<'_>) -> Result<Explanation, Error> {
         Err(Error::NoSuchMetric)
     }
 
-    /// What is wrong with the data and with the server itself. No pod and no
-    /// namespace but the server's own is named.
+    /// The findings about the data and the server itself. They name no pod, and no
+    /// namespace but the server's own.
     fn findings(&self) -> Arc<Report> {
         Arc::default()
     }
@@ -298,9 +294,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Hands what each object uses to `sink`, objects in order of their
-    /// namespaces and names. Objects without data are left out. With
-    /// [`Which::Named`] exactly one is handed over.
+    /// Passes the use of each object to `sink`, in the order of their namespaces and
+    /// names. Objects without data are left out. With [`Which::Named`] exactly one is
+    /// passed.
     ///
     /// # Errors
     /// See [`Error`].
@@ -308,16 +304,16 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Err(Error::NoSuchMetric)
     }
 
-    /// Whether values of a metric have to be fetched for each question: of a custom
-    /// metric of this resource, or of an external one.
+    /// Whether values of a metric are fetched for each query: of a custom metric of
+    /// this resource, or of an external metric.
     fn is_fetched(&self, _resource: Option<&str>, _metric: &str) -> bool {
         false
     }
 
-    /// Fetches what a user's question lacks. `None`: it is in memory now.
+    /// Fetches what a user's query lacks. `None`: it is in memory now.
     ///
     /// # Errors
-    /// [`Error::Saturated`], or [`Error::Unavailable`] when it cannot be had.
+    /// [`Error::Saturated`], or [`Error::Unavailable`] when it is not available.
     fn fetch<'a>(&'a self, _: Lack, _: &'a str) -> Pending<'a, Result<Option<Fetched>, Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }

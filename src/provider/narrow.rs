@@ -15,27 +15,25 @@ use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
 use gpu_metrics::snapshot::takes_formula;
 
-/// Keys that are settings, not labels (docs/numbers.md, "Reserved keys").
+/// Keys that are settings and not labels (docs/numbers.md, "Reserved keys").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
 
-/// A metric selector, understood.
+/// A parsed metric selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Narrowed {
-    /// Another window than the default.
+    /// A window other than the default.
     pub window: Option<Duration>,
-    /// Another formula than the default.
+    /// A formula other than the default.
     pub formula: Option<Formula>,
-    /// What the rows' labels must satisfy.
+    /// Requirements on the rows' labels.
     labels: Vec<Requirement>,
 }
 
 impl Narrowed {
-    /// Reads a selector that is asked of a measure.
+    /// Parses the selector of a query for a measure.
     ///
-    /// # Errors
-    /// When a reserved key has a value it cannot have; the text says which it
-    /// may have.
+    /// When a reserved key has an invalid value; the text has the valid ones.
     pub fn read(
         selector: &Selector,
         measure: &Measure,
@@ -67,25 +65,24 @@ impl Narrowed {
         Ok(narrowed)
     }
 
-    /// Whether nothing departs from the defaults.
+    /// Whether all settings are the defaults.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
     }
 
-    /// Whether labels narrow the rows.
+    /// Whether labels select among the rows.
     #[must_use]
     pub fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 
-    /// Looks that judging one row takes.
+    /// The number of looks that checking one row takes.
     pub(super) fn cost(&self) -> u64 {
         cost_of(&self.labels)
     }
 
-    /// The models of rows where none is of the model asked for, as a selector
-    /// can say them.
+    /// The models of the rows if none is the requested one, in the form of selectors.
     pub(super) fn other_models<'r>(
         &self,
         rows: impl Iterator<Item = &'r RowFacts>,
@@ -109,7 +106,7 @@ impl Narrowed {
         others
     }
 
-    /// Whether a row satisfies the labels asked for.
+    /// Whether a row matches the requested labels.
     #[must_use]
     pub fn admits(&self, facts: &RowFacts) -> bool {
         self.labels
@@ -117,8 +114,8 @@ impl Narrowed {
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
     }
 
-    /// The same as matchers of PromQL, by the labels that these rows have;
-    /// `None` where matchers cannot say it.
+    /// The labels as PromQL matchers, by the labels that these rows have; `None` if
+    /// matchers cannot express them.
     pub(super) fn matchers<'r>(
         &self,
         rows: &(impl Iterator<Item = &'r RowFacts> + Clone),
@@ -132,7 +129,8 @@ impl Narrowed {
         Some(matchers?.into_iter().flatten().collect())
     }
 
-    /// The labels whose value the selector pins: those of the answer.
+    /// The labels that the selector restricts to one value, which are those of the
+    /// answer.
     #[must_use]
     pub fn pinned(&self) -> Labels {
         let labels = self.labels.iter();
@@ -140,7 +138,7 @@ impl Narrowed {
     }
 }
 
-/// What a row has of a key.
+/// The value of a key in a row.
 fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r str> {
     match requirement.key.as_str() {
         MODEL => model_of(facts),
@@ -154,13 +152,13 @@ fn model_of(facts: &RowFacts) -> Option<&str> {
     names.find_map(|name| facts.row.labels.get_ignore_case(name))
 }
 
-/// Looks at a label set that a selector takes: one for each requirement. A
-/// list of values is sorted, so that its length hardly counts.
+/// The number of looks at a label set that a selector takes: one for each
+/// requirement. Lists of values are sorted, so their length hardly matters.
 pub(super) fn cost_of(requirements: &[Requirement]) -> u64 {
     requirements.len() as u64
 }
 
-/// Sets what a reserved key says; two that contradict each other are none.
+/// Sets the value of a reserved key. Two different values are an error.
 fn set_once<T: PartialEq>(setting: &mut Option<T>, value: T, key: &str) -> Result<(), Error> {
     if setting.as_ref().is_some_and(|known| *known != value) {
         return Err(Error::BadSelector {
@@ -171,7 +169,7 @@ fn set_once<T: PartialEq>(setting: &mut Option<T>, value: T, key: &str) -> Resul
     Ok(())
 }
 
-/// The one value that a requirement allows.
+/// The only value that a requirement allows.
 fn single(requirement: &Requirement) -> Option<&str> {
     match &requirement.operator {
         Operator::Equals(value) => Some(value),

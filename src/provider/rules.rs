@@ -1,5 +1,5 @@
-//! Answers by prometheus-adapter's rules: which metrics there are is in memory,
-//! values are what Prometheus answers to the rules' queries.
+//! Answers by prometheus-adapter's rules. The list of metrics is in memory; values
+//! are Prometheus' answers to the rules' queries.
 
 #[cfg(test)]
 mod tests;
@@ -26,10 +26,10 @@ use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::{Inventory, ObjectKind};
 use gpu_metrics::metric::Value;
 
-/// The client is not told what kube-apiserver said.
+/// The client does not get kube-apiserver's error message.
 const NO_OBJECTS: &str = "unable to list matching resources";
 
-/// Queries of one question that are asked side by side.
+/// How many queries of one request run concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
 /// Why the objects of a kind are not known.
@@ -43,8 +43,8 @@ pub enum Unlisted {
 
 /// The cluster's objects, by name.
 pub trait ObjectNames: Send + Sync + std::fmt::Debug {
-    /// The names of a kind's objects whose labels match, in order. With a
-    /// namespace, those in it.
+    /// The names of a kind's objects whose labels match, in order; with a namespace,
+    /// only those in it.
     ///
     /// # Errors
     /// See [`Unlisted`].
@@ -55,20 +55,19 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
         selector: &Selector,
     ) -> Result<Vec<Arc<str>>, Unlisted>;
 
-    /// The objects that are known anyway: pods and nodes with their labels.
+    /// The objects that are always known: pods and nodes with their labels.
     fn inventory(&self) -> Arc<Inventory>;
 
-    /// Starts to follow a kind and waits a little for its objects.
+    /// Starts to follow a kind, and waits a little for its objects.
     fn follow(&self, kind: Kind) -> Pending<'_, ()>;
 }
 
-/// Asks Prometheus, or remembers what it answered a moment ago.
+/// Fetches answers of Prometheus, or returns cached ones.
 pub trait Answers: Send + Sync + std::fmt::Debug {
     /// The answer to a query, for a request of this user.
     ///
-    /// # Errors
-    /// [`Error::Saturated`], or [`Error::Unavailable`]: the log says why, and which
-    /// rule's query it was.
+    /// [`Error::Saturated`], or [`Error::Unavailable`]; the log has the reason and
+    /// the query's rule.
     fn fetch<'a>(&'a self, ask: &'a Ask, user: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>>;
 }
 
@@ -79,13 +78,13 @@ pub struct InForce {
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    /// What they found.
+    /// The metrics that the rules found.
     pub registry: Registry,
     /// The kinds of the cluster.
     pub kinds: Kinds,
 }
 
-/// The metrics in force, with the lists that discovery shows.
+/// The metrics in force, with the lists for discovery.
 #[derive(Debug)]
 struct Current {
     of: InForce,
@@ -134,18 +133,18 @@ impl RuleProvider {
         }
     }
 
-    /// Answers what pods and nodes use by these rules, from now on; `None`: not
+    /// Answers for the use of pods and nodes by these rules from now on; `None`: not
     /// at all.
     pub fn tell_usage(&self, rules: Option<ResourceRules>) {
         let usages = rules.map(Usages::new).map(Arc::new);
         self.usages.store(usages);
     }
 
-    /// Puts other metrics in force.
+    /// Replaces the metrics in force.
     pub fn publish(&self, in_force: InForce) {
         let mut next: Current = in_force.into();
         let before = self.current.load();
-        // What discovery shows is made anew only when it changes.
+        // The lists for discovery are replaced only when they change.
         if before.custom == next.custom {
             next.custom = Arc::clone(&before.custom);
         }
@@ -155,7 +154,7 @@ impl RuleProvider {
         self.current.store(Arc::new(next));
     }
 
-    /// Where the rule of a metric stands, `rules[3]`, and its `seriesQuery`.
+    /// The place of a metric's rule, `rules[3]`, and its `seriesQuery`.
     pub(super) fn rule_of(&self, resource: &str, metric: &str) -> Option<(String, String)> {
         let current = self.current.load();
         let kind = current.of.kinds.of_request(resource)?;
@@ -164,7 +163,7 @@ impl RuleProvider {
         current.of.rules.get(custom.rule).map(told)
     }
 
-    /// The same of an external metric.
+    /// The place and `seriesQuery` of an external metric's rule.
     pub(super) fn external_rule(&self, metric: &str) -> Option<(String, String)> {
         let current = self.current.load();
         let mut all = current.of.registry.external.iter();
@@ -196,7 +195,7 @@ fn told(rule: &Rule) -> (String, String) {
     (rule.place.clone(), rule.series_query.clone())
 }
 
-/// The answer, if it is to this query.
+/// The answer to this query, if it was fetched.
 fn answer<'f>(
     query: &Query<'f>,
     promql: String,
@@ -214,8 +213,8 @@ fn answer<'f>(
     })
 }
 
-/// What cannot be asked is the client's fault, or the rule's, which the log
-/// told when it was read.
+/// An error in the client's selector, or in the rule, which was logged when the rule
+/// was read.
 fn unanswerable(error: Unanswerable) -> Error {
     match error {
         Unanswerable::Selector(reason) => Error::BadSelector { reason },
@@ -280,7 +279,7 @@ impl Provider for RuleProvider {
         let Answer::Vector(samples) = answer(query, promql, rule, asked)? else {
             return Err(Error::Unavailable { what: NO_METRICS });
         };
-        // Of several samples of one object the last stands, as upstream.
+        // As upstream, the last of several samples of one object counts.
         let by_name: HashMap<&str, &Sample> = samples
             .iter()
             .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
@@ -329,7 +328,7 @@ impl Provider for RuleProvider {
         let promql = external
             .query(external_rules, namespace, query.selector)
             .map_err(|error| match error {
-                // As upstream, at each request.
+                // As upstream, for each request.
                 Unanswerable::Rule(_) => Error::Unavailable { what: NO_METRICS },
                 error => unanswerable(error),
             })?;

@@ -1,4 +1,4 @@
-//! Questions by selector over a fleet that is too large to answer in passing.
+//! Queries with selectors on a fleet too large for [`Effort::AtHand`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Site {
 }
 
 impl Site {
-    /// 512 GPUs, read from the simulator as from a Prometheus.
+    /// 512 GPUs, read from the simulator as from Prometheus.
     fn new() -> Self {
         let scenario = Scenario::clean(64, 8, 7);
         let now = scenario.epoch + Duration::from_secs(907);
@@ -55,7 +55,7 @@ impl Site {
             pipeline.take(&batch, now);
         }
         let mut inventory = fleet.inventory(now);
-        // Sorts last.
+        // The last pod in order.
         let mut web = inventory.pods[0].clone();
         (web.namespace, web.gpus, web.uncounted) = ("web".into(), 0, false);
         inventory.pods.push(web);
@@ -95,7 +95,7 @@ impl Site {
         explained.unwrap()
     }
 
-    /// The pods of the largest namespace, or one of them.
+    /// Values of the pods of the largest namespace, or of one of them.
     fn pods(&self, which: Which<'_>, by: &str, effort: Effort) -> Result<Vec<Value>, Error> {
         self.pods_of(&self.namespace(), which, by, effort)
     }
@@ -138,7 +138,7 @@ impl Site {
     }
 }
 
-/// As many requirements as a selector may have, all of which hold.
+/// The maximum number of requirements, all of which hold.
 fn long() -> String {
     let keys: Vec<String> = (0..63).map(|key| format!("absent_{key}!=x")).collect();
     keys.join(",")
@@ -153,7 +153,7 @@ fn the_query_that_is_shown_has_the_metric_selector() {
     assert!(narrowed.contains(r#"gpu=~"3|5""#), "{narrowed}");
     assert!(narrowed.contains(r#"device!="""#), "{narrowed}");
     assert!(!narrowed.contains("UUID!"), "{narrowed}");
-    // Once for the number, once for its time.
+    // Once for the value, once for its time.
     assert_eq!(
         narrowed.matches("gpu=~").count(),
         2 * query("").matches("timestamp").count()
@@ -179,7 +179,7 @@ fn a_question_is_computed_once_a_snapshot() {
     assert_eq!(site.cluster(&long(), at_hand), Err(Error::TakesWork));
     let made = site.cluster(&long(), full).unwrap();
     assert_eq!(site.cluster(&long(), at_hand), Ok(made));
-    // The order of requirements makes no other question; a window does.
+    // The order of requirements makes no difference; a window does.
     let mut turned: Vec<String> = long().split(',').map(str::to_owned).collect();
     turned.reverse();
     assert_eq!(site.cluster(&turned.join(","), at_hand), Ok(made));

@@ -1,6 +1,6 @@
-//! What pods and nodes use of processors and memory: the question of `kubectl
-//! top`, answered by what Prometheus answers to `resourceRules`. Upstream:
-//! prometheus-adapter `pkg/resourceprovider/provider.go`.
+//! CPU and memory use of pods and nodes, for `kubectl top`, from Prometheus' answers
+//! to `resourceRules`. Upstream: prometheus-adapter
+//! `pkg/resourceprovider/provider.go`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use gpu_metrics::inventory::{Inventory, PodPhase};
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// To choose among more pods is work.
+/// The most pods to select from without [`Effort::Full`].
 const MOST_AT_HAND: usize = 2_000;
 
-/// What is measured.
+/// The measured objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measured {
     /// Pods, container by container.
@@ -42,33 +42,33 @@ impl Measured {
     }
 }
 
-/// Whose usage is asked for.
+/// The objects of a query for use.
 #[derive(Clone, Copy, Debug)]
 pub struct UsageQuery<'a> {
     /// Pods or nodes.
     pub measured: Measured,
     /// The namespace of pods; `None`: all of them.
     pub namespace: Option<&'a str>,
-    /// Which of them, by name or label.
+    /// Selects among them by name or label.
     pub which: Which<'a>,
-    /// Which of them, by field.
+    /// Selects among them by field.
     pub fields: &'a FieldSelector,
-    /// How much work it may cost.
+    /// How much work the query may cost.
     pub effort: Effort,
-    /// What was fetched for this question.
+    /// What was fetched for this query.
     pub fetched: Option<&'a Fetched>,
 }
 
-/// What somebody uses.
+/// The use of one container or node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// Processors, thousandths.
+    /// CPU, in thousandths of a core.
     pub cpu: i64,
-    /// Bytes, thousandths.
+    /// Memory, in thousandths of a byte.
     pub memory: i64,
 }
 
-/// What an object uses.
+/// The use of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
     /// Its namespace, if it has one.
@@ -77,12 +77,12 @@ pub struct Usage<'a> {
     pub name: &'a str,
     /// Its labels.
     pub labels: &'a Labels,
-    /// When the earliest sample was taken.
+    /// Time of the earliest sample.
     pub at: Timestamp,
     /// The window of the queries, as configured.
     pub window: Duration,
-    /// A pod's containers in the order of their names; of a node one entry
-    /// without a name.
+    /// A pod's containers in the order of their names; for a node, one entry without
+    /// a name.
     pub parts: &'a [(&'a str, Amounts)],
 }
 
@@ -92,17 +92,17 @@ pub struct Usages {
     queries: ResourceQueries,
 }
 
-/// An object that was asked for.
+/// A selected object.
 struct Object<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
     labels: &'a Labels,
 }
 
-/// The client is not told what kube-apiserver said.
+/// The client does not get kube-apiserver's error message.
 const NO_NODES: &str = "unable to list nodes";
 
-/// Samples with their values in thousandths, by object.
+/// Samples by object, with their values in thousandths.
 type ByObject<'a> = HashMap<&'a str, Vec<(&'a Sample, i64)>>;
 
 impl Usages {
@@ -114,7 +114,7 @@ impl Usages {
         }
     }
 
-    /// Hands what each object uses to `sink`.
+    /// Passes the use of each object to `sink`.
     pub(super) fn tell(
         &self,
         inventory: &Inventory,
@@ -125,7 +125,7 @@ impl Usages {
             return Err(Error::TakesWork);
         }
         if query.measured == Measured::Nodes && inventory.nodes.is_empty() {
-            // No cluster is without: these may not be seen.
+            // Every cluster has nodes, so these may not be listed.
             return Err(Error::Unlisted { what: NO_NODES });
         }
         let chosen = chosen(inventory, query);
@@ -135,7 +135,7 @@ impl Usages {
                 reason: format!("no such {} is running", singular(query.measured)),
             });
         }
-        // Those of a namespace stand side by side.
+        // Objects of one namespace are adjacent.
         let groups = || chosen.chunk_by(|one, other| one.namespace == other.namespace);
         let asks: Vec<[Ask; 2]> = groups()
             .map(|group| self.asks(query.measured, group))
@@ -187,7 +187,7 @@ impl Usages {
         Ok(())
     }
 
-    /// What Prometheus is asked about objects of one namespace.
+    /// The queries to Prometheus for objects of one namespace.
     fn asks(&self, measured: Measured, group: &[Object<'_>]) -> Result<[Ask; 2], Error> {
         let names: Vec<&str> = group.iter().map(|object| object.name).collect();
         let namespace = group.first().and_then(|object| object.namespace);
@@ -196,7 +196,7 @@ impl Usages {
                 Measured::Pods => query.of_pods(namespace.unwrap_or_default(), &names),
                 Measured::Nodes => query.of_nodes(&names),
             };
-            // What is wrong with the rule the log told when it was read.
+            // The log has the error of the rule, from when it was read.
             let promql = promql.map_err(|_| Error::Unavailable { what: NO_METRICS })?;
             Ok(Ask {
                 promql: promql.into(),
@@ -216,8 +216,8 @@ impl Usages {
         label.as_deref().unwrap_or_default()
     }
 
-    /// Containers with what they use: 0 where there is nothing about one. Of a
-    /// node the first samples stand, of a container the last, as upstream.
+    /// The use of containers, 0 for a missing value. As upstream, the first samples
+    /// of a node count, and the last of a container.
     fn parts<'a>(
         &self,
         measured: Measured,
@@ -257,7 +257,7 @@ const fn singular(measured: Measured) -> &'static str {
     }
 }
 
-/// Pods that run, or nodes, in the inventory's order.
+/// Running pods, or nodes, in the order of the inventory.
 fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery<'_>) -> Vec<Object<'a>> {
     let is_chosen = |object: &Object<'_>| {
         let namespace = object.namespace.unwrap_or_default();
@@ -291,8 +291,8 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery<'_>) -> Vec<Object<'a
     }
 }
 
-/// NaN and what is negative is 0, as upstream; what is too large to be said is
-/// no sample.
+/// As upstream, NaN and negative values are 0. A value beyond the largest quantity is
+/// dropped.
 fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, Error> {
     let Answer::Vector(samples) = answer else {
         return Err(Error::Unavailable { what: NO_METRICS });

@@ -1,12 +1,12 @@
-//! Paths for which no access review is asked: the one place that says so.
+//! The paths that need no access review, listed only here.
 
 use super::reviewer::Access;
 
-/// Whether the process lives and is ready, for kubelet, which has no
-/// credentials. In exactly this spelling.
+/// Probes of liveness and readiness, for kubelet, which sends no credentials. Only these
+/// spellings match.
 pub const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// Whether this asks for health.
+/// Whether a request is a health probe.
 pub(super) fn is_health(what: &Access) -> bool {
     match what {
         Access::NonResource { path, .. } => HEALTH.contains(&path.as_str()),
@@ -14,19 +14,19 @@ pub(super) fn is_health(what: &Access) -> bool {
     }
 }
 
-/// Paths that need no access review. Values and all other resources always
-/// need one, whatever is written here; discovery does too by default, and
-/// Kubernetes gives it to every authenticated user (ClusterRole
-/// `system:discovery`). As in apiserver `pkg/authorization/path/path.go`.
+/// Paths that need no access review. Values and all other resources always need one,
+/// whatever is configured here. Discovery needs one by default too, and Kubernetes
+/// permits it to every authenticated user (ClusterRole `system:discovery`). As in
+/// apiserver `pkg/authorization/path/path.go`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlwaysAllowed {
-    /// Without the slash that they begin with.
+    /// Exact paths, without their leading slash.
     exact: Vec<String>,
-    /// Beginnings, likewise.
+    /// Prefixes, without their leading slash.
     beginnings: Vec<String>,
 }
 
-/// A star where none may be.
+/// A star that is not at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?}: a star may stand at the end only: write /metrics or /openapi/*")]
 pub struct MisplacedStar {
@@ -43,11 +43,11 @@ impl Default for AlwaysAllowed {
 }
 
 impl AlwaysAllowed {
-    /// Reads paths, each with or without its first slash; one that ends in `*`
-    /// is a beginning. None given: everything is reviewed, health too.
+    /// Reads paths, each with or without its leading slash; a path that ends in `*` is a
+    /// prefix. Without paths everything is reviewed, health probes too.
     ///
     /// # Errors
-    /// When a star stands before the end.
+    /// When a star is not at the end.
     pub fn parse(paths: &[String]) -> Result<Self, MisplacedStar> {
         let mut all = Self {
             exact: Vec::new(),

@@ -1,8 +1,7 @@
 //! One line for each request that was refused or failed: user, request, verdict;
 //! beyond so many a second, only how many.
 //!
-//! Nothing that proves an identity is in it: no token, no header, no query.
-//! What a stranger wrote is escaped and cut.
+//! No line holds a token, a header or a query. Text from a client is escaped and cut.
 
 use std::net::SocketAddr;
 
@@ -14,10 +13,10 @@ use super::reviewer::Access;
 use super::settings::Settings;
 use limits::line_limit::{LineLimit, SECOND};
 
-/// Characters of a stranger's text that a line shows at most.
+/// Most characters of a client's text in a line.
 const MAX_SHOWN: usize = 256;
 
-/// Whose fault a line is about.
+/// Which side a line reports a fault of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     /// The client's: a refusal.
@@ -26,7 +25,7 @@ enum Fault {
     Ours,
 }
 
-/// The lines of the audit, limited for each verdict's word.
+/// The rate limit of the audit's lines, for each verdict.
 type AuditLimit = LineLimit<(Fault, &'static str)>;
 
 fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
@@ -36,20 +35,20 @@ fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
     }
 }
 
-/// Marks an answer whose reason the log has, once for all such answers.
+/// Marks an answer whose reason is in the log already, once for all such answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Told;
 
-/// How a request ended, and whose it was.
+/// How a request ended, and what it was.
 #[derive(Debug)]
 pub struct Outcome<'o> {
     /// The answer's code.
     pub code: StatusCode,
     /// Why it is not served.
     pub denied: Option<&'o Denied>,
-    /// Whether the log has the reason anyway.
+    /// Set when the log has the reason already.
     pub told: Option<&'o Told>,
-    /// What was asked for.
+    /// The access requested.
     pub access: &'o Access,
     /// The user; `None` before authentication.
     pub user: Option<&'o str>,
@@ -76,10 +75,10 @@ impl Audit {
         }
     }
 
-    /// Writes a line where the request was refused or failed, within a rate.
+    /// Writes a line if the request was refused or failed, within the rate.
     pub fn write(&self, outcome: &Outcome<'_>) {
         let fault = match (outcome.denied, outcome.code.is_server_error()) {
-            // A health check that says no was answered: the log has its reason.
+            // A failed health probe is an answer, and its reason is in the log.
             (None, true) if is_health(outcome.access) || outcome.told.is_some() => return,
             (_, true) => Fault::Ours,
             (Some(_), false) => Fault::Theirs,
@@ -110,7 +109,7 @@ impl Audit {
     }
 }
 
-/// A stranger's text for a line of the log.
+/// A client's text, escaped and cut for the log.
 fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let mut out: String = chars
@@ -121,7 +120,7 @@ fn shown(text: &str) -> String {
     if chars.next().is_some() {
         out.push('…');
     }
-    // A line is made of words.
+    // Words separate a line's fields, so text with spaces is quoted.
     if out.contains(' ') {
         format!("\"{out}\"")
     } else {

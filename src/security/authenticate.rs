@@ -20,10 +20,10 @@ use super::reviews::Reviews;
 use super::tokens::{self, TokenFailure};
 use super::trust::{Trust, TrustStore};
 
-/// How headers begin that ask to act as somebody else.
+/// The prefix of the headers that ask for impersonation.
 const IMPERSONATE: &str = "impersonate-";
 
-/// Gives the time; certificates end by it.
+/// Gives the time, by which certificates expire.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// The user of a request.
@@ -31,16 +31,16 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 pub struct User {
     /// The user.
     pub identity: Arc<Identity>,
-    /// By which way he comes.
+    /// How the request came.
     pub via: Via,
 }
 
-/// What was found out of a request's credentials.
+/// The result of authenticating a request.
 #[derive(Debug)]
 pub struct Authenticated {
     /// The user, or why the credentials are refused.
     pub user: Result<User, Denied>,
-    /// Whether he wants to act as somebody else.
+    /// Whether the request asks for impersonation.
     pub impersonates: bool,
 }
 
@@ -120,7 +120,7 @@ impl Authenticate {
     }
 }
 
-/// Whom the certificate stands for; `None` when none was shown.
+/// The user that the certificate stands for; `None` when none was shown.
 fn by_certificate(
     origin: &Origin,
     trust: Option<&Trust>,
@@ -135,8 +135,8 @@ fn by_certificate(
             let proxy = proxy.ok_or("no front proxy is believed")?;
             match (front_proxy::identity(proxy, headers)?, client) {
                 (Some(identity), _) => Ok(Some(identity)),
-                // Its own name is a user's only where the clients' authority
-                // says so too.
+                // The proxy's own certificate names a user only if the clients' authority
+                // signed it too.
                 (None, Some(identity)) => Ok(Some(identity.clone())),
                 (None, None) => Err(format!("the front proxy {name:?} names no user")),
             }

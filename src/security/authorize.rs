@@ -1,4 +1,4 @@
-//! Whether the user may (docs/protocol.md, "Authorization").
+//! Authorizes users (docs/protocol.md, "Authorization").
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ impl fmt::Debug for Authorize {
 }
 
 impl Authorize {
-    /// Whether the user may do this, as far as kube-apiserver says so by then.
+    /// Whether kube-apiserver allows the access; the review ends at `until`.
     ///
     /// # Errors
-    /// When he may not, or that could not be found out.
+    /// When the access is forbidden, or could not be reviewed.
     pub async fn check(
         &self,
         user: Option<&User>,

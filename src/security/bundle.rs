@@ -1,4 +1,4 @@
-//! A bundle of authorities, and whether a certificate comes from one of them.
+//! A bundle of authorities, and the verification of certificates by it.
 
 use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
@@ -10,11 +10,11 @@ use rustls::server::WebPkiClientVerifier;
 
 use crate::x509::{self, Certificate, Validity};
 
-/// The one implementation of cryptography.
+/// The implementation of cryptography.
 pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
-/// Authorities that vouch for clients.
+/// Authorities of clients' certificates.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     anchors: Arc<[Anchor]>,
@@ -31,7 +31,7 @@ impl Bundle {
     /// Reads PEM certificates, one or more.
     ///
     /// # Errors
-    /// When there is none, or one is broken: half a bundle is none.
+    /// When there is none, or one is broken: then no part of the bundle is used.
     pub fn parse(pem: &str) -> Result<Self, String> {
         let certificates = x509::from_pem(pem.as_bytes())
             .map_err(|error| format!("the PEM text is broken: {error}"))?;
@@ -47,11 +47,10 @@ impl Bundle {
         })
     }
 
-    /// Whether one of the authorities, valid now, vouches for the leaf as a
-    /// client; the error says why not.
+    /// Verifies that an authority, valid now, signed the leaf for a client.
     ///
     /// # Errors
-    /// When none does.
+    /// When no authority did, and why.
     pub fn verify(
         &self,
         leaf: &CertificateDer<'static>,
@@ -59,7 +58,7 @@ impl Bundle {
         now: SystemTime,
     ) -> Result<(), String> {
         let mut roots = RootCertStore::empty();
-        // webpki takes an authority's word for ever; Go does not.
+        // webpki ignores an authority's expiry; Go checks it.
         for anchor in self
             .anchors
             .iter()
@@ -79,7 +78,7 @@ impl Bundle {
             .map_err(|error| error.to_string())
     }
 
-    /// Whether one key stands in both bundles, in whatever certificate.
+    /// Whether a key is in both bundles, whatever the certificates.
     #[must_use]
     pub fn shares_a_key_with(&self, other: &Self) -> bool {
         let keys = |bundle: &Self, key: &[u8]| {

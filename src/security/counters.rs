@@ -1,27 +1,27 @@
-//! What is counted: plain numbers that telemetry reads. None of them has a
-//! label that a client could invent.
+//! Counters of the security layers, which telemetry reads. Their labels are closed sets,
+//! independent of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::denied::DeniedKind;
 
-/// Reviews of one kind.
+/// Counts of one kind of review.
 #[derive(Debug, Default)]
 pub struct ReviewCounts {
-    /// Answered yes.
+    /// Allowed.
     pub yes: AtomicU64,
-    /// Answered no.
+    /// Refused.
     pub no: AtomicU64,
-    /// Not answered, or not in time.
+    /// Failed or timed out.
     pub failed: AtomicU64,
-    /// Not asked: the answer was remembered.
+    /// Answered from the cache.
     pub hits: AtomicU64,
-    /// Not remembered: asked, or waited for the same review.
+    /// Not in the cache: reviewed, or joined to the same review under way.
     pub misses: AtomicU64,
 }
 
-/// Everything that is counted here.
+/// All counters.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// TokenReviews.
@@ -32,7 +32,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// How many requests ended so.
+    /// The number of requests refused for this reason.
     #[must_use]
     pub fn refusals(&self, kind: DeniedKind) -> u64 {
         self.refused
@@ -40,7 +40,7 @@ impl Counters {
             .map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// A request ended so.
+    /// Counts a refused request.
     pub fn refused(&self, kind: DeniedKind) {
         if let Some(count) = self.refused.get(kind as usize) {
             add(count);

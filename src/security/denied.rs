@@ -2,40 +2,40 @@
 
 use super::reviewer::Access;
 
-/// Why a request is not served. The API's table of `Status` turns it into the
-/// client's words; [`Denied::detail`] is for the log only.
+/// Why a request is not served. The API's table of `Status` maps it to the client's
+/// answer; [`Denied::detail`] is for the log only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
-    /// 401: credentials were shown and none was accepted.
+    /// 401: all credentials shown are invalid.
     Unauthenticated {
-        /// What was wrong with them.
+        /// Why each is invalid.
         why: String,
     },
-    /// 403: the request wants to act as somebody else, which is not done here.
+    /// 403: the request asks for impersonation, which this server does not support.
     Impersonation,
     /// 403: the user may not do this.
     Forbidden {
         /// The user's name.
         user: String,
-        /// What was asked for.
+        /// The access that was requested.
         what: Box<Access>,
-        /// What kube-apiserver said, may be empty.
+        /// kube-apiserver's reason, may be empty.
         reason: String,
     },
-    /// 500: whether the user may could not be found out.
+    /// 500: the access could not be reviewed.
     ReviewFailed {
         /// What went wrong.
         why: String,
     },
-    /// 429: too many requests at a time.
+    /// 429: too many requests in flight.
     Busy,
-    /// 503: too many requests at a time that wait for Prometheus.
+    /// 503: too many requests in flight that wait for Prometheus.
     Saturated,
     /// 431: too many header lines, or too long ones.
     HeadersTooLarge,
     /// 504: no answer in time.
     TimedOut,
-    /// 500: a fault of ours.
+    /// 500: a bug in the server.
     Panicked,
 }
 
@@ -110,7 +110,7 @@ impl Denied {
         }
     }
 
-    /// What only the log may know.
+    /// Details for the log only.
     #[must_use]
     pub fn detail(&self) -> &str {
         match self {

@@ -1,7 +1,6 @@
-//! The headers in which a front proxy says for whom it speaks (docs/protocol.md,
-//! "Front proxy"; apiserver
-//! `pkg/authentication/request/headerrequest/requestheader.go`).
-//! From anybody else they are worth nothing.
+//! The headers in which a front proxy names the user it acts for (docs/protocol.md,
+//! "Front proxy"; apiserver `pkg/authentication/request/headerrequest/requestheader.go`).
+//! From any other client they are ignored.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +11,9 @@ use percent_encoding::percent_decode_str;
 use super::identity::Identity;
 use super::trust::FrontProxy;
 
-/// What no handler may see, whatever the configuration says.
+/// Headers that are always removed, whatever the configuration.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
-/// Likewise, with anything after it.
+/// The prefix of further headers that are always removed.
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
 /// The user that the headers name; `None` when they name none.
@@ -69,8 +68,8 @@ pub(super) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
     }
 }
 
-/// The first value of the first header that has one. Only the first line of a
-/// header counts, also when it is empty.
+/// The first value of the first header that has one. Only the first line of a header
+/// counts, even an empty one.
 fn first(headers: &HeaderMap, names: &[HeaderName]) -> Result<Option<String>, String> {
     for name in names {
         match headers.get(name) {
@@ -97,7 +96,7 @@ fn extra_key<'n>(proxy: &FrontProxy, name: &'n HeaderName) -> Option<&'n str> {
     prefixes.find_map(|prefix| name.as_str().strip_prefix(prefix))
 }
 
-/// A key travels percent-encoded; one that does not decode is taken as it is.
+/// A percent-encoded key, decoded; an invalid one is kept as it is.
 fn decoded(key: &str) -> String {
     let digits = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     if !key.split('%').skip(1).all(digits) {

@@ -1,4 +1,4 @@
-//! Whom a request comes from.
+//! The users that requests come from.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 pub const ANONYMOUS: &str = "system:anonymous";
 /// The group of [`ANONYMOUS`].
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group of everybody else.
+/// The group of every authenticated user.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group that may do everything without a review.
+/// The group that is allowed everything without a review.
 pub const MASTERS: &str = "system:masters";
 
-/// By which way a request comes. Permits are kept apart for each.
+/// How a request comes. Each way has its own permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// Through kube-apiserver, as the HPA controller's do: it limits its users
+    /// Through kube-apiserver, as the HPA controller's requests do; it limits its users
     /// itself.
     FrontProxy,
     /// From the client itself.
@@ -30,7 +30,7 @@ pub struct Identity {
     pub uid: Option<String>,
     /// The groups, in the order they came in.
     pub groups: Vec<String>,
-    /// Further facts, keys in lower case.
+    /// Further attributes, keys in lower case.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ impl Identity {
         self.groups.iter().any(|own| own == group)
     }
 
-    /// With the group that every authenticated user has (apiserver
+    /// Adds the group that every authenticated user has (apiserver
     /// `pkg/authentication/group/authenticated_group_adder.go`).
     #[must_use]
     pub fn with_authenticated_group(mut self) -> Self {
@@ -68,7 +68,7 @@ impl Identity {
         self
     }
 
-    /// Bytes this takes, about: caches are bounded by it.
+    /// Approximate size in bytes; it bounds caches.
     #[must_use]
     pub fn size(&self) -> usize {
         let texts = self.groups.iter().chain(self.extra.values().flatten());

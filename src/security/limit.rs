@@ -1,5 +1,5 @@
-//! Limits on all requests at a time (docs/security.md, "Limits"). A body's size
-//! is the listener's business: no request here has one.
+//! Limits on requests in flight (docs/security.md, "Limits"). The listener limits a
+//! body's size: no request here has one.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::reviewer::Access;
 use super::settings::Settings;
 use limits::permits::Permits;
 
-/// Refuses requests at once when too many are under way. It stands after
-/// authentication, as in the reference (kubernetes/apiserver
-/// `pkg/server/config.go`), because each kind of client has a semaphore of its
-/// own: direct and anonymous clients take nothing from the front proxy's users.
+/// Refuses requests when too many are in flight. It runs after authentication, as in the
+/// reference (kubernetes/apiserver `pkg/server/config.go`), because each kind of client
+/// has its own semaphore: direct and anonymous clients take no permits from the front
+/// proxy's users.
 #[derive(Debug)]
 pub struct InFlight {
     values: Arc<Semaphore>,
@@ -28,8 +28,8 @@ pub struct InFlight {
     anonymous: Arc<Semaphore>,
 }
 
-/// What the values of a request have to be fetched for. Each has permits of its
-/// own: requests that wait for the query of a rule leave those for resource metrics.
+/// Why the values of a request must be fetched. Each reason has its own permits: requests
+/// that wait for the query of a rule leave those for resource metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchedFor {
     /// A metric of a rule.
@@ -38,8 +38,8 @@ pub enum FetchedFor {
     Usage,
 }
 
-/// What a request holds until its answer has been written; put into the answer's
-/// extensions. Nothing where requests have no limit.
+/// A request's permit, kept in the answer's extensions until the answer has been written.
+/// Empty for requests without limit.
 #[derive(Clone, Debug, Default)]
 pub struct Permit {
     _held: Option<Arc<dyn Debug + Send + Sync>>,
@@ -58,12 +58,12 @@ impl InFlight {
         }
     }
 
-    /// A permit for a request. Values that have to be fetched may take long:
-    /// requests for them have permits of their own, and one user half of these, so
-    /// that requests for values in memory never lack one.
+    /// A permit for a request. Values that must be fetched may take long, so requests for
+    /// them have permits of their own, of which one user gets half. Requests for values
+    /// in memory then never lack one.
     ///
     /// # Errors
-    /// [`Denied::Busy`] or [`Denied::Saturated`] when too many are under way.
+    /// [`Denied::Busy`] or [`Denied::Saturated`] when too many are in flight.
     pub fn permit(
         &self,
         user: Option<&User>,
@@ -90,7 +90,7 @@ impl InFlight {
         Ok(Permit { _held: Some(held) })
     }
 
-    /// The semaphore that limits such requests; `None` for those without limit.
+    /// The semaphore that limits these requests; `None`: no limit.
     fn semaphore(&self, user: Option<&User>, what: &Access) -> Option<&Arc<Semaphore>> {
         let is_master = user.is_some_and(|user| user.identity.is_in(MASTERS));
         if is_health(what) || is_master {

@@ -2,9 +2,9 @@
 //! layers that call them are in `api/layers.rs`, in the order of
 //! `api/router.rs`.
 //!
-//! Nothing here can reach the data: a fault in this module refuses and never
-//! leaks. Reviews go out through the [`reviewer::Reviewer`] trait, and what is
-//! believed comes in through a [`trust::TrustStore`].
+//! This module cannot reach the data: a fault in it refuses requests and never leaks
+//! values. Reviews go out through the [`reviewer::Reviewer`] trait, and trusted
+//! authorities come in through a [`trust::TrustStore`].
 
 pub mod always_allowed;
 pub mod audit;
@@ -36,24 +36,24 @@ use reviews::Reviews;
 use settings::Settings;
 use trust::TrustStore;
 
-/// Everything that decides about requests.
+/// The parts that decide about requests.
 #[derive(Debug)]
 pub struct Security {
-    /// The numbers.
+    /// Limits and times.
     pub settings: Settings,
     /// Authentication.
     pub authenticate: Authenticate,
-    /// How many requests are under way.
+    /// Limits requests in flight.
     pub in_flight: InFlight,
     /// Authorization.
     pub authorize: Authorize,
-    /// The lines of what was refused.
+    /// Logs refused requests.
     pub audit: Audit,
 }
 
 impl Security {
-    /// Asks `reviewer`, and believes `trust`, which is filled and changed by
-    /// somebody else; `clock` gives the time.
+    /// Reviews by `reviewer` and trusts `trust`, which another task fills and updates;
+    /// `clock` gives the time.
     #[must_use]
     pub fn new(
         trust: Arc<TrustStore>,

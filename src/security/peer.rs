@@ -1,9 +1,8 @@
-//! What the other end of a TLS connection proved.
+//! What the client of a TLS connection proved.
 //!
-//! The handshake proves that the client holds the key of the certificate it
-//! shows, and nothing else. Whether the certificate means anything is asked for
-//! every request, of what is believed at that time: a change of authorities and
-//! the end of a certificate count on connections that are open.
+//! The handshake proves only that the client holds the key of the certificate it shows.
+//! Each request verifies the certificate against the authorities trusted at that time: a
+//! change of authorities and the certificate's expiry apply to open connections too.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,8 +21,7 @@ use super::subject;
 use super::trust::{FrontProxy, Trust};
 use crate::x509::Certificate;
 
-/// What a certificate is worth is worked out again after so long: it may have
-/// begun or ended to be valid.
+/// How long a verified origin is kept: the certificate may become valid or expire.
 const ORIGIN_LIFE: Duration = Duration::from_secs(1);
 
 /// Asks for a certificate, demands none, and trusts none; but a client that
@@ -81,17 +79,17 @@ impl ClientCertVerifier for AskForCertificate {
     }
 }
 
-/// What a certificate is worth.
+/// The verified origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// None was shown.
+    /// The client showed no certificate.
     Anonymous,
-    /// A front proxy: its headers say for whom it speaks.
+    /// A front proxy: its headers name the user it acts for.
     FrontProxy {
         /// Its common name; may be empty where any name is allowed.
         name: String,
-        /// Whom the same certificate names as a user, where the clients'
-        /// authority vouches for it too.
+        /// The user that the same certificate names, if the clients' authority signed it
+        /// too.
         client: Option<Identity>,
     },
     /// A user.
@@ -100,11 +98,11 @@ pub enum Origin {
     Unverified(String),
 }
 
-/// One TLS connection; an extension of every request on it. Clones are the
-/// same connection.
+/// A TLS connection; an extension of every request on it. Clones share the connection's
+/// state.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The other end.
+    /// The client's address.
     pub address: SocketAddr,
     /// The client's certificates, leaf first; empty when it showed none.
     pub certificates: Arc<[CertificateDer<'static>]>,
@@ -117,7 +115,7 @@ struct State {
     hang_up: Notify,
 }
 
-/// An origin, and of which trust and time.
+/// An origin, with the trust and time of its verification.
 #[derive(Debug)]
 struct Known {
     generation: Option<u64>,
@@ -126,7 +124,7 @@ struct Known {
 }
 
 impl Peer {
-    /// A connection on which these certificates were shown.
+    /// A connection whose client showed these certificates.
     #[must_use]
     pub fn new(address: SocketAddr, certificates: &[CertificateDer<'static>]) -> Self {
         Self {
@@ -169,13 +167,12 @@ impl Peer {
         matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
     }
 
-    /// Asks for the end of the connection once the requests under way are
-    /// answered.
+    /// Requests the end of the connection once the requests under way are answered.
     pub fn hang_up(&self) {
         self.state.hang_up.notify_one();
     }
 
-    /// Waits until somebody asked for the end of the connection.
+    /// Waits until the end of the connection is requested.
     pub async fn hung_up(&self) {
         self.state.hang_up.notified().await;
     }
@@ -188,8 +185,8 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
     let Some(trust) = trust else {
         return Origin::Unverified("no authorities are known yet".to_owned());
     };
-    // Each authority is asked by itself: a certificate of the clients' is no
-    // front proxy, whatever its name.
+    // Each authority is checked separately: a certificate of the clients' authority is no
+    // front proxy's, whatever its name.
     let client = match &trust.clients {
         None => Err("none is known".to_owned()),
         Some(bundle) => bundle
@@ -213,7 +210,7 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
     }
 }
 
-/// The common name of a front proxy that is believed.
+/// The common name of a trusted front proxy.
 fn front_proxy(
     proxy: &FrontProxy,
     leaf: &CertificateDer<'static>,

@@ -1,4 +1,4 @@
-//! The two questions that are put to kube-apiserver.
+//! The two kinds of review by kube-apiserver.
 
 use std::fmt;
 use std::future::Future;
@@ -19,17 +19,17 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What a TokenReview said.
+/// The result of a TokenReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenVerdict {
-    /// The token is this user's, for one of the audiences asked for.
+    /// The token authenticates this user for one of the audiences.
     Authenticated(Identity),
     /// The token names no user; why, for the log.
     Refused(String),
 }
 
-/// What is to be done, in the terms of a SubjectAccessReview
-/// (`authorization.k8s.io/v1`; docs/protocol.md, "What a review asks").
+/// An access, in the terms of a SubjectAccessReview (`authorization.k8s.io/v1`;
+/// docs/protocol.md, "What a review asks").
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Something under `/apis/GROUP/VERSION/…`.
@@ -59,7 +59,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Knowing the pods of all namespaces by name.
+    /// The access to the pods of all namespaces by name.
     #[must_use]
     pub fn all_pods() -> Self {
         let [verb, group, version, resource] = ["list", "", "v1", "pods"].map(str::to_owned);
@@ -74,7 +74,7 @@ impl Access {
         }
     }
 
-    /// Bytes of the text in it, which a client chose.
+    /// Size in bytes of its text, which a client chose.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
@@ -95,7 +95,7 @@ impl Access {
     }
 }
 
-/// What a SubjectAccessReview said.
+/// The result of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessVerdict {
     /// Allowed.
@@ -106,22 +106,22 @@ pub enum AccessVerdict {
     Refused(String),
 }
 
-/// A review that could not be had. Nothing is let in on one.
+/// A failed review, which allows nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReviewError(pub String);
 
-/// Asks kube-apiserver. Implemented over the real API in `cluster` and by a
-/// recorder in tests; caches are not its business.
+/// Sends reviews to kube-apiserver. Implemented over the real API in `cluster` and by a
+/// recorder in tests; it does not cache.
 pub trait Reviewer: Send + Sync + 'static {
-    /// Whose token it is (TokenReview).
+    /// The user of a token (TokenReview).
     fn token<'a>(
         &'a self,
         token: &'a Token,
         audiences: &'a [String],
     ) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
 
-    /// Whether the user may (SubjectAccessReview).
+    /// Whether the user has the access (SubjectAccessReview).
     fn access<'a>(
         &'a self,
         who: &'a Identity,

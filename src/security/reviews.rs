@@ -1,5 +1,5 @@
-//! Reviews by kube-apiserver: whose a token is (TokenReview) and what a user may
-//! do (SubjectAccessReview).
+//! Reviews by kube-apiserver: the user of a token (TokenReview) and the access of a user
+//! (SubjectAccessReview).
 //!
 //! Answers are kept in a bounded cache for each kind of review; a second
 //! request for the same waits for the same review (single flight). A review that
@@ -8,10 +8,10 @@
 //! for those of everybody else, so that a flood of tokens or of direct requests
 //! cannot delay the HPA controller, whose requests come through the front proxy.
 //!
-//! A request waits for its permit itself; the review runs in a task that holds
-//! the permit. So a client that leaves cannot cancel a review, which would cost
-//! a connection to kube-apiserver, and clients that come and leave cannot pile
-//! up tasks: there are never more than permits.
+//! A request waits for its permit itself; the review runs in a task that holds the
+//! permit. So a client that disconnects cannot cancel a review, which would cost a
+//! connection to kube-apiserver, and clients that reconnect cannot pile up tasks: there
+//! are never more than permits.
 
 mod cache;
 mod permits;
@@ -30,13 +30,13 @@ use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
 use super::settings::Settings;
 
-/// The least that an answer is counted as: at most 32 768 tokens and 8192
-/// questions of access are remembered.
+/// The least size that an answer is counted as: the caches hold at most 32 768 tokens and
+/// 8192 accesses.
 const TOKEN_BYTES: usize = 1 << 10;
 const ACCESS_BYTES: usize = 4 << 10;
 
-/// Bytes of text that a client chose: longer questions are asked each time
-/// (apiserver `plugin/pkg/authorizer/webhook/webhook.go`).
+/// Bytes of client-chosen text above which an answer is not cached (apiserver
+/// `plugin/pkg/authorizer/webhook/webhook.go`).
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Why there is no answer.
@@ -48,8 +48,8 @@ pub(super) enum NoAnswer {
     Failed(ReviewError),
 }
 
-/// The HMAC-SHA-256 of a token, with a key that lives as long as the process.
-/// Tokens themselves are not kept.
+/// The HMAC-SHA-256 of a token, with a key that lives as long as the process. Tokens are
+/// not kept.
 type TokenDigest = [u8; 32];
 
 /// The user and the access: an answer is for exactly this.
@@ -59,7 +59,7 @@ struct Question {
     what: Access,
 }
 
-/// Asks kube-apiserver, and remembers what it said.
+/// Reviews tokens and accesses, and caches the answers.
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     audiences: Arc<[String]>,
@@ -90,7 +90,7 @@ impl Reviews {
         }
     }
 
-    /// Whose token it is; waits until `until`.
+    /// The user of a token; waits until `until`.
     pub(super) async fn token(
         &self,
         token: &Token,
@@ -104,7 +104,7 @@ impl Reviews {
         self.tokens.get(Some(key), permits, until, review).await
     }
 
-    /// Whether the user may; waits until `until`.
+    /// Whether the user has the access; waits until `until`.
     pub(super) async fn access(
         &self,
         who: &Arc<Identity>,

@@ -1,4 +1,4 @@
-//! The numbers of the security layers.
+//! Limits and times of the security layers.
 
 use std::time::Duration;
 
@@ -11,56 +11,57 @@ use super::reviewer::Access;
 /// Limits and times.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whom a token must be meant for; none: the API server itself.
+    /// The audiences that a token must be for; empty: the API server itself.
     pub audiences: Vec<String>,
-    /// How long what a review said of a token is remembered.
+    /// How long the result of a TokenReview is cached.
     pub token_life: Duration,
-    /// For a TokenReview.
+    /// The time limit of a TokenReview.
     pub token_budget: Duration,
-    /// TokenReviews at a time; more wait.
+    /// Parallel TokenReviews; more wait.
     pub token_reviews: usize,
-    /// How long a yes is remembered.
+    /// How long an allowed access is cached.
     pub allowed_life: Duration,
     /// How long a refusal is remembered. Shorter, because a right that was just granted
     /// takes effect after it.
     pub denied_life: Duration,
-    /// What needs no SubjectAccessReview.
+    /// Paths that need no SubjectAccessReview.
     pub always_allowed: AlwaysAllowed,
-    /// For a SubjectAccessReview.
+    /// The time limit of a SubjectAccessReview.
     pub access_budget: Duration,
     /// SubjectAccessReviews at a time of users behind the front proxy;
     /// more wait.
     pub proxied_access_reviews: usize,
-    /// SubjectAccessReviews at a time of everybody else; more wait.
+    /// Parallel SubjectAccessReviews of other users; more wait.
     pub direct_access_reviews: usize,
-    /// How long a TokenReview or a SubjectAccessReview of a direct client takes
-    /// its permit at least. With the number of permits it bounds how often
-    /// kube-apiserver is asked because of strangers: at most 160 tokens and 320
-    /// questions of access a second. The reference asks at most 200 times
-    /// (apiserver `pkg/server/options/{authentication,authorization}.go`, `QPS`).
+    /// The least time that a TokenReview, or a SubjectAccessReview of a direct client,
+    /// holds its permit. With the number of permits it bounds the reviews that clients
+    /// can cause: at most 160 tokens and 320 accesses a second. The reference sends at
+    /// most 200 a second (apiserver
+    /// `pkg/server/options/{authentication,authorization}.go`, `QPS`).
     pub permit_time: Duration,
-    /// Requests at a time for values, of the front proxy's users.
+    /// Requests in flight for values, of the front proxy's users.
     pub values_in_flight: usize,
-    /// Requests at a time for values that are fetched from Prometheus, of the front
-    /// proxy's users, for rules and as many for resource metrics; half of them of
-    /// one user.
+    /// Requests in flight for values that are fetched from Prometheus, of the front
+    /// proxy's users: this many for rules and as many for resource metrics, half of them
+    /// for one user.
     pub fetched_in_flight: usize,
-    /// Requests at a time for discovery, of the front proxy's users; they must
-    /// not wait behind values.
+    /// Requests in flight for discovery, of the front proxy's users; they must not wait
+    /// behind values.
     pub discovery_in_flight: usize,
     /// Requests at a time of users with direct connections.
     pub direct_in_flight: usize,
-    /// Requests at a time of anonymous clients.
+    /// Requests in flight of anonymous clients.
     pub anonymous_in_flight: usize,
-    /// For a request for values.
+    /// The time limit of a request for values.
     pub values_time: Duration,
-    /// For any other request.
+    /// The time limit of any other request.
     pub other_time: Duration,
-    /// Header lines of a request: each group of a user is one.
+    /// Most header lines of a request: each group of a user is one.
     pub header_lines: usize,
-    /// Bytes of header names and values, 32 more for each line as HTTP/2 counts.
+    /// Most bytes of header names and values, with 32 more for each line as HTTP/2
+    /// counts.
     pub header_bytes: usize,
-    /// Lines of the audit in a second, for each verdict.
+    /// Audit lines in a second, for each verdict.
     pub audit_lines: u64,
 }
 
@@ -93,7 +94,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long a request may take.
+    /// The time limit of a request.
     #[must_use]
     pub fn time_limit(&self, access: &Access) -> Duration {
         match access {
@@ -109,7 +110,7 @@ impl Settings {
         began + self.time_limit(access) * 9 / 10
     }
 
-    /// Whether a head is within the limits; its bytes are counted as in RFC 9113
+    /// Whether the header is within the limits; its bytes are counted as in RFC 9113
     /// §6.5.2.
     #[must_use]
     pub fn head_fits(&self, headers: &HeaderMap) -> bool {

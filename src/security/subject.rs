@@ -13,7 +13,7 @@ use crate::x509::Certificate;
 /// `pkg/apis/asn1/oid.go`).
 const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
-/// The extra key that tells one credential from another (apiserver
+/// The extra key that identifies the credential (apiserver
 /// `pkg/authentication/user/user.go`).
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 

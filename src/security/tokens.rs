@@ -11,7 +11,7 @@ use super::reviews::{NoAnswer, Reviews};
 /// Why a token names no user.
 #[derive(Debug)]
 pub(super) enum TokenFailure {
-    /// It is no good, or could not be reviewed; why, for the log.
+    /// It is invalid, or could not be reviewed; the reason, for the log.
     Refused(String),
     /// Too many tokens are under review.
     Busy,
@@ -40,7 +40,7 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String>
     }
 }
 
-/// Whose the token is; waits until `until`.
+/// The user of the token; waits until `until`.
 pub(super) async fn owner(
     reviews: &Reviews,
     token: &Token,

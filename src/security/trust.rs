@@ -1,10 +1,9 @@
-//! What is believed: whose certificates, and which headers of whom.
+//! The trusted authorities of clients and front proxies, and the front proxies' headers.
 //!
-//! Read from the data of the ConfigMap
-//! `kube-system/extension-apiserver-authentication` (docs/protocol.md, "The
-//! authentication ConfigMap"), which every kube-apiserver of the cluster
-//! writes. What cannot be read leaves what was known before in force, key by
-//! key; until something was read nothing is believed.
+//! Read from the data of the ConfigMap `kube-system/extension-apiserver-authentication`
+//! (docs/protocol.md, "The authentication ConfigMap"), which every kube-apiserver of the
+//! cluster writes. A key that cannot be read keeps its former value. Until something was
+//! read, nothing is trusted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,25 +13,25 @@ use http::HeaderName;
 
 use super::bundle::Bundle;
 
-/// Whose certificates name users.
+/// The authorities of clients.
 pub const CLIENT_CA: &str = "client-ca-file";
-/// Whose certificates may be a front proxy's.
+/// The authorities of front proxies.
 pub const PROXY_CA: &str = "requestheader-client-ca-file";
-/// The common names a front proxy may have; none listed: any.
+/// The common names that a front proxy may have; empty: any.
 pub const ALLOWED_NAMES: &str = "requestheader-allowed-names";
 /// Headers that name the user.
 pub const USER_HEADERS: &str = "requestheader-username-headers";
 /// Headers that hold the user's UID.
 pub const UID_HEADERS: &str = "requestheader-uid-headers";
-/// Headers that name a group each.
+/// Headers that each name a group.
 pub const GROUP_HEADERS: &str = "requestheader-group-headers";
-/// How headers with further facts begin.
+/// Prefixes of headers with further attributes.
 pub const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 
-/// What is wrong with the ConfigMap; each names the key.
+/// A fault of the ConfigMap; each names the key.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A key is gone that was there, or never was.
+    /// A key was removed, or never existed.
     #[error("{key}: missing; what was known before stays in force")]
     Missing {
         /// The key.
@@ -46,7 +45,7 @@ pub enum TrustError {
         /// What is wrong with it.
         what: String,
     },
-    /// Every client could call itself a front proxy.
+    /// Every client could act as a front proxy.
     #[error(
         "{PROXY_CA} and {CLIENT_CA} share a key and {ALLOWED_NAMES} is empty: any client could \
          act as any user, so no front proxy is believed; use an authority of its own for the \
@@ -68,7 +67,7 @@ impl TrustError {
     }
 }
 
-/// What is believed at one time. Never changed: another one takes its place.
+/// What is trusted at one time. Immutable: a change replaces it.
 #[derive(Debug)]
 pub struct Trust {
     /// Grows with every change.
@@ -77,32 +76,32 @@ pub struct Trust {
     pub clients: Option<Bundle>,
     /// The front proxy that may name users; `None`: none.
     pub proxy: Option<FrontProxy>,
-    /// Whether the front proxy is not believed because of [`TrustError::Overlap`].
+    /// Whether the front proxy is not trusted because of [`TrustError::Overlap`].
     pub overlap: bool,
-    /// As read, also where `overlap` forbids to use it.
+    /// As read, even if `overlap` forbids its use.
     read: Option<FrontProxy>,
 }
 
-/// How to know a front proxy, and where it writes whom it speaks for.
+/// How to verify a front proxy, and which headers name its users.
 #[derive(Clone, Debug)]
 pub struct FrontProxy {
     /// The authorities that sign its certificate.
     pub authorities: Bundle,
-    /// The common names it may have; empty: any.
+    /// The common names that it may have; empty: any.
     pub allowed_names: Vec<String>,
     /// Headers that name the user.
     pub user_headers: Vec<HeaderName>,
-    /// Headers that hold the UID. None by default: an old kube-apiserver hands
-    /// on what the user wrote there (docs/protocol.md, "Front proxy").
+    /// Headers that hold the UID. None by default: an old kube-apiserver forwards what
+    /// the user wrote there (docs/protocol.md, "Front proxy").
     pub uid_headers: Vec<HeaderName>,
-    /// Headers that name a group each.
+    /// Headers that each name a group.
     pub group_headers: Vec<HeaderName>,
-    /// How headers with further facts begin, in lower case.
+    /// Prefixes of headers with further attributes, in lower case.
     pub extra_prefixes: Vec<String>,
 }
 
-/// Where the current [`Trust`] is kept. A change counts from the next request
-/// on, on every connection.
+/// Holds the current [`Trust`]. A change applies from the next request on every
+/// connection.
 #[derive(Debug)]
 pub struct TrustStore {
     current: ArcSwapOption<Trust>,
@@ -111,8 +110,8 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// A store that believes nothing yet. With `believe_overlap` a front proxy
-    /// is believed in spite of [`TrustError::Overlap`].
+    /// A store that trusts nothing yet. With `believe_overlap` a front proxy is trusted
+    /// despite [`TrustError::Overlap`].
     #[must_use]
     pub fn new(believe_overlap: bool) -> Self {
         Self {
@@ -122,14 +121,14 @@ impl TrustStore {
         }
     }
 
-    /// What is believed; `None` before anything was read.
+    /// What is trusted; `None` before anything was read.
     #[must_use]
     pub fn current(&self) -> Option<Arc<Trust>> {
         self.current.load_full()
     }
 
-    /// Takes in the ConfigMap's data, now and whenever it changes. Gives what
-    /// is wrong with it, for the log; a ConfigMap that is gone is no call.
+    /// Loads the ConfigMap's data, now and whenever it changes. Returns its faults, for
+    /// the log; it is not called for a ConfigMap that is gone.
     pub fn load(&self, data: &BTreeMap<String, String>) -> Vec<TrustError> {
         let mut generation = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut problems = Vec::new();
@@ -180,8 +179,8 @@ fn bundle(
     keep(bundle, None, problems)
 }
 
-/// The front proxy's keys. Where the authority is missing, all that was known
-/// stays; where another key is missing, its list is empty.
+/// The front proxy's keys. Without the authority all former values stay; without another
+/// key its list is empty.
 fn proxy(
     data: &BTreeMap<String, String>,
     last: Option<&FrontProxy>,
@@ -214,7 +213,7 @@ fn proxy(
     })
 }
 
-/// What was read, or else what was known.
+/// The value read, or else the former one.
 fn keep<T: Clone>(
     read: Result<T, TrustError>,
     known: Option<&T>,
@@ -235,8 +234,8 @@ fn list(data: &BTreeMap<String, String>, key: &'static str) -> Result<Vec<String
     })
 }
 
-/// Header names; [`HeaderName`] makes them lower case, so that they compare
-/// ignoring case.
+/// Header names. [`HeaderName`] makes them lower case, so they compare
+/// case-insensitively.
 fn headers(
     data: &BTreeMap<String, String>,
     key: &'static str,

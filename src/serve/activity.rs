@@ -1,5 +1,5 @@
-//! What one connection is doing: its requests, and the answers that its client
-//! has not taken yet. From this follows when it has to end.
+//! A connection's activity: its requests, and the answers that its client has not
+//! received yet. It determines when the connection must end.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,30 +9,30 @@ use tokio::time::Instant;
 
 use super::listener::Limits;
 
-/// Requests that a client may cancel within [`CANCEL_SPAN`] before its first
-/// answer, and after it. h2 counts only those that are cancelled before our
-/// code sees them (CVE-2023-44487).
+/// The most requests that a client may cancel within [`CANCEL_SPAN`], before its first
+/// answer and after it. h2 counts only those cancelled before the service sees them
+/// (CVE-2023-44487).
 const MOST_CANCELLED: (u32, u32) = (25, 100);
 const CANCEL_SPAN: Duration = Duration::from_secs(10);
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Requests that have begun are finished first.
+    /// After the requests under way.
     Graceful,
     /// At once.
     Now,
 }
 
-/// How far a connection has come. When slots run out, those in the first stage
-/// end first.
+/// The stages of a connection. When slots run out, connections in the first stage end
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// It had no answer yet, or it is closing: no answer is lost with it.
     New,
-    /// It had an answer, and asks for nothing now.
+    /// Answered before, without a request now.
     Idle,
-    /// A request has no answer yet, or the answer is not written yet.
+    /// With a request that has no written answer yet.
     Busy,
 }
 
@@ -47,24 +47,24 @@ pub(super) struct Activity {
 struct State {
     front_proxy: bool,
     closing: bool,
-    /// Requests until their answers are written.
+    /// Requests whose answers are not written yet.
     requests: u32,
     /// Answers that are not written yet.
     unwritten: u32,
     /// Whether any request was answered.
     answered: bool,
-    /// When the connection was accepted, its handshake was done, or a request
-    /// last began or ended.
+    /// When the connection was accepted, its handshake ended, or a request last began or
+    /// ended.
     since: Instant,
-    /// When the client last took a part of an answer.
+    /// When the client last received a part of an answer.
     taken: Instant,
     cancelled: u32,
     /// When the count of cancelled requests began.
     cancelled_since: Instant,
 }
 
-/// A request until its answer is written, or until it is cancelled: then it is
-/// dropped before it was answered.
+/// A request, until its answer is written. Dropped before it is answered, it counts as
+/// cancelled.
 #[derive(Debug)]
 pub(super) struct InProgress {
     activity: Arc<Activity>,
@@ -72,7 +72,7 @@ pub(super) struct InProgress {
 }
 
 impl Activity {
-    /// The activity of a connection just accepted.
+    /// The activity of a newly accepted connection.
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -95,7 +95,7 @@ impl Activity {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handshake is done.
+    /// Records the end of the handshake.
     pub(super) fn handshake_done(&self, front_proxy: bool) {
         let mut state = self.state();
         state.front_proxy = front_proxy;
@@ -107,12 +107,12 @@ impl Activity {
         self.state().front_proxy
     }
 
-    /// The connection finishes its requests and ends.
+    /// Records that the connection ends after its requests.
     pub(super) fn close(&self) {
         self.state().closing = true;
     }
 
-    /// The stage, and since when.
+    /// The stage, and its beginning.
     pub(super) fn stage(&self) -> (Stage, Instant) {
         let state = self.state();
         let stage = match (state.closing, state.requests > 0, state.answered) {
@@ -133,12 +133,12 @@ impl Activity {
         *self.end.borrow()
     }
 
-    /// What the connection is told.
+    /// The order to end, once it is given.
     pub(super) fn told(&self) -> watch::Receiver<Option<End>> {
         self.end.subscribe()
     }
 
-    /// A request has come.
+    /// Records a request.
     pub(super) fn begin(self: &Arc<Self>) -> InProgress {
         let mut state = self.state();
         state.requests += 1;
@@ -149,12 +149,12 @@ impl Activity {
         }
     }
 
-    /// Waits until the client has not asked, or has taken nothing of its
-    /// answers, for too long.
+    /// Waits until the client has sent no request, or received no part of an answer, for
+    /// too long.
     pub(super) async fn timed_out(&self, limits: &Limits) -> End {
         loop {
             let now = Instant::now();
-            // Looked at again and again: a limit may get shorter meanwhile.
+            // Checked repeatedly: a limit may become shorter meanwhile.
             let mut next = now + limits.stall / 4;
             if let Some((until, end)) = self.state().time_limit(limits) {
                 if until <= now {
@@ -168,7 +168,7 @@ impl Activity {
 }
 
 impl State {
-    /// Until when the client has to ask or to take something, and how the
+    /// When the client must have sent a request or received something, and how the
     /// connection ends otherwise.
     fn time_limit(&self, limits: &Limits) -> Option<(Instant, End)> {
         if self.unwritten > 0 {
@@ -188,8 +188,8 @@ impl State {
         }
     }
 
-    /// Counts a cancelled request; whether it was one too many. A front proxy
-    /// passes on what all its clients cancel.
+    /// Counts a cancelled request; returns whether it exceeds the limit. A front proxy,
+    /// which forwards its clients' cancellations, has none.
     fn cancel(&mut self, now: Instant) -> bool {
         if now.duration_since(self.cancelled_since) > CANCEL_SPAN {
             (self.cancelled, self.cancelled_since) = (0, now);
@@ -202,7 +202,7 @@ impl State {
 }
 
 impl InProgress {
-    /// The answer is there and has to be written.
+    /// Records that the answer exists and is to be written.
     pub(super) fn answered(&mut self) {
         self.answered = true;
         let mut state = self.activity.state();
@@ -213,7 +213,7 @@ impl InProgress {
         state.answered = true;
     }
 
-    /// The client took a part of the answer.
+    /// Records that the client received a part of the answer.
     pub(super) fn taken(&self) {
         self.activity.state().taken = Instant::now();
     }

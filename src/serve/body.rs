@@ -9,8 +9,8 @@ use super::activity::InProgress;
 use super::listener::Limits;
 use crate::security::Permit;
 
-/// Bytes of a request's target. hyper refuses those over 65534 without a body
-/// of the answer (hyper `src/proto/h1/role.rs`).
+/// Most bytes of a request's target. hyper refuses those over 65534 without a body in the
+/// answer (hyper `src/proto/h1/role.rs`).
 const MAX_TARGET: usize = 32 * 1024;
 
 /// Why a request does not reach the service.
@@ -18,11 +18,11 @@ const MAX_TARGET: usize = 32 * 1024;
 pub(super) enum Unfit {
     /// It is refused with this code, for this reason.
     Refused(StatusCode, &'static str),
-    /// The client cancelled it, or went away.
+    /// The client cancelled it, or disconnected.
     Cancelled,
 }
 
-/// Takes in a request's body and drops it.
+/// Receives a request's body and discards it.
 pub(super) async fn receive(
     request: Request<Incoming>,
     limits: &Limits,
@@ -62,9 +62,9 @@ pub(super) async fn receive(
 
 /// The bytes of an answer until they are written.
 ///
-/// hyper drops a body once it has all its bytes, but h2 keeps the bytes until
-/// the client has room for them. So what has to last until then is here: the
-/// request's permit, and its part in the connection's activity.
+/// hyper drops a body once it has all its bytes, but h2 keeps the bytes until the client
+/// has room for them. So the values that must live until then are here: the request's
+/// permit, and its entry in the connection's activity.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     bytes: Bytes,

@@ -26,28 +26,26 @@ use super::listener::{IsFrontProxy, Limits, Peer, Refuse, Service};
 use super::refusals::Refusals;
 use super::slots::Slot;
 
-/// Header lines and bytes of a request's head: half as much again as the
-/// security layers let through, so that what they refuse has a `Status`. What
-/// is above is refused by hyper and h2, without a body.
+/// Most header lines and bytes of a request: half as much again as the security layers
+/// admit, so that their refusals have a `Status`. Above this, hyper and h2 refuse without
+/// a body.
 const MAX_HEADERS: usize = 1536;
 const MAX_HEAD: u32 = 384 * 1024;
-/// Requests at a time on one HTTP/2 connection, and those that the client may
-/// cancel before they are looked at (CVE-2023-44487). A front proxy passes on
-/// the requests of many users, and what they cancel.
+/// Parallel requests on one HTTP/2 connection, and those that the client may cancel
+/// before they are handled (CVE-2023-44487). A front proxy forwards the requests of many
+/// users, and their cancellations.
 const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
 const STREAMS: (u32, usize) = (16, 20);
-/// Streams that we reset for the client's mistakes; one more ends the
-/// connection (CVE-2025-8671).
+/// Streams reset for the client's faults; one more ends the connection (CVE-2025-8671).
 const MAX_FAULTS: usize = 100;
-/// Bytes of one request body that the client may send ahead; few are allowed.
+/// Bytes of one request body that the client may send ahead.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// Silence after which the other end is asked whether it lives, and how long it
-/// has to say so.
+/// Silence after which a ping is sent, and the time limit of its answer.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
 /// Encrypted bytes kept for a client that reads slowly.
 const TLS_BUFFER: usize = 64 * 1024;
 
-/// What all connections of a listener have in common.
+/// The state shared by a listener's connections.
 pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) refuse: Refuse,
@@ -56,7 +54,7 @@ pub(super) struct Shared {
     pub(super) service: Service,
 }
 
-/// A connection and what it needs.
+/// A connection and its context.
 pub(super) struct Connection {
     pub(super) address: SocketAddr,
     pub(super) slot: Slot,
@@ -68,7 +66,7 @@ impl Connection {
     /// Serves the connection to its end.
     pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let address = self.address;
-        // Answers are written whole: nothing is gained by waiting for more.
+        // Answers are written whole, so delaying small packets gains nothing.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
         }
@@ -94,7 +92,7 @@ impl Connection {
         let address = self.address;
         let mut told = self.slot.activity.told();
         let handshake = async {
-            // Nothing is set up for a client before its first byte.
+            // TLS state is allocated at the client's first byte.
             tokio::select! {
                 ready = stream.readable() => ready?,
                 _ = self.stop.wait_for(|stop| *stop) => return Err(ErrorKind::ConnectionAborted.into()),
@@ -158,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the connection has to end, and tells how.
+    /// Waits until the connection must end; returns how.
     async fn end(&mut self, peer: &Peer) -> End {
         let (address, limits) = (self.address, &self.shared.limits);
         let activity = &self.slot.activity;
@@ -213,7 +211,7 @@ impl Handler {
                 let from = self.peer.address;
                 shared.refusals.answered(code, why, from);
                 let mut response = refuse(code);
-                // What follows on this connection may be anything.
+                // The bytes that follow on this connection cannot be interpreted.
                 if version < Version::HTTP_2 {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
@@ -226,8 +224,8 @@ impl Handler {
     }
 }
 
-/// The protocol was agreed on in the handshake, so none is guessed from the
-/// first bytes, which a slow client could hold back.
+/// The handshake negotiated the protocol: guessing it from the first bytes would let a
+/// slow client hold them back.
 fn builder(
     http2: bool,
     (streams, cancelled): (u32, usize),
@@ -237,8 +235,8 @@ fn builder(
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It also runs between requests, so it is only the last resort: a
-        // client that sends no whole request loses its connection earlier.
+        // It also runs between requests, so it is the last resort: the idle limit ends a
+        // connection without a whole request earlier.
         .header_read_timeout(limits.idle + limits.read)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD as usize);
@@ -260,7 +258,7 @@ fn builder(
     }
 }
 
-/// A tenth more or less, so that replicas do not shed all clients at once.
+/// A tenth more or less, so that clients do not all reconnect at once.
 fn jittered(age: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) % 1000;
     age * 9 / 10 + age * u32::try_from(random).unwrap_or(0) / 5000

@@ -1,9 +1,9 @@
 //! The accept loop: every wait has a limit, everything that is kept has a
 //! bound, and one broken client costs no other client anything.
 //!
-//! So all connections together hold so much at most: each has a number of
-//! requests at a time, each request a head of limited size, and each large
-//! answer the permit of its request until it is written.
+//! This bounds the memory of all connections: each has a number of parallel requests,
+//! each request a limited header, and each large answer holds the permit of its request
+//! until it is written.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,35 +25,34 @@ use super::connection::{Connection, Shared};
 use super::refusals::Refusals;
 use super::slots::Slots;
 
-/// What the connection of a request showed, an extension of every request.
+/// What the client of a connection proved, an extension of every request.
 pub use crate::security::peer::Peer;
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time, those of front proxies apart. When they run out,
-    /// the one that has idled longest ends.
+    /// Open connections, without those of front proxies. Above this, the one that has
+    /// idled longest ends.
     pub connections: u32,
-    /// Connections of verified front proxies at a time. Those above count as
-    /// others do: a kube-apiserver has one over HTTP/2, and 25 that idle over
-    /// HTTP/1.1.
+    /// Connections of verified front proxies. Those above count as other clients': a
+    /// kube-apiserver has one over HTTP/2, and 25 idle ones over HTTP/1.1.
     pub front_proxies: u32,
-    /// For a handshake, from the connection on.
+    /// The time limit of a handshake, from the accept on.
     pub handshake: Duration,
-    /// For the head of a connection's first request, and for any body.
+    /// The time limit of the header of a connection's first request, and of any body.
     pub read: Duration,
-    /// Without a request, after the first one: longer than the 90 s after which
-    /// Go closes (`net/http` `DefaultTransport`), so that no request is sent
-    /// while we close.
+    /// The time limit without a request, after the first one. It is longer than the 90 s
+    /// after which Go closes (`net/http` `DefaultTransport`), so that no request arrives
+    /// while the server closes.
     pub idle: Duration,
-    /// A connection's age, give or take a tenth: an aggregator keeps one
-    /// connection for good and would never find another replica.
+    /// The longest age of a connection, give or take a tenth: an aggregator keeps one
+    /// connection for good and would never reach another replica.
     pub age: Duration,
-    /// For requests under way when a connection or the server ends.
+    /// The time limit of requests under way when a connection or the server ends.
     pub drain: Duration,
     /// Bytes of a request's body, which is read and dropped.
     pub body: u64,
-    /// For a client that takes nothing of the answers that are there.
+    /// The time limit of a client that receives nothing of its answers.
     pub stall: Duration,
 }
 
@@ -73,14 +72,14 @@ impl Default for Limits {
     }
 }
 
-/// How a request is refused before it reaches the service: 400 for ambiguous
+/// Builds the refusal of a request that does not reach the service: 400 for ambiguous
 /// framing, 408 for a slow body, 413 for a large one, 414 for a long target.
 pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
 
 /// What a listener serves: requests without their bodies.
 pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
 
-/// Tells whether a connection belongs to a verified front proxy.
+/// Whether a connection belongs to a verified front proxy.
 pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
 /// Accepts connections.
@@ -104,7 +103,7 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens on `tcp` and speaks TLS.
+    /// Listens on `tcp` with TLS.
     #[must_use]
     pub fn new(tcp: TcpListener, tls: Arc<ServerConfig>, limits: Limits, refuse: Refuse) -> Self {
         Self {
@@ -113,7 +112,7 @@ impl Listener {
         }
     }
 
-    /// Listens on `tcp` and speaks HTTP/1.1 without TLS.
+    /// Listens on `tcp` with HTTP/1.1 and without TLS.
     #[must_use]
     pub fn without_tls(tcp: TcpListener, limits: Limits, refuse: Refuse) -> Self {
         Self {
@@ -127,15 +126,15 @@ impl Listener {
         }
     }
 
-    /// Tells how many connections are open, at any time.
+    /// A function that counts the open connections.
     pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
         let slots = Arc::clone(&self.slots);
         move || slots.count()
     }
 
-    /// How front proxies are known, asked once a handshake is done. They have
-    /// slots of their own and more requests at a time, and may cancel as many
-    /// as they like. Without this, no client is taken for one.
+    /// Sets how front proxies are recognized after the handshake. They have slots of
+    /// their own, more parallel requests and no limit of cancellations. By default no
+    /// client is a front proxy.
     #[must_use]
     pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -144,10 +143,10 @@ impl Listener {
         }
     }
 
-    /// When `leaving` turns true, connections that are open then say goodbye,
-    /// and new ones are served on: a client that keeps its connection for good
-    /// is sent to another replica before this one stops. It must turn true
-    /// before the `stop` of [`Listener::run`] does.
+    /// When `leaving` turns true, connections open at that time are told to end, and new
+    /// ones are accepted: a client that keeps its connection for good reaches another
+    /// replica before this one stops. It must turn true before the `stop` of
+    /// [`Listener::run`].
     #[must_use]
     pub fn leaving(self, leaving: watch::Receiver<bool>) -> Self {
         Self {
@@ -156,9 +155,8 @@ impl Listener {
         }
     }
 
-    /// Serves until `stop` turns true (or its sender is gone), then says
-    /// goodbye on every connection and waits for requests under way, for
-    /// [`Limits::drain`] at most.
+    /// Serves until `stop` turns true (or its sender is gone). Then every connection is
+    /// told to end, and requests under way have at most [`Limits::drain`].
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
         let shared = Arc::new(Shared {
             limits: self.limits,
@@ -183,7 +181,7 @@ impl Listener {
             tokio::spawn(connection.run(stream, self.tls.clone()));
         }
         drop(self.tcp);
-        // Every connection has the same limit; the second is for scheduling.
+        // Every connection has the same limit; the second more is for scheduling.
         let grace = self.limits.drain + Duration::from_secs(1);
         if tokio::time::timeout(grace, self.slots.all_free())
             .await
@@ -193,7 +191,7 @@ impl Listener {
         }
     }
 
-    /// What ends a connection that begins now.
+    /// The signal that ends a new connection.
     fn end_of_connections(&self, stop: &watch::Receiver<bool>) -> watch::Receiver<bool> {
         match &self.leaving {
             Some(leaving) if !*leaving.borrow() => leaving.clone(),
@@ -201,8 +199,8 @@ impl Listener {
         }
     }
 
-    /// The next connection. Running out of descriptors passes when some are
-    /// closed: end one and try again, never give up.
+    /// The next connection. Without free descriptors it ends a connection and tries
+    /// again.
     async fn accept(&self) -> (TcpStream, SocketAddr) {
         let mut failures = 0_u32;
         loop {
@@ -222,7 +220,7 @@ impl Listener {
     }
 }
 
-/// Whether an accept error concerns one connection that came and went.
+/// Whether an accept error concerns one connection only.
 fn is_the_clients(error: &io::Error) -> bool {
     matches!(
         error.kind(),

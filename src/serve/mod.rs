@@ -1,7 +1,6 @@
-//! Serving over TLS: certificates, server configuration, connections.
+//! Serves over TLS: certificates, server configuration, connections.
 //!
-//! Knows nothing of what is served: a service is handed in, and so is the way
-//! a request is refused.
+//! Independent of the content: the service and the refusals are passed in.
 
 mod activity;
 mod body;

@@ -1,24 +1,23 @@
-//! What TLS offers: versions, suites and protocols, as flags of
-//! kube-apiserver's libraries name them
-//! (`k8s.io/component-base/cli/flag/ciphersuites_flag.go`).
+//! What TLS offers: versions, suites and protocols, named as in the flags of
+//! kube-apiserver's libraries (`k8s.io/component-base/cli/flag/ciphersuites_flag.go`).
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 
-/// The oldest version of TLS that is spoken.
+/// The oldest TLS version offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Oldest {
     /// 1.2, and 1.3 with clients that support it.
     #[default]
     Tls12,
-    /// 1.3 alone.
+    /// Only 1.3.
     Tls13,
 }
 
-/// What is offered to clients.
+/// The TLS settings offered to clients.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// Whether HTTP/2 is spoken beside HTTP/1.1.
+    /// Whether HTTP/2 is offered beside HTTP/1.1.
     pub http2: bool,
     /// The oldest version.
     pub oldest: Oldest,
@@ -42,7 +41,7 @@ pub enum SuitesError {
     /// No suite has such a name.
     #[error("{0:?} is no name of a TLS cipher suite: write one such as {known}", known = example())]
     Unknown(String),
-    /// None of those named is offered by this server.
+    /// This server offers none of the suites named.
     #[error(
         "none of these suites is offered: name one of {}",
         names().join(", ")
@@ -51,12 +50,12 @@ pub enum SuitesError {
 }
 
 impl Offer {
-    /// Of TLS 1.2 only the named suites; those of 1.3 cannot be chosen, as in
-    /// Go. The names that this server does not offer come back: block modes and
-    /// key exchange without forward secrecy.
+    /// Limits TLS 1.2 to the named suites; those of 1.3 cannot be chosen, as in Go.
+    /// Returns the names that this server does not offer: block modes and key exchange
+    /// without forward secrecy.
     ///
     /// # Errors
-    /// When a name is none, or nothing is left.
+    /// When a name is unknown, or no suite is left.
     pub fn choose(&mut self, wanted: &[String]) -> Result<Vec<String>, SuitesError> {
         let mut unknown = Vec::new();
         let mut chosen = Vec::new();
@@ -81,7 +80,7 @@ impl Offer {
     }
 }
 
-/// By its IANA name, or by the shorter ones that Go had before.
+/// Matches the IANA name, and the shorter name that Go used before.
 fn is_named(suite: &SupportedCipherSuite, name: &str) -> bool {
     let Some(iana) = suite.suite().as_str() else {
         return false;

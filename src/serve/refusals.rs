@@ -1,8 +1,8 @@
-//! One line for each request that was refused here, before it reached the
-//! service, which writes lines of its own.
+//! Logs each request that the listener refuses before it reaches the service, which logs
+//! its own refusals.
 //!
-//! Lines are cheap to cause, so that only so many are written a second; the
-//! others are counted.
+//! Clients can cause such lines cheaply, so their rate is limited; those left out are
+//! counted.
 //!
 //! Some refusals cannot have a line, because the library that speaks HTTP/2
 //! makes them and does not report them (h2 `src/proto/streams/recv.rs`): 431 for a head
@@ -32,7 +32,7 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// A request was answered with this code.
+    /// Logs a request that was answered with this code.
     pub(super) fn answered(&self, code: StatusCode, why: &str, from: SocketAddr) {
         if self.0.admit(()) {
             let code = code.as_u16();
@@ -40,9 +40,8 @@ impl Refusals {
         }
     }
 
-    /// A connection ended with an error. One of HTTP/1.1's parser means that
-    /// what came was no request, and that the client was told so (400, 414 or
-    /// 431).
+    /// Logs a connection that ended with an error. An error of HTTP/1.1's parser means
+    /// that the input was no request and was answered with 400, 414 or 431.
     pub(super) fn ended(&self, error: &(dyn Error + 'static), from: SocketAddr) {
         let parsing = error.downcast_ref::<hyper::Error>();
         if parsing.is_some_and(hyper::Error::is_parse) && self.0.admit(()) {

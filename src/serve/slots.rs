@@ -1,9 +1,9 @@
-//! Slots for connections: how many may be open, and which of them ends when a
-//! new one comes and there is no slot left.
+//! Slots for connections: how many may be open, and which one ends when a new one arrives
+//! and no slot is left.
 //!
-//! Front proxies have slots of their own, so that no crowd of other clients
-//! ends a connection of kube-apiserver. No address has a limit of its own: many
-//! clients share one (that of a node, of a load balancer).
+//! Front proxies have slots of their own, so that other clients cannot crowd out a
+//! connection of kube-apiserver. Addresses have no limit of their own: many clients share
+//! one (that of a node, of a load balancer).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,7 @@ use tokio::sync::Notify;
 use super::activity::{Activity, End, Stage};
 use super::listener::Limits;
 
-/// Connections beyond the slots that were told to end and are given time to
-/// finish.
+/// Connections beyond the slots that may finish their requests after being told to end.
 const MOST_FINISHING: usize = 64;
 
 /// All slots of a listener.
@@ -32,12 +31,12 @@ struct Open {
     connections: HashMap<u64, Arc<Activity>>,
 }
 
-/// One connection's slot. It is free again when this is dropped.
+/// A connection's slot, which is freed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     id: u64,
     slots: Arc<Slots>,
-    /// What the connection is doing.
+    /// The connection's activity.
     pub(super) activity: Arc<Activity>,
 }
 
@@ -55,8 +54,7 @@ impl Slots {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a connection just accepted. If all are taken, another
-    /// connection ends.
+    /// A slot for a newly accepted connection. If all are taken, another connection ends.
     pub(super) fn take(self: &Arc<Self>) -> Slot {
         let mut open = self.open();
         if open.connections.len() >= self.others && open.others().count() >= self.others {
@@ -73,12 +71,12 @@ impl Slots {
         }
     }
 
-    /// Ends one connection although slots are left.
+    /// Ends one connection even if slots are left.
     pub(super) fn end_one(&self) {
         self.open().end_one(self.others);
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     pub(super) fn count(&self) -> usize {
         self.open().connections.len()
     }
@@ -92,7 +90,7 @@ impl Slots {
 }
 
 impl Open {
-    /// The connections that count and may have to end.
+    /// The connections that count towards the slots and may be ended.
     fn others(&self) -> impl Iterator<Item = (u64, &Arc<Activity>)> {
         let all = self
             .connections
@@ -101,9 +99,9 @@ impl Open {
         all.filter(|(_, activity)| !activity.is_front_proxy() && activity.ending().is_none())
     }
 
-    /// Ends the connection that has idled longest, one without an answer so far
-    /// first. But an eighth of the slots is left to those: a new client would
-    /// not get through its handshake while idle connections hold all others.
+    /// Ends the connection that has idled longest. One without an answer so far ends
+    /// first, unless such connections hold less than an eighth of the slots: a new client
+    /// would not finish its handshake while idle connections hold all others.
     fn end_one(&self, slots: usize) {
         let others: Vec<_> = self
             .others()
@@ -123,8 +121,7 @@ impl Open {
         };
         let finishing = self.connections.values();
         let finishing = finishing.filter(|other| other.ending() == Some(End::Graceful));
-        // Its client may be about to send a request, and hears that it has to
-        // send it on another connection.
+        // The client may be about to send a request, and learns that it must reconnect.
         if stage == Stage::Idle && finishing.count() < MOST_FINISHING {
             activity.end(End::Graceful);
         } else {
@@ -134,8 +131,8 @@ impl Open {
 }
 
 impl Slot {
-    /// The handshake is done. A front proxy gets one of the slots for front
-    /// proxies while there are any; whether it did.
+    /// Records the end of the handshake. A front proxy gets a slot for front proxies
+    /// while one is free; returns whether it did.
     pub(super) fn handshake_done(&self, is_front_proxy: bool) -> bool {
         let open = self.slots.open();
         let taken = open.connections.values();

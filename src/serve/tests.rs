@@ -28,7 +28,7 @@ use crate::testing::test_server::{TestServer, read_answer, validity};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// Answers after a while with the number of client certificates; counts.
+/// Answers after a while with the number of client certificates; counts requests.
 fn service(delay: Duration, count: &Arc<AtomicUsize>) -> Service {
     let count = count.clone();
     Service::new(tower::service_fn(move |request: Request<()>| {
@@ -174,7 +174,7 @@ async fn idle_and_old_connections_end() {
             .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
             .unwrap();
-        // Reads to the end of the connection, which only the server can bring.
+        // Reads to the end of the connection, which only the server can cause.
         assert_eq!(read_answer(&mut stream).await.status, 200);
     }
 }

@@ -12,10 +12,10 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use super::offer::{Offer, Oldest};
 use crate::security::peer::AskForCertificate;
 
-/// Why there is no server configuration.
+/// Why the server configuration cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Key and certificate do not fit, or neither is usable.
+    /// Key and certificate do not match, or one is unusable.
     #[error("cannot use the certificate and key: {0}")]
     Unusable(#[from] rustls::Error),
     /// The clients' authorities are unusable.
@@ -23,12 +23,12 @@ pub enum TlsError {
     Clients(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// Which clients may connect.
+/// The clients that may connect.
 #[derive(Clone, Debug)]
 pub enum ClientAuth {
     /// Any; no certificate is asked for.
     None,
-    /// Any; a certificate is asked for and what it is worth is decided later.
+    /// Any; a certificate is requested and verified later.
     Asked,
     /// Those with a certificate of one of these authorities.
     Required(Arc<RootCertStore>),
@@ -37,7 +37,7 @@ pub enum ClientAuth {
 /// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
 ///
 /// # Errors
-/// When key and certificate do not fit or an authority is unusable.
+/// When key and certificate do not match or an authority is unusable.
 pub fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -48,7 +48,7 @@ pub fn server_config(
     resolving(resolver, clients, &Offer::default())
 }
 
-/// What is offered, with a certificate that is asked for at each handshake.
+/// A configuration by `offer`, whose certificate is resolved at each handshake.
 ///
 /// # Errors
 /// When an authority is unusable, or no suite is of an offered version.

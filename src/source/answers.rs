@@ -1,5 +1,6 @@
-//! Answers to rules' queries, kept for some seconds. However many ask at once,
-//! Prometheus is asked once, and no more than so many queries are under way.
+//! Answers to rules' queries, cached for some seconds. Concurrent requests for a
+//! query share one query to Prometheus, and the number of concurrent queries is
+//! limited.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +17,13 @@ use adapter_rules::answer::{Answer, Purpose};
 use apimachinery::time::Timestamp;
 use limits::permits::{Permit, Permits};
 
-/// What is kept in all: samples, at some 500 bytes each.
+/// The most samples cached in all, at some 500 bytes each.
 const MOST_SAMPLES: u64 = 200_000;
 
 /// How long a request waits for a permit.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers in hand.
+/// Cached answers.
 #[derive(Debug)]
 pub struct Answers {
     asked: ArcSwap<Asked>,
@@ -32,7 +33,7 @@ pub struct Answers {
     counts: Counts,
 }
 
-/// A Prometheus and the permits for queries to it.
+/// A Prometheus, and the permits for queries to it.
 #[derive(Debug)]
 struct Asked {
     prometheus: Arc<Promql>,
@@ -42,32 +43,32 @@ struct Asked {
 
 type Outcome = Result<Arc<Answer>, Arc<Error>>;
 
-/// A query's outcome, once there is one.
+/// A query's outcome, once it is there.
 type UnderWay = watch::Receiver<Option<Outcome>>;
 
 /// Why a query has no answer.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// It was not sent: no permit was free in time.
+    /// The query was not sent: no permit was free in time.
     Saturated,
-    /// Prometheus gave none.
+    /// Prometheus did not answer.
     Failed(Arc<Error>),
 }
 
-/// How many answers were wanted and how many queries were sent, since the start.
+/// Counters of requested answers and of queries, since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Answers that were in hand, or were being asked for.
+    /// Answers from the cache, or from a query that was already running.
     pub hits: AtomicU64,
-    /// Answers that had to be asked for.
+    /// Answers that needed a query.
     pub misses: AtomicU64,
     /// Queries that were answered.
     pub answered: AtomicU64,
-    /// Queries that were not.
+    /// Queries that failed.
     pub failed: AtomicU64,
-    /// Queries for metrics without a permit.
+    /// Queries for metrics that got no permit.
     pub refused_metrics: AtomicU64,
-    /// Queries for resources without a permit.
+    /// Queries for resources that got no permit.
     pub refused_resources: AtomicU64,
 }
 
@@ -83,7 +84,7 @@ impl Asked {
 }
 
 impl Answers {
-    /// Answers no older than `max_age`; zero: none is kept.
+    /// A cache of answers up to `max_age` old; with zero, none is cached.
     #[must_use]
     pub fn new(prometheus: Arc<Promql>, clock: fn() -> Timestamp, max_age: Duration) -> Self {
         let weigh = |_: &Arc<str>, answer: &Arc<Answer>| match &**answer {
@@ -109,18 +110,18 @@ impl Answers {
         &self.counts
     }
 
-    /// From now on another Prometheus is asked; of the former one no answer is
-    /// kept, but for those on their way, which are too old in a moment.
+    /// Switches to another Prometheus, and drops the cached answers. Answers of
+    /// running queries are still used; they expire in a moment.
     pub fn ask_from_now_on(&self, prometheus: Arc<Promql>) {
         self.asked.store(Arc::new(Asked::new(prometheus)));
         self.kept.invalidate_all();
     }
 
     /// The answer to a query, for a request of this user. Requests with the same
-    /// query share one; the first of them needs a permit.
+    /// query share one answer; the first of them needs a permit.
     ///
     /// # Errors
-    /// When Prometheus does not answer or there is no permit; nothing of it is kept.
+    /// When Prometheus does not answer or no permit is free; errors are not cached.
     pub async fn fetch(
         self: &Arc<Self>,
         query: &Arc<str>,
@@ -138,7 +139,7 @@ impl Answers {
             }
             permit = match self.permit(purpose, user).await {
                 Ok(permit) => Some(permit),
-                // Another user's request may have brought the answer meanwhile.
+                // Meanwhile another user's request may have fetched the answer.
                 Err(refused) => match self.kept.get(query).await {
                     Some(answer) => return Ok(answer),
                     None => return Err(refused),
@@ -170,15 +171,15 @@ impl Answers {
         })
     }
 
-    /// The query that is under way, or a new one with the permit. `None`: there is
-    /// neither.
+    /// The running query, or a new one with the permit. `None`: no query is running,
+    /// and there is no permit.
     fn join_or_start(
         self: &Arc<Self>,
         query: &Arc<str>,
         permit: &mut Option<Permit>,
     ) -> Option<UnderWay> {
         let mut all = self.under_way();
-        // That of a task that ended without an outcome is closed.
+        // The channel of a task that ended without an outcome is closed.
         if let Some(known) = all.get(query).filter(|known| known.has_changed().is_ok()) {
             count(&self.counts.hits);
             return Some(known.clone());
@@ -188,8 +189,8 @@ impl Answers {
         let (sender, outcome) = watch::channel(None);
         all.insert(Arc::clone(query), outcome.clone());
         let (answers, query) = (Arc::clone(self), Arc::clone(query));
-        // A task of its own: a client that leaves ends neither the query, which
-        // others may wait for, nor what the query holds.
+        // In a task of its own, the query and its permit outlive a client that
+        // leaves; other clients may wait for the answer.
         tokio::spawn(async move {
             let outcome = answers.ask(&query).await;
             if let Ok(answer) = &outcome {
@@ -236,7 +237,7 @@ mod tests {
         Arc::new(Promql::alone(settings).unwrap())
     }
 
-    /// Answers of a Prometheus that gives none within this time.
+    /// A cache over a Prometheus that does not answer within this time.
     fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<Answers> {
         fake.stall();
         let mut settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
@@ -280,7 +281,7 @@ mod tests {
         let has_failed = |answer: &_| matches!(answer, Err(Unanswered::Failed(_)));
         assert!(all.iter().all(has_failed), "{all:?}");
         assert_eq!(fake.requests().len(), 1);
-        // The permit is free again.
+        // The permit was returned.
         assert!(has_failed(&ask("other").await));
         assert_eq!(fake.requests().len(), 2);
     }

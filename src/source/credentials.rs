@@ -1,7 +1,7 @@
-//! Tokens, passwords and certificates from files, read again for every query:
-//! they rotate while we run, and a read of a few kilobytes from a mounted
-//! secret costs less than knowing whether it changed. Away from the serving
-//! threads: they may lie behind a network.
+//! Tokens, passwords and certificates from files, read again for every query, because
+//! they rotate: a read of a few kilobytes from a mounted secret costs less than
+//! watching it. The reads do not block the serving threads, because the files may be
+//! on a network.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::error::{Error, excerpt};
 use crate::config::{Auth, Password, Pem, Tls};
 use limits::file;
 
-/// A secret of fewer bytes is none, and its letters stand in any sentence.
+/// Shorter secrets are ignored: their letters may be part of any sentence.
 const LEAST_SECRET: usize = 4;
 
 /// The credentials of a request. A store may repeat them in its answer; no message
@@ -20,9 +20,9 @@ const LEAST_SECRET: usize = 4;
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// Those in the headers of a request: each value that is marked as
-    /// sensitive, with and without its scheme; and `password`, which stands
-    /// there in another form.
+    /// The secrets in the headers of a request: each value that is marked as
+    /// sensitive, with and without its scheme; and `password`, which the header has
+    /// in another encoding.
     pub(super) fn new(headers: &HeaderMap, password: Option<String>) -> Self {
         let values = headers.values().filter(|value| value.is_sensitive());
         let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
@@ -32,12 +32,12 @@ impl Secrets {
             all.push(value.into_owned());
         }
         all.retain(|secret| secret.len() >= LEAST_SECRET);
-        // One may be part of another.
+        // A secret may be part of another one.
         all.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(all)
     }
 
-    /// Somebody else's text for a message of ours, without them.
+    /// An excerpt of a foreign text for a message, without the secrets.
     pub(super) fn excerpt(&self, text: &str) -> String {
         let cut = |text: String, secret: &String| match text.contains(secret.as_str()) {
             true => text.replace(secret.as_str(), "***"),
@@ -47,8 +47,7 @@ impl Secrets {
     }
 }
 
-/// Adds `Authorization` to a request, and gives the password of basic
-/// authentication.
+/// Adds `Authorization` to a request. Returns the password of basic authentication.
 pub(super) async fn authorize(
     auth: &Auth,
     request: RequestBuilder,
@@ -88,7 +87,7 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 const TOKEN_REMEDY: &str = "write the secret alone into it, or change prometheus.auth";
 const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
 
-/// The content of a file that holds one secret, without white space around it.
+/// The content of a file with one secret, without surrounding white space.
 async fn read_line(path: &Path) -> Result<String, Error> {
     let unreadable = |why: String| broken(path, &format!("cannot be read: {why}"), TOKEN_REMEDY);
     let from = path.to_owned();
@@ -109,8 +108,8 @@ fn broken(path: &Path, reason: &str, remedy: &'static str) -> Error {
     }
 }
 
-/// The content of the certificate files: a client is built from it and kept
-/// for as long as it stays the same.
+/// The content of the certificate files. A client is built from it, and kept until it
+/// changes.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct TlsMaterial {
     ca: Option<Vec<u8>>,
@@ -156,9 +155,9 @@ impl TlsMaterial {
         })
     }
 
-    /// Adds roots and identity to a client. `secure` says whether it will make
-    /// secure connections at all: where it will not, the system's roots are
-    /// not loaded, which an image without certificates does not have.
+    /// Adds roots and identity to a client. `secure` tells whether it will use TLS:
+    /// if not, the system's roots are not loaded, because an image without
+    /// certificates does not have them.
     pub(super) fn apply(
         &self,
         tls: &Tls,

@@ -1,5 +1,5 @@
-//! What a source can do wrong, one sentence each, and the closed list of kinds
-//! that failures are counted by.
+//! Errors of a source, one sentence each, and the closed list of kinds by which
+//! failures are counted.
 
 mod told;
 
@@ -11,7 +11,7 @@ use rustls::{CertificateError, InvalidMessage};
 use apimachinery::duration::format_duration;
 pub use told::Told;
 
-/// Why a poll brought nothing. Old data stands and ages by its own timestamps.
+/// Why a poll failed. Old samples stay, and age by their own timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No connection: refused, no such host, no route.
@@ -19,7 +19,7 @@ pub enum Error {
     Unreachable {
         /// The address asked, without credentials.
         address: String,
-        /// What the system said.
+        /// The operating system's message.
         reason: String,
     },
     /// No complete answer in time.
@@ -35,9 +35,9 @@ pub enum Error {
     Tls {
         /// The address asked.
         address: String,
-        /// Why, as far as it is known.
+        /// The cause, if known.
         cause: TlsCause,
-        /// What rustls said.
+        /// The message of rustls.
         reason: String,
     },
     /// A certificate, key, token or password file cannot be used.
@@ -47,7 +47,7 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// An HTTP status other than 200.
@@ -57,19 +57,19 @@ pub enum Error {
         address: String,
         /// The status code.
         status: u16,
-        /// What it says about its reason.
+        /// The reason, as far as the text tells it.
         cause: Cause,
-        /// The API's own words, or the body: beginning and end.
+        /// The API's message, or the body: beginning and end.
         text: String,
     },
-    /// The connection ended before the answer did.
+    /// The connection ended before the answer was complete.
     #[error(
         "{address}: the answer broke off: {reason}: Prometheus or a proxy before it closed the connection"
     )]
     Truncated {
         /// The address asked.
         address: String,
-        /// Where or how.
+        /// Where or how it ended.
         reason: String,
     },
     /// A 200 whose body is no answer of the query API.
@@ -79,7 +79,7 @@ pub enum Error {
     NotAnAnswer {
         /// The address asked.
         address: String,
-        /// What the decoder met.
+        /// What the decoder found.
         reason: String,
         /// The body: beginning and end.
         excerpt: String,
@@ -91,7 +91,7 @@ pub enum Error {
         address: String,
         /// Prometheus' class of the error.
         error_type: String,
-        /// Its sentence.
+        /// The message.
         error: String,
     },
     /// An answer with warnings: series may be missing.
@@ -119,10 +119,10 @@ pub enum Error {
         address: String,
         /// The limit.
         limit: usize,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// Other answers have the memory for answers.
+    /// Other answers use all memory for answers.
     #[error(
         "{address}: answers to other rules take the memory for answers: aggregate in their queries, or raise \
          prometheus.maxBodyBytes"
@@ -131,24 +131,24 @@ pub enum Error {
         /// The address asked.
         address: String,
     },
-    /// The answer has more parts than are taken.
+    /// The answer has more parts than allowed.
     #[error("{address}: the answer has more than {limit} {parts}: {remedy}")]
     TooMany {
         /// The address asked.
         address: String,
         /// The limit.
         limit: usize,
-        /// Of what.
+        /// Name of the parts.
         parts: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The two clocks disagree too much to tell what is fresh.
+    /// The two clocks differ too much to judge freshness.
     #[error("{address}: {}: set both by NTP", skew_text(*.skew_ms))]
     ClockSkew {
         /// The address asked.
         address: String,
-        /// Its clock minus ours, in milliseconds.
+        /// Prometheus' clock minus this server's, in milliseconds.
         skew_ms: i64,
     },
 }
@@ -162,7 +162,7 @@ pub enum TlsCause {
     Expired,
     /// The certificate is not valid yet.
     NotYetValid,
-    /// The certificate is of an authority that is not trusted.
+    /// The certificate's authority is not trusted.
     UnknownAuthority,
     /// The certificate is for another name.
     OtherName,
@@ -171,11 +171,12 @@ pub enum TlsCause {
 }
 
 impl TlsCause {
-    /// What rustls says.
+    /// The cause of a rustls error.
     #[must_use]
     pub const fn of(error: &rustls::Error) -> Self {
         let invalid = match error {
-            // The first byte of `HTTP/1.1 400 Bad Request` is no TLS record's.
+            // The first byte of `HTTP/1.1 400 Bad Request` is not that of a TLS
+            // record.
             rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
                 return Self::PlainHttp;
             }
@@ -196,30 +197,30 @@ impl TlsCause {
     }
 }
 
-/// What a refusal says about its reason, in the words of the stores.
+/// The reason of a refusal, recognised by the stores' messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A limit on samples or bytes: a shorter range may be answered.
     Size,
     /// A limit on time: a shorter range may be answered, and another time this one.
     Time,
-    /// The path leads to no query API.
+    /// The path is not a query API.
     Path,
-    /// It has no query API: a Prometheus that only forwards samples.
+    /// A Prometheus without a query API, which only forwards samples.
     Agent,
-    /// It matches metric names by equality only.
+    /// The store matches metric names only by equality.
     NameMatching,
-    /// The tenant is not named.
+    /// The tenant is missing.
     Tenant,
     /// Anything else.
     Other,
 }
 
-/// Words of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
+/// Phrases of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
 /// time, in lower case.
 const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
 
-/// Those about limits of size.
+/// Phrases about limits of size.
 const WORDS_OF_SIZE: [&str; 9] = [
     "too many samples",
     "too many chunks",
@@ -233,7 +234,7 @@ const WORDS_OF_SIZE: [&str; 9] = [
 ];
 
 impl Cause {
-    /// What a status and its whole text say.
+    /// The reason of a status with its whole text.
     #[must_use]
     pub fn of(status: u16, text: &str) -> Self {
         let text = text.to_ascii_lowercase();
@@ -253,16 +254,17 @@ impl Cause {
     }
 }
 
-/// A limit of a store that depends on how much is asked for.
+/// A store's limit that depends on the amount of requested data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Samples or bytes: the same query is refused again.
+    /// Samples or bytes: the same query will be refused again.
     Size,
-    /// Time: the same query may be answered when the store has less to do.
+    /// Time: the same query may succeed when the store has less load.
     Time,
 }
 
-/// What failures are counted by: a closed list, so that a metric's labels are.
+/// The kinds by which failures are counted: a closed list, which bounds the values of
+/// a metric's label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
     /// No connection.
@@ -271,29 +273,29 @@ pub enum ErrorKind {
     Timeout,
     /// TLS failed.
     Tls,
-    /// Our own credential files cannot be used.
+    /// This server's credential files cannot be used.
     Credentials,
     /// 401 or 403.
     Denied,
-    /// 401: the tenant is not named.
+    /// 401: the tenant is missing.
     Tenant,
     /// Another status below 500.
     Rejected,
     /// 500 and above.
     ServerError,
-    /// Broke off.
+    /// The answer broke off.
     Truncated,
-    /// No answer of the query API.
+    /// Not an answer of the query API.
     NotAnAnswer,
     /// `status: error`.
     Query,
-    /// May be partial.
+    /// The answer may be partial.
     Partial,
     /// Null data.
     NullData,
     /// Over the size limit.
     TooLarge,
-    /// Clocks disagree.
+    /// The clocks differ.
     ClockSkew,
 }
 
@@ -341,7 +343,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// The limit of the store that a query over a shorter range may keep to; rights,
+    /// The store's limit that a query over a shorter range may stay within. Rights,
     /// addresses and rates do not depend on the range.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
@@ -354,7 +356,7 @@ impl Error {
             Self::Timeout { .. } => Some(Limit::Time),
             Self::TooLarge { .. } => Some(Limit::Size),
             Self::Status { cause, .. } => limit_of(*cause),
-            // An engine that hides the status behind 200.
+            // Some engines return this status inside a 200.
             Self::Query { error_type, .. } if error_type == "timeout" => Some(Limit::Time),
             Self::Query { error, .. } => limit_of(Cause::of(422, error)),
             Self::Unreachable { .. }
@@ -370,7 +372,7 @@ impl Error {
         }
     }
 
-    /// What the failure is counted by.
+    /// The kind by which the failure is counted.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
@@ -400,7 +402,7 @@ impl Error {
     }
 }
 
-/// The remedy that a refusal suggests.
+/// The remedy for a refusal.
 const fn remedy(status: u16, cause: Cause) -> &'static str {
     match cause {
         Cause::Size | Cause::Time => {
@@ -431,13 +433,13 @@ fn skew_text(skew_ms: i64) -> String {
     }
 }
 
-/// How much of somebody else's text stands in a message of ours. Stores repeat
-/// the query first and put the cause last.
+/// The length of excerpts from foreign texts. Stores repeat the query first and put
+/// the cause last.
 const EXCERPT_HEAD: usize = 80;
 const EXCERPT_TAIL: usize = 280;
 
-/// A text in one line: markup, control characters and runs of white space become
-/// single spaces. Of a long one the beginning and the end.
+/// A text on one line: markup, control characters and runs of white space become
+/// single spaces. A long text is cut to its beginning and end.
 pub(super) fn excerpt(text: &str) -> String {
     let mut out = String::new();
     let (mut in_tag, mut gap) = (false, false);

@@ -1,8 +1,8 @@
-//! A source without Prometheus: exporters are scraped directly.
+//! A source without Prometheus, which scrapes exporters directly.
 //!
-//! For laptops and demonstrations. It does what a scrape configuration with
-//! `honor_labels: false` does (docs/exporter.md, "After the scrape") and
-//! remembers nothing: every fetch holds the newest scrape only.
+//! For laptops and demonstrations. It labels series like a scrape configuration with
+//! `honor_labels: false` (docs/exporter.md, "After the scrape") and keeps no history:
+//! every fetch has only the newest scrape.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use super::{Answered, Fetched};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample};
 
-/// An exporter is a neighbour: one that takes longer has hung.
+/// Scrape timeout: exporters are near, so one that takes longer hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// A node's exporter prints some hundred kilobytes at most.
+/// A node's exporter prints at most some hundred kilobytes.
 const BODY_LIMIT: usize = 16 << 20;
 
 /// An exporter to scrape.
 #[derive(Clone, Debug)]
 pub struct ExporterTarget {
-    /// Where its text is: `http://127.0.0.1:9400/metrics`.
+    /// The URL of its metrics: `http://127.0.0.1:9400/metrics`.
     pub url: String,
     /// The target's own labels (`job`, `instance`, `namespace`, `pod`, …).
     pub labels: Vec<(String, String)>,
 }
 
-/// Samples of one series: its labels as JSON text, and the sample.
+/// One sample, and the labels of its series as JSON text.
 #[derive(Debug)]
 struct Scraped {
     name: String,
@@ -70,7 +70,7 @@ impl Exporters {
         })
     }
 
-    /// Answers queries from the scrape of their time: the first with a new one
+    /// Answers queries from the scrape at their time; the first query with a new time
     /// scrapes. A target that does not answer has no samples.
     pub async fn fetch(&mut self, queries: &[Query<'_>], batches: &mut [Batch]) -> Vec<Answered> {
         let mut answers = Vec::with_capacity(queries.len());
@@ -164,8 +164,8 @@ async fn text_of(client: &reqwest::Client, url: &str) -> Option<String> {
     String::from_utf8(body).ok()
 }
 
-/// The labels as they would be stored: the target's win, the exporter's own of
-/// the same name move to `exported_…`; empty values are no labels.
+/// The labels as stored: the target's labels win, and the exporter's labels of the
+/// same name become `exported_…`. Empty values are dropped.
 fn stored_labels(line: &exposition::Line<'_>, target: &[(String, String)]) -> String {
     let mut labels: BTreeMap<String, &str> = BTreeMap::new();
     labels.insert("__name__".to_owned(), line.name);

@@ -1,21 +1,21 @@
-//! The exporters' own text: `name{label="value", …} number`.
+//! The text format of exporters: `name{label="value", …} number`.
 //!
-//! Only what DCGM exporters of any age print (docs/exporter.md, "Lines"): no
-//! timestamps, spaces after commas in some versions, label values unescaped up
-//! to 4.8.2.
+//! Only the part that DCGM exporters of all versions print (docs/exporter.md,
+//! "Lines"): no timestamps, spaces after commas in some versions, label values
+//! unescaped up to 4.8.2.
 
 /// One sample line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<'a> {
     /// The metric's name.
     pub name: &'a str,
-    /// The labels in the order printed, values with escapes resolved.
+    /// The labels in the printed order, with escapes resolved.
     pub labels: Vec<(&'a str, String)>,
     /// The value.
     pub value: f64,
 }
 
-/// Reads one line; `None` for comments, blanks and what is no sample.
+/// Parses one line; `None` for comments, empty lines and lines without a sample.
 #[must_use]
 pub fn parse(line: &str) -> Option<Line<'_>> {
     let line = line.trim();
@@ -47,7 +47,7 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
     })
 }
 
-/// A quoted value and what follows it.
+/// A quoted value, and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let inner = text.strip_prefix('"')?;
     let mut value = String::new();

@@ -1,5 +1,5 @@
-//! The log of a source's troubles: each reason once when it begins and once
-//! when it ends, however many polls and signals it strikes. Pure.
+//! The log of a source's failures. Each reason is logged once when it begins and once
+//! when it ends, however many polls and signals fail for it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,14 +13,14 @@ use gpu_metrics::signal::SignalId;
 /// Something to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A reason was met for the first time since all was well: a warning.
+    /// A reason occurred that was not open: a warning.
     Began {
         /// Its kind.
         kind: ErrorKind,
-        /// Its sentence.
+        /// The message.
         text: String,
     },
-    /// No signal suffers from the reason any longer: information.
+    /// No signal fails for the reason any longer: information.
     Healed {
         /// Its kind.
         kind: ErrorKind,
@@ -52,26 +52,26 @@ impl fmt::Display for Event {
 /// A reason that has begun and not ended.
 #[derive(Clone, Debug)]
 struct Trouble {
-    /// How it was met last.
+    /// The last failure.
     told: Told,
     since: Timestamp,
-    /// When a query failed for it last.
+    /// Time of the last failed query.
     latest: Timestamp,
     failures: u64,
-    /// The signals that have not succeeded since they met it.
+    /// The signals that failed for it and have not succeeded since.
     signals: BTreeSet<SignalId>,
 }
 
-/// Remembers which reasons are open.
+/// The open reasons.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     open: Vec<Trouble>,
-    /// When each signal was answered last.
+    /// Time of the last answer to each signal.
     answered: BTreeMap<SignalId, Timestamp>,
 }
 
 impl Journal {
-    /// A query of `signal` failed; the event to log, if the reason is new.
+    /// A query of `signal` failed. Returns the event to log, if the reason is new.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> Option<Event> {
         let (kind, told) = (error.kind(), error.told());
         if let Some(trouble) = self.open.iter_mut().find(|t| t.told.kind == kind) {
@@ -94,8 +94,8 @@ impl Journal {
         })
     }
 
-    /// A query of `signal` succeeded; the events to log: reasons of which it
-    /// was the last to suffer. A reason that alternates with another one stays
+    /// A query of `signal` succeeded. Returns the events to log, for reasons for
+    /// which no other signal fails. A reason that alternates with another one stays
     /// open until then, so that the two do not fill the log.
     pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Vec<Event> {
         let mut healed = Vec::new();
@@ -114,8 +114,7 @@ impl Journal {
         healed
     }
 
-    /// The reason that was met last, of those that are open, and since when any
-    /// of them is.
+    /// The open reason with the last failure, and when the oldest open reason began.
     #[must_use]
     pub fn trouble(&self) -> Option<(&Told, Timestamp)> {
         let latest = self.open.iter().max_by_key(|trouble| trouble.latest)?;
@@ -123,8 +122,8 @@ impl Journal {
         Some((&latest.told, since))
     }
 
-    /// The signals that fail, where another one has been answered since; none where
-    /// the source as a whole does.
+    /// The failing signals, if another signal has been answered since they began to
+    /// fail; empty if the source as a whole fails.
     #[must_use]
     pub fn failing_alone(&self) -> BTreeSet<SignalId> {
         let failing = self.open.iter().flat_map(|trouble| &trouble.signals);
@@ -150,7 +149,7 @@ mod tests {
         Timestamp::from_secs(secs)
     }
 
-    /// What is open, and since when.
+    /// The open reason, and when it began.
     fn open(journal: &Journal) -> Option<(ErrorKind, Timestamp)> {
         let (told, since) = journal.trouble()?;
         Some((told.kind, since))

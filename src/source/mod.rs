@@ -1,7 +1,7 @@
-//! Where samples come from: Prometheus over HTTP, or exporters directly.
+//! Sources of samples: Prometheus over HTTP, or exporters directly.
 //!
-//! A [`Source`] fetches the raw samples of signals. When it is asked is for
-//! [`pace`] to say, and what is logged when it fails for [`health`].
+//! A [`Source`] fetches the raw samples of signals. [`pace`] schedules the fetches,
+//! and [`health`] logs failures.
 
 pub mod answers;
 mod credentials;
@@ -27,7 +27,7 @@ pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
 pub use query::{Devices, Query};
 
-/// What one fetch brought.
+/// The result of one fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// Series in the batch.
@@ -36,20 +36,20 @@ pub struct Fetched {
     pub samples: usize,
     /// Bytes of the answer, decompressed.
     pub bytes: usize,
-    /// The source's clock minus ours in milliseconds, where it is known.
+    /// The source's clock minus this server's, in milliseconds, if known.
     pub clock_skew: Option<i64>,
 }
 
-/// How one query ended.
+/// The end of one query.
 #[derive(Debug)]
 pub struct Answered {
-    /// How long the answer took to be received.
+    /// How long it took to receive the answer.
     pub took: Duration,
-    /// What it brought.
+    /// The result.
     pub outcome: Result<Fetched, Error>,
 }
 
-/// A place that samples come from.
+/// A source of samples.
 #[derive(Debug)]
 pub enum Source {
     /// A Prometheus, or an engine that answers like one.
@@ -59,12 +59,12 @@ pub enum Source {
 }
 
 impl Source {
-    /// Asks queries side by side, each answered into a batch of its own. `now`
-    /// is the time at which the call is made; a query's `at` equals it except
-    /// when the past is read. A batch whose query fails holds no series.
+    /// Sends queries concurrently, each answered into its own batch. `now` is the
+    /// time of the call; a query's `at` equals it except when the past is read. The
+    /// batch of a failed query is empty.
     ///
-    /// Exporters that number no devices are not in the answer to a query for
-    /// the first device of each target.
+    /// The answer to a query for the first device of each target does not include
+    /// exporters that number no devices.
     pub async fn fetch(
         &mut self,
         queries: &[Query<'_>],
@@ -86,7 +86,7 @@ impl Source {
         }
     }
 
-    /// Where it is, for messages.
+    /// Its address, for messages.
     #[must_use]
     pub fn address(&self) -> &str {
         match self {

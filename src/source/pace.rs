@@ -1,25 +1,24 @@
 //! When to poll. Pure: the time and the random numbers are arguments.
 //!
-//! Times here are of a clock that is never set: the time since some fixed
-//! moment, such as the program's start. A wall clock that is set back must not
-//! put a poll off.
+//! Times here are monotonic: durations since a fixed moment, such as the program's
+//! start. A wall clock that is set back must not delay a poll.
 
 use std::time::Duration;
 
-/// Replicas that start together must not ask together for ever; a second is
-/// enough to part them and short enough not to be noticed at start.
+/// Replicas that start together must not poll in step. A second is long enough to
+/// separate them, and short enough at the start.
 const MAX_START_JITTER: Duration = Duration::from_secs(1);
 
-/// The first wait after a failure: most failures are short, and values end
-/// within the freshness bound.
+/// The first wait after a failure. Most failures are short, and values expire within
+/// the freshness bound.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// The longest wait after failures: twice the HPA's own period, so that a
-/// recovered Prometheus is noticed before an autoscaler's third attempt.
+/// The longest wait after failures: twice the HPA's sync period, so that a recovered
+/// Prometheus is found before an autoscaler's third sync.
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
-/// The rhythm of polls: evenly spaced while they succeed, exponential backoff
-/// with jitter while they fail.
+/// Schedule of polls: evenly spaced while they succeed, exponential backoff with
+/// jitter while they fail.
 #[derive(Clone, Debug)]
 pub struct Pace {
     interval: Duration,
@@ -28,8 +27,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A rhythm whose first poll is due shortly after `now`. `random` is in
-    /// 0..1.
+    /// A schedule whose first poll is due shortly after `now`. `random` is in 0..1.
     #[must_use]
     pub fn new(interval: Duration, now: Duration, random: f64) -> Self {
         Self {
@@ -39,7 +37,7 @@ impl Pace {
         }
     }
 
-    /// When the next poll is due.
+    /// Time of the next poll.
     #[must_use]
     pub const fn due(&self) -> Duration {
         self.due
@@ -50,9 +48,8 @@ impl Pace {
         self.interval = interval;
     }
 
-    /// A poll succeeded: the next is due one interval after this one was, so
-    /// that its duration does not shift the rhythm; beats that have passed
-    /// meanwhile are left out, not made up for.
+    /// A poll succeeded. The next is due one interval after this one was due, so that
+    /// its duration does not shift the schedule; missed polls are skipped.
     pub fn succeeded(&mut self, now: Duration) {
         self.failures = 0;
         let interval = self.interval.max(Duration::from_millis(1));
@@ -63,8 +60,8 @@ impl Pace {
             .saturating_add(interval.saturating_mul(beats.saturating_add(1)));
     }
 
-    /// A poll failed: the wait doubles with each failure and half of it is
-    /// random, so that replicas do not return in step.
+    /// A poll failed. The wait doubles with each failure, and half of it is random,
+    /// so that replicas do not return in step.
     pub fn failed(&mut self, now: Duration, random: f64) {
         let doubled = 1_u32 << self.failures.min(16);
         self.failures = self.failures.saturating_add(1);
@@ -76,7 +73,7 @@ impl Pace {
     }
 }
 
-/// A random number a caller gave, brought into 0..=1.
+/// A random number from a caller, limited to 0..=1.
 fn unit(random: f64) -> f64 {
     if random.is_nan() {
         0.0

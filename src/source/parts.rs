@@ -1,23 +1,23 @@
-//! A time that is asked for in parts, the older first, where the samples of all
-//! of it are too many for one answer. Pure, as `pace.rs`.
+//! Splits a requested time into parts, oldest first, when its samples are too many
+//! for one answer. Pure, as `pace.rs`.
 
 use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
 
-/// The whole in more parts than these is little smaller: the labels of the series
-/// are in the answer to each.
+/// The most parts. More parts are hardly smaller, because the labels of the series
+/// are in each answer.
 const MOST: u32 = 16;
 
-/// What is left of a time that is asked for.
+/// The rest of a requested time.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// From where on it is not answered.
+    /// The end of the answered part.
     from: Timestamp,
     until: Timestamp,
-    /// How long the next part is.
+    /// The length of the next part.
     length: Duration,
-    /// How many of them the whole has.
+    /// The number of parts of this length in the whole.
     count: u32,
 }
 
@@ -33,7 +33,7 @@ impl Parts {
         }
     }
 
-    /// The end of the next part, and how far it reaches back.
+    /// The end of the next part, and its length.
     #[must_use]
     pub fn next(&self) -> (Timestamp, Duration) {
         (self.until.min(self.from + self.length), self.length)
@@ -50,12 +50,12 @@ impl Parts {
         self.from = self.next().0;
     }
 
-    /// The next part is too large: parts have half its length from now on. `false`
-    /// where they are short enough, so that it is something else.
+    /// The next part is too large: halves the length of parts. `false` if they are
+    /// short already, so that the length is not the cause.
     pub fn halve(&mut self) -> bool {
         let is_long = self.count < MOST;
         if is_long {
-            // Of times, which are in milliseconds, none is left out.
+            // Times are in milliseconds; rounding up leaves none out.
             let half = millis(self.length).unsigned_abs().div_ceil(2);
             self.length = Duration::from_millis(half);
             self.count *= 2;

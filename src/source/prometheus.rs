@@ -1,6 +1,5 @@
-//! Prometheus over HTTP: one query per signal and poll, or one per spelling of
-//! a signal's name where the store allows no more; the answers are received
-//! into reused memory.
+//! Prometheus over HTTP: one query per signal and poll, or, in stores that need it,
+//! one per spelling of a signal's name. Answers are received into reused memory.
 
 mod budget;
 mod endpoint;
@@ -39,7 +38,7 @@ pub struct Prometheus {
     names: Names,
 }
 
-/// An answer to the query for one name, somewhere in the received text.
+/// An answer to the query for one name: a range of the received text.
 struct Answer {
     name: Name,
     body: Range<usize>,
@@ -47,7 +46,7 @@ struct Answer {
     secrets: Secrets,
 }
 
-/// All answers to a query, and the server's clock minus ours, milliseconds.
+/// All answers to a query, and the server's clock minus this one, in milliseconds.
 type Received = (Vec<Answer>, Option<i64>);
 
 impl fmt::Debug for Prometheus {
@@ -72,7 +71,7 @@ impl Prometheus {
         })
     }
 
-    /// The address that is asked, without credentials and parameters.
+    /// The address in use, without credentials and parameters.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.endpoint.replicas.asked().address
@@ -84,22 +83,20 @@ impl Prometheus {
         &self.endpoint.settings.matchers
     }
 
-    /// What it shares with a client of the same settings that asks other queries.
+    /// The state shared with a client of the same settings for other queries.
     #[must_use]
     pub fn replicas(&self) -> Arc<Replicas> {
         Arc::clone(&self.endpoint.replicas)
     }
 
-    /// Asks the addresses of another client of the same settings from now on,
-    /// beginning with the one that it asks; the memory for answers is theirs
-    /// together.
+    /// Uses the addresses of another client of the same settings from now on,
+    /// starting with the one in use there; both share the memory for answers.
     pub fn share(&mut self, replicas: &Arc<Replicas>) {
         self.endpoint.replicas = Arc::clone(replicas);
     }
 
-    /// Asks queries side by side, each answered into a batch of its own. `now`
-    /// is the time at which the call is made; the server's clock is compared
-    /// with it.
+    /// Sends queries concurrently, each answered into its own batch. `now` is the
+    /// time of the call, and is compared with the server's clock.
     pub async fn fetch(
         &mut self,
         queries: &[Query<'_>],
@@ -107,7 +104,7 @@ impl Prometheus {
         batches: &mut [Batch],
     ) -> Vec<Answered> {
         self.endpoint.renew().await;
-        // Until all are decoded.
+        // Held until all answers are decoded.
         let _room = self.endpoint.budget().polls(queries.len()).await;
         let asked = queries.iter().zip(batches.iter_mut());
         let asked = asked.map(|(query, batch)| {
@@ -128,8 +125,8 @@ impl Prometheus {
         answers
     }
 
-    /// Decodes what was received; asks once more where the store turns out to
-    /// match names by equality only.
+    /// Decodes the received answers. Asks once more if the store turns out to match
+    /// names only by equality.
     async fn understand(
         &mut self,
         query: &Query<'_>,
@@ -165,8 +162,8 @@ impl Prometheus {
         })
     }
 
-    /// Asks for each name and receives the answers one behind the other, and how
-    /// long that took.
+    /// Sends the query for each name, and receives the answers one behind the other.
+    /// Returns how long that took.
     async fn receive(
         &self,
         query: &Query<'_>,
@@ -208,7 +205,7 @@ impl Prometheus {
         Ok((answers, clock_skew))
     }
 
-    /// Decodes the answers into the batch, whose text theirs is.
+    /// Decodes the answers into the batch, which has their text.
     fn decode(
         &mut self,
         question: &Query<'_>,
@@ -239,7 +236,7 @@ impl Prometheus {
         Ok(())
     }
 
-    /// A body that is no usable answer.
+    /// The error for a body that is no usable answer.
     fn unusable(&self, error: DecodeError, body: &[u8], secrets: &Secrets) -> Error {
         let address = self.address().to_owned();
         let reason = secrets.excerpt(&error.to_string());

@@ -1,4 +1,4 @@
-//! The query for a signal, and the address it goes to. Pure.
+//! The query for a signal, and its URL. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,18 +12,18 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::store::MIG_LABEL;
 
-/// Which devices of a target are asked for.
+/// The selected devices of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Devices {
     /// All of them.
     All,
-    /// MIG instances alone: profiling fields of whole GPUs are many, and no value
-    /// needs them where these report percents.
+    /// Only MIG instances: there are many profiling fields of whole GPUs, and no
+    /// value needs them where the instances report percentages.
     Mig,
 }
 
 impl Devices {
-    /// The matcher that chooses them, behind others.
+    /// The matcher that selects them, in addition to others.
     const fn matcher(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Self::All => None,
@@ -32,21 +32,20 @@ impl Devices {
     }
 }
 
-/// What a source is asked for.
+/// A query to a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// The signal.
     pub spec: &'a SignalSpec,
-    /// Of which devices.
+    /// The selected devices.
     pub devices: Devices,
-    /// The end of the time asked for.
+    /// The end of the requested time.
     pub at: Timestamp,
-    /// How far it reaches back.
+    /// The length of the requested time.
     pub range: Duration,
 }
 
-/// All spellings of a signal's name: also in lower case, as managed stores hand
-/// them out.
+/// All spellings of a signal's name, including lower case, as in managed stores.
 #[must_use]
 pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
     let names = spec.wire_names.iter();
@@ -55,9 +54,9 @@ pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
         .collect()
 }
 
-/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once. A plain
-/// alternation of literals, which Prometheus looks up as a set instead of
-/// running an expression over every name it knows.
+/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once. Prometheus
+/// looks up a plain alternation of literals as a set, without matching an expression
+/// against every name.
 #[must_use]
 pub fn any_name_of(spec: &SignalSpec) -> String {
     let names: Vec<String> = spellings(spec).iter().map(|n| quote_regex(n)).collect();
@@ -70,8 +69,8 @@ pub fn name_is(name: &str) -> String {
     format!("__name__={}", quote(name))
 }
 
-/// `{__name__=~"A|B",cluster="c"}[30s]`: what `name`, a matcher on the metric's
-/// name, finds among these devices, with `matchers` as exact labels.
+/// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's
+/// name, for these devices, with `matchers` as exact labels.
 #[must_use]
 pub fn range_selector(
     name: &str,
@@ -95,8 +94,9 @@ pub fn range_selector(
     query
 }
 
-/// The endpoint `query`, `query_range` or `series` below an address: a path prefix is kept
-/// (Mimir's `/prometheus`), and so are parameters (OpenShift's `?namespace=`).
+/// The URL of the endpoint `query`, `query_range` or `series` below an address. A
+/// path prefix is kept (Mimir's `/prometheus`), and so are parameters (OpenShift's
+/// `?namespace=`).
 #[must_use]
 pub fn endpoint(base: &Url, name: &str) -> Url {
     let mut url = base.clone();

@@ -1,4 +1,4 @@
-//! Signals that failed, and when each is asked for again. Pure, as `pace.rs`.
+//! Failed signals, and when each is asked for again. Pure, as `pace.rs`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::pace::Pace;
 use gpu_metrics::signal::SignalId;
 
-/// Signals that are left alone for a while.
+/// Signals in backoff.
 #[derive(Clone, Debug, Default)]
 pub struct Retries {
     paces: HashMap<SignalId, Pace>,
@@ -15,14 +15,14 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Whether a signal is left alone at `now`.
+    /// Whether a signal is in backoff at `now`.
     #[must_use]
     pub fn is_left_alone(&self, signal: SignalId, now: Duration) -> bool {
         let pace = self.paces.get(&signal);
         pace.is_some_and(|pace| pace.due() > now)
     }
 
-    /// A signal failed: it alone is waited with. `random` is in 0..1.
+    /// A signal failed: only this signal backs off. `random` is in 0..1.
     pub fn failed(&mut self, signal: SignalId, interval: Duration, now: Duration, random: f64) {
         let pace = self.paces.entry(signal);
         pace.or_insert_with(|| Pace::new(interval, now, 0.0))

@@ -1,5 +1,5 @@
-//! The operators' paths: health and `/metrics`, for whichever port serves them
-//! (docs/protocol.md, "Health"; docs/metrics.md, "Metrics of the server itself").
+//! The operators' paths, health and `/metrics`, for any port (docs/protocol.md, "Health";
+//! docs/metrics.md, "Metrics of the server itself").
 //!
 //! Access depends on the port: on the main port the three health paths are open and
 //! the rest needs authorization.
@@ -12,15 +12,15 @@ use http_body_util::Full;
 use super::health::{Health, Probe, State};
 use super::metrics::{Exposition, Metrics};
 
-/// How many names of `?exclude=` are repeated in an answer.
+/// Most names of `?exclude=` that an answer repeats.
 const MAX_REPEATED: usize = 8;
 /// The longest name of a check.
 const MAX_NAME: usize = 63;
 
-/// The answer of `/livez`, `/readyz` or `/healthz`; `query` is the raw query
-/// string (`verbose`, `exclude=NAME`, the latter as often as wanted).
+/// The answer to `/livez`, `/readyz` or `/healthz`; `query` is the raw query string
+/// (`verbose`, and any number of `exclude=NAME`).
 ///
-/// Reasons are withheld: the path is open to everybody.
+/// Reasons are withheld: the path is open to all clients.
 #[must_use]
 pub fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
     let question = Question::parse(query.unwrap_or_default());
@@ -76,7 +76,7 @@ pub fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<
     })
 }
 
-/// The answer of `/metrics`, in the format that `headers` ask for.
+/// The answer to `/metrics`, in the format that `headers` ask for.
 #[must_use]
 pub fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<Bytes>> {
     let accept = headers.get_all(ACCEPT);
@@ -107,7 +107,7 @@ impl<'q> Question<'q> {
         };
         for pair in query.split('&') {
             match pair.split_once('=').unwrap_or((pair, "")) {
-                // Go looks whether the parameter is there, not at its value.
+                // Go checks that the parameter exists, not its value.
                 ("verbose", _) => question.verbose = true,
                 ("exclude", name) if is_name(name) => question.exclude.push(name),
                 _ => {}

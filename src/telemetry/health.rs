@@ -11,34 +11,34 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What a check says.
+/// The state of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All is well.
+    /// Healthy.
     Ok,
-    /// Not yet: what is waited for.
+    /// Not healthy yet; what it waits for.
     Waiting(String),
-    /// Not well: why, and what to do.
+    /// Unhealthy; why, and the remedy.
     Failed(String),
 }
 
-/// What a check counts for.
+/// The probes that a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Life, and so readiness: the kubelet restarts a process that fails it.
+    /// Liveness, and so readiness: the kubelet restarts a process that fails it.
     Life,
-    /// Readiness alone: no requests are sent here until it is well.
+    /// Readiness only: no requests are sent here while it fails.
     Readiness,
-    /// Nothing: it is shown beside the others.
+    /// None: it is only shown.
     Detail,
 }
 
-/// The three questions.
+/// The three probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probe {
-    /// `/livez`: would a restart help?
+    /// `/livez`: whether a restart would help.
     Live,
-    /// `/readyz`: may requests be sent here?
+    /// `/readyz`: whether requests may be sent here.
     Ready,
     /// `/healthz`: the old name of `/livez`.
     Health,
@@ -48,7 +48,7 @@ impl Probe {
     /// Every probe.
     pub const ALL: [Self; 3] = [Self::Live, Self::Ready, Self::Health];
 
-    /// The name, which is the path without its slash.
+    /// The name, which is the path without its leading slash.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Probe {
     }
 }
 
-/// The registry of checks. Cheap to clone; all clones are one.
+/// The registry of checks. Cheap to clone; clones share the checks.
 #[derive(Clone, Debug)]
 pub struct Health {
     checks: Arc<Mutex<Vec<Entry>>>,
@@ -85,7 +85,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// A poisoned lock is taken all the same: every value of a check is whole.
+/// A poisoned lock is used: every value of a check is whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -97,7 +97,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// A registry with the one check that answering proves: `ping`.
+    /// A registry with one check, `ping`, which passes by being answered.
     #[must_use]
     pub fn new() -> Self {
         let health = Self {
@@ -107,8 +107,8 @@ impl Health {
         health
     }
 
-    /// Registers a check that its handle tells. A name is registered once: a
-    /// second registration replaces the first.
+    /// Registers a check whose handle sets its state. A second registration of a name
+    /// replaces the first.
     ///
     /// `name` is part of a path: lower-case letters, digits and dashes.
     #[must_use]
@@ -120,8 +120,8 @@ impl Health {
         check
     }
 
-    /// Registers a check that is found out when somebody asks. `judge` must be
-    /// quick and must not block. A name is registered once, as above.
+    /// Registers a check that `judge` evaluates at each probe. `judge` must be quick and
+    /// must not block. A second registration of a name replaces the first.
     pub fn ask(
         &self,
         name: &'static str,
@@ -138,8 +138,8 @@ impl Health {
         });
     }
 
-    /// Registers a heartbeat of a task: life fails when the task promised to
-    /// be back by now and is not.
+    /// Registers a heartbeat of a task: liveness fails when the task misses its promised
+    /// time.
     #[must_use]
     pub fn heartbeat(&self, name: &'static str) -> Heartbeat {
         let due = Arc::new(Mutex::new(None));
@@ -155,10 +155,10 @@ impl Health {
         heartbeat
     }
 
-    /// What the checks of a probe say, in the order they were registered.
+    /// The states of a probe's checks, in order of registration.
     #[must_use]
     pub fn examine(&self, probe: Probe) -> Vec<Finding> {
-        // Judged outside the lock: a check may look at others.
+        // Evaluated outside the lock: a check may read others.
         let entries: Vec<Entry> = lock(&self.checks).clone();
         entries
             .into_iter()
@@ -172,14 +172,14 @@ impl Health {
     }
 }
 
-/// What one check says.
+/// The state of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The check's name.
     pub name: &'static str,
     /// Whether the probe fails with it.
     pub counts: bool,
-    /// What it says.
+    /// Its state.
     pub state: State,
 }
 
@@ -191,18 +191,18 @@ pub struct Check {
 }
 
 impl Check {
-    /// Says that all is well.
+    /// Sets the check healthy.
     pub fn ok(&self) {
         self.set(State::Ok);
     }
 
-    /// Says what is wrong.
+    /// Sets the check unhealthy, with the reason.
     pub fn failed(&self, why: impl Into<String>) {
         self.set(State::Failed(why.into()));
     }
 
-    /// Says `state`. Logged when it is another kind of state than before, so
-    /// that a reason that changes its words does not fill the log.
+    /// Sets the state. A change of its kind is logged, so a reason that changes its words
+    /// does not fill the log.
     pub fn set(&self, state: State) {
         let mut current = lock(&self.state);
         let changed = std::mem::discriminant(&*current) != std::mem::discriminant(&state);
@@ -233,12 +233,12 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Promises to call again within `time`.
+    /// Promises another call within `time`.
     pub fn back_within(&self, time: Duration) {
         *lock(&self.due) = Instant::now().checked_add(time);
     }
 
-    /// The task ends as it should: nothing is promised any more.
+    /// Ends the heartbeat when the task ends as it should.
     pub fn done(&self) {
         *lock(&self.due) = None;
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     impl Health {
-        /// Whether every check that counts for a probe is well.
+        /// Whether every check that counts for a probe is healthy.
         pub(crate) fn is_ok(&self, probe: Probe) -> bool {
             let findings = self.examine(probe);
             let well = |finding: &Finding| !finding.counts || finding.state == State::Ok;

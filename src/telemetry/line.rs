@@ -1,15 +1,15 @@
-//! The lines of the log: one for each event, whatever texts of others it holds.
+//! Log lines: one for each event, whatever text it holds.
 
 use std::io::{self, Write};
 
 use apimachinery::letters::escaped;
 
-/// Writes events, each given whole (`tracing_subscriber::fmt` does so), as one
-/// line each. Colours, which the formatter adds, stay.
+/// Writes each event, given whole (`tracing_subscriber::fmt` does so), as one line. The
+/// formatter's colours stay.
 #[derive(Debug)]
 pub(super) struct Escaped<W>(pub(super) W);
 
-/// What begins a colour.
+/// The start of a colour sequence.
 const COLOUR: &str = "\u{1b}[";
 
 impl<W: Write> Write for Escaped<W> {

@@ -1,4 +1,4 @@
-//! What the program says of itself: the log, its health, its metrics.
+//! The server's telemetry: log, health, metrics.
 //!
 //! Other modules are handed [`health::Check`]s and counters. None of them knows the
 //! readers.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tracing_subscriber::EnvFilter;
 
-/// Health and metrics together, as they are passed around. Cheap to clone.
+/// Health and metrics together, as modules receive them. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
     /// The named checks.
@@ -26,7 +26,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// With no check but `ping`, and every counter at zero.
+    /// With `ping` as the only check, and every counter at zero.
     #[must_use]
     pub fn new() -> Self {
         let health = health::Health::new();
@@ -45,17 +45,17 @@ impl Default for Telemetry {
     }
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// For people.
+    /// Text.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// Of libraries no more than information below the finest level: what their
-/// connections do is not what this server does.
+/// Libraries log at most `info`, unless the level is `trace`: their connections' details
+/// concern other programs.
 fn directives(level: tracing::Level) -> String {
     match level {
         tracing::Level::DEBUG => "info,gpu_metrics_apiserver=debug".to_owned(),
@@ -63,8 +63,8 @@ fn directives(level: tracing::Level) -> String {
     }
 }
 
-/// Starts logging to standard error: `level` and above, or what `RUST_LOG`
-/// says. Called once; a second call changes nothing.
+/// Starts logging to standard error: `level` and above, or as `RUST_LOG` says. A second
+/// call has no effect.
 pub fn init(level: tracing::Level, lines: Lines) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(level)));
@@ -73,7 +73,7 @@ pub fn init(level: tracing::Level, lines: Lines) {
         .with_writer(|| line::Escaped(std::io::stderr()))
         .with_target(false);
     let _ = match lines {
-        // Colours are for people: in a file they are noise.
+        // A file or a pipe gets no colours.
         Lines::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
         Lines::Json => log.json().flatten_event(true).try_init(),
     };

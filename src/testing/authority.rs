@@ -1,4 +1,4 @@
-//! A certificate authority made for one test.
+//! A certificate authority for one test.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Authority {
         }
     }
 
-    /// A client's certificate made as told, with its key.
+    /// A client's certificate with these parameters, and its key.
     pub(crate) fn sign(&self, mut params: CertificateParams) -> Identity {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
@@ -68,7 +68,8 @@ impl Authority {
         }
     }
 
-    /// A server's settings; with `clients`, only their certificates get in.
+    /// A server's settings; with `clients`, only certificates of that authority are
+    /// accepted.
     pub(crate) fn server(&self, clients: Option<&Self>) -> Arc<rustls::ServerConfig> {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (certificate, key) = self.issue(ExtendedKeyUsagePurpose::ServerAuth, "server");

@@ -1,5 +1,5 @@
-//! A kube-apiserver that is a real HTTP server and knows lists, pages, watches
-//! and how to fail: forbid, stall, forget, cut, answer nonsense.
+//! A kube-apiserver that is a real HTTP server, with lists, pages, watches and
+//! faults: it forbids, stalls, forgets, breaks off, and answers nonsense.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,18 +23,18 @@ use tokio::task::JoinHandle;
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// What a path does instead of answering.
+/// The fault of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// 403, as RBAC says it.
+    /// 403, as with RBAC.
     Forbidden,
-    /// Reads and says nothing.
+    /// Reads the request and does not answer.
     Stall,
     /// This status.
     Status(u16),
     /// 200 and this text, also to watches.
     Text(String),
-    /// Lists work, watches are cut off after their head.
+    /// Lists work, and watches break off after their head.
     CutWatches,
 }
 
@@ -49,7 +49,7 @@ struct Collection {
 #[derive(Default)]
 struct State {
     version: u64,
-    /// Older versions are gone.
+    /// The oldest known version.
     oldest: u64,
     collections: BTreeMap<String, Collection>,
     documents: BTreeMap<String, Value>,
@@ -58,7 +58,7 @@ struct State {
     posts: Vec<Value>,
 }
 
-/// The server; it ends when dropped.
+/// The server; dropping it ends it.
 pub(crate) struct FakeKube {
     state: Arc<Mutex<State>>,
     server: JoinHandle<()>,
@@ -77,7 +77,7 @@ impl FakeKube {
         Self::on(listener)
     }
 
-    /// The same on a port that was kept for it.
+    /// Starts it on a port that was bound before.
     pub(crate) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
@@ -129,7 +129,7 @@ impl FakeKube {
         self.lock().documents.insert(path.to_owned(), document);
     }
 
-    /// Writes an object; watches hear of it.
+    /// Writes an object, and sends it to watches.
     pub(crate) fn put(&self, path: &str, mut object: Value) {
         let mut state = self.lock();
         state.version += 1;
@@ -143,12 +143,12 @@ impl FakeKube {
         collection.tell(version, event, object);
     }
 
-    /// Removes an object; watches hear of it.
+    /// Removes an object, and tells watches.
     pub(crate) fn delete(&self, path: &str, namespace: &str, name: &str) {
         self.remove(path, namespace, name, true);
     }
 
-    /// Removes an object, and no watch will ever hear of it.
+    /// Removes an object without telling watches.
     pub(crate) fn forget(&self, path: &str, namespace: &str, name: &str) {
         self.remove(path, namespace, name, false);
     }
@@ -166,7 +166,7 @@ impl FakeKube {
         }
     }
 
-    /// Sends a line to the watches of a path as it is.
+    /// Sends an unchanged line to the watches of a path.
     pub(crate) fn line(&self, path: &str, line: &str) {
         let mut state = self.lock();
         let collection = state.collections.get_mut(path).unwrap();
@@ -182,7 +182,7 @@ impl FakeKube {
         }
     }
 
-    /// Everything before now is gone: a watch from there gets 410.
+    /// Forgets all versions so far: a watch from one of them gets 410.
     pub(crate) fn expire(&self) {
         let mut state = self.lock();
         state.version += 1;
@@ -197,14 +197,14 @@ impl FakeKube {
         self.lock().faults.remove(path);
     }
 
-    /// Requests of a path so far: their queries.
+    /// The queries of all requests for a path.
     pub(crate) fn queries(&self, path: &str) -> Vec<String> {
         let state = self.lock();
         let of_path = state.requests.iter().filter(|(known, _)| known == path);
         of_path.map(|(_, query)| query.clone()).collect()
     }
 
-    /// How many watches of a path are open.
+    /// The number of open watches of a path.
     pub(crate) fn watchers(&self, path: &str) -> usize {
         let mut state = self.lock();
         let collection = state.collections.get_mut(path);
@@ -214,7 +214,7 @@ impl FakeKube {
         })
     }
 
-    /// Bodies posted so far.
+    /// All posted bodies.
     pub(crate) fn posts(&self) -> Vec<Value> {
         self.lock().posts.clone()
     }
@@ -256,7 +256,7 @@ impl Collection {
 }
 
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
-    // Dropped with this task, and then all connections end.
+    // Dropped with this task, which ends all connections.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();

@@ -1,5 +1,5 @@
-//! A Prometheus that is a real HTTP server and does what a test tells it to:
-//! answer, stall, cut, heal.
+//! A Prometheus that is a real HTTP server, with faults set by the test: it answers,
+//! stalls, breaks off, recovers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// A request as it arrived.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) method: Method,
@@ -30,7 +30,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// The value of a parameter, wherever it travelled.
+    /// The value of a parameter, in the URL or the body.
     pub(crate) fn param(&self, name: &str) -> Option<String> {
         let text = match self.method {
             Method::POST => &self.body,
@@ -61,14 +61,14 @@ struct State {
     status: u16,
     headers: HeaderMap,
     body: Bytes,
-    /// Where set: metric names are matched by equality only, and these exist.
+    /// If set, metric names are matched only by equality, and these exist.
     names: Option<BTreeMap<String, Bytes>>,
     requests: Vec<Recorded>,
 }
 
 const EMPTY: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#;
 
-/// What Google's store says.
+/// The error of Google's store.
 const EQUALITY_ONLY: &str = r#"{"status":"error","errorType":"bad_data","error":"=~ is an unsupported matchtype for the __name__ label"}"#;
 
 impl State {
@@ -89,7 +89,7 @@ impl State {
 type Shared = Arc<Mutex<State>>;
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// The server; it ends when dropped.
+/// The server; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct FakePrometheus {
     address: SocketAddr,
@@ -110,7 +110,7 @@ impl FakePrometheus {
         Self::listen(None).await
     }
 
-    /// The same over TLS.
+    /// A server with an empty answer, over TLS.
     pub(crate) async fn start_tls(config: Arc<rustls::ServerConfig>) -> Self {
         Self::listen(Some(config.into())).await
     }
@@ -137,12 +137,12 @@ impl FakePrometheus {
         format!("{scheme}://{}", self.address)
     }
 
-    /// From now on, 200 with this body.
+    /// Answers 200 with this body from now on.
     pub(crate) fn answer(&self, body: impl Into<Bytes>) {
         self.answer_with(200, &[("content-type", "application/json")], body);
     }
 
-    /// From now on, this.
+    /// Answers with this from now on.
     pub(crate) fn answer_with(
         &self,
         status: u16,
@@ -161,30 +161,30 @@ impl FakePrometheus {
         }
     }
 
-    /// From now on, a store that matches metric names by equality only, as
-    /// Google's does: it has these names and their answers.
+    /// Matches metric names only by equality from now on, as Google's store does,
+    /// with these names and answers.
     pub(crate) fn match_names_exactly(&self, names: &[(&str, &str)]) {
         let names = names.iter();
         let names = names.map(|(name, body)| ((*name).to_owned(), Bytes::from((*body).to_owned())));
         self.state.lock().unwrap().names = Some(names.collect());
     }
 
-    /// From now on, silence: requests are read and never answered.
+    /// Does not answer from now on: requests are only read.
     pub(crate) fn stall(&self) {
         self.state.lock().unwrap().mood = Mood::Stalling;
     }
 
-    /// From now on, the connection closes in the middle of the body.
+    /// Closes the connection in the middle of the body from now on.
     pub(crate) fn cut(&self) {
         self.state.lock().unwrap().mood = Mood::Cutting;
     }
 
-    /// From now on, the answer again.
+    /// Answers again from now on.
     pub(crate) fn heal(&self) {
         self.state.lock().unwrap().mood = Mood::Healthy;
     }
 
-    /// Every request so far.
+    /// All requests so far.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.state.lock().unwrap().requests.clone()
     }
@@ -196,7 +196,7 @@ impl FakePrometheus {
 }
 
 async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Shared) {
-    // Dropped with this task, and then all connections end.
+    // Dropped with this task, which ends all connections.
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let (tls, state) = (tls.clone(), Arc::clone(&state));
@@ -219,7 +219,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, st
         async move { Ok::<_, Infallible>(respond(request, state).await) }
     });
     let server = auto::Builder::new(TokioExecutor::new());
-    // A connection that is cut ends with an error, as it should.
+    // A connection that is cut on purpose ends with an error.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -1,5 +1,5 @@
-//! A kube-apiserver that keeps single objects: GET, and merge patches with a
-//! version, as the API does them.
+//! A kube-apiserver with single objects: GET, and merge patches with a resource
+//! version, as in the API.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,14 +23,14 @@ use super::fake_kube::kubeconfig;
 struct State {
     version: u64,
     objects: BTreeMap<String, Value>,
-    /// By method and path: status and body instead of an answer.
+    /// Status and body that replace the answer, by method and path.
     faults: BTreeMap<(Method, String), (u16, String)>,
-    /// Somebody writes between each read and the next write, that often.
+    /// How many more times another client writes between a read and the next write.
     rivals: usize,
     requests: Vec<String>,
 }
 
-/// The server; it ends when dropped.
+/// The server; dropping it ends it.
 pub(crate) struct FakeRegistry {
     state: Arc<Mutex<State>>,
     server: JoinHandle<()>,
@@ -83,12 +83,12 @@ impl FakeRegistry {
         self.lock().faults.clear();
     }
 
-    /// The next writes come second.
+    /// Makes another client's write precede each of the next writes.
     pub(crate) fn rivals(&self, count: usize) {
         self.lock().rivals = count;
     }
 
-    /// Method, path and query of every request so far.
+    /// Method, path and query of all requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.lock().requests.clone()
     }
@@ -159,7 +159,7 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
-    // Dropped with this task, and then all connections end.
+    // Dropped with this task, which ends all connections.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();

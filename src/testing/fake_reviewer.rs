@@ -1,5 +1,4 @@
-//! A kube-apiserver that answers reviews as a test tells it to, and remembers
-//! what it was asked.
+//! A kube-apiserver that answers reviews as the test sets, and records them.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -36,8 +35,8 @@ struct State {
     held: Whose,
 }
 
-/// The reviewer. Everybody but the anonymous user may do everything, until
-/// [`Self::rule`] says otherwise.
+/// The reviewer. Every user except the anonymous one may do everything, until
+/// [`Self::rule`] sets another rule.
 pub(crate) struct FakeReviewer {
     state: Mutex<State>,
     released: watch::Sender<u64>,
@@ -62,23 +61,23 @@ impl FakeReviewer {
         }
     }
 
-    /// From now on, reviews end so.
+    /// Sets how reviews end from now on.
     pub(crate) fn mood(&self, mood: Mood) {
         self.state.lock().unwrap().mood = mood;
     }
 
-    /// From now on, reviews of these users or tokens wait for [`Self::release`].
+    /// Holds reviews of these users or tokens until [`Self::release`].
     pub(crate) fn hold(&self, held: impl Fn(&str) -> bool + Send + 'static) {
         self.state.lock().unwrap().held = Box::new(held);
     }
 
-    /// Answers the reviews that are held, and holds no more.
+    /// Answers the held reviews, and holds no more.
     pub(crate) fn release(&self) {
         self.hold(|_| false);
         self.released.send_modify(|times| *times += 1);
     }
 
-    /// Waits for the next release, where reviews of `whose` are held.
+    /// Waits for the next release, if reviews of this user or token are held.
     async fn patience(&self, whose: &str) {
         let mut released = self.released.subscribe();
         if (self.state.lock().unwrap().held)(whose) {
@@ -86,7 +85,7 @@ impl FakeReviewer {
         }
     }
 
-    /// From now on, the token is this user's.
+    /// Makes the token this user's from now on.
     pub(crate) fn token_is(&self, token: &str, user: &str) {
         let identity = Identity {
             user: user.to_owned(),
@@ -96,12 +95,12 @@ impl FakeReviewer {
         state.tokens.insert(token.to_owned(), identity);
     }
 
-    /// From now on, this decides.
+    /// Decides reviews by this rule from now on.
     pub(crate) fn rule(&self, rule: impl Fn(&Identity, &Access) -> AccessVerdict + Send + 'static) {
         self.state.lock().unwrap().rule = Box::new(rule);
     }
 
-    /// The tokens that were asked about, each with its audiences.
+    /// The tokens of all reviews, each with its audiences.
     pub(crate) fn tokens_asked(&self) -> Vec<(String, Vec<String>)> {
         self.state.lock().unwrap().asked_tokens.clone()
     }
@@ -111,7 +110,7 @@ impl FakeReviewer {
         self.state.lock().unwrap().asked.clone()
     }
 
-    /// The newest question.
+    /// The user and access of the newest review.
     pub(crate) fn last(&self) -> (Identity, Access) {
         self.asked().pop().expect("a review")
     }
@@ -143,7 +142,7 @@ impl Reviewer for FakeReviewer {
                 };
                 (state.mood, verdict)
             };
-            // Time for others to ask the same.
+            // Time for other requests to need the same review.
             tokio::task::yield_now().await;
             self.patience(&token.0).await;
             in_mood(mood, verdict).await

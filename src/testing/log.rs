@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged.
+/// The logged lines.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -29,17 +29,18 @@ impl<'w> MakeWriter<'w> for Log {
 }
 
 impl Log {
-    /// Everything so far.
+    /// All lines so far.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 }
 
-/// Takes in what this thread logs from now on.
+/// Captures the log of this thread from now on.
 pub(crate) fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
-    // A place that logs for the first time while no subscriber wants its lines is
-    // silent until subscribers change (tokio-rs/tracing `tracing-core/src/callsite.rs`).
-    // With one that wants all and writes none, tests side by side silence nobody.
+    // A call site that logs for the first time while no subscriber wants its lines is
+    // disabled until subscribers change (tokio-rs/tracing
+    // `tracing-core/src/callsite.rs`). A subscriber that wants all and writes none
+    // keeps concurrent tests from disabling each other's.
     static WANTS_ALL: Once = Once::new();
     WANTS_ALL.call_once(|| {
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());

@@ -1,4 +1,4 @@
-//! Real servers and authorities for tests: the network is broken, not mocked.
+//! Real servers and authorities for tests: the network fails, and is not mocked.
 
 pub(crate) mod authority;
 pub(crate) mod fake_kube;

@@ -17,7 +17,7 @@ use crate::serve::certs::{Authority, Issued, Validity};
 use crate::serve::listener::{Limits, Listener, Service};
 use crate::serve::tls::{self, ClientAuth};
 
-/// Certificates of a test: they outlive it.
+/// The validity of a test's certificates, longer than any test.
 pub(crate) fn validity() -> Validity {
     let now = SystemTime::now();
     Validity {
@@ -40,7 +40,7 @@ impl TestServer {
         Self::with(service, authority, &ClientAuth::None, Limits::default()).await
     }
 
-    /// Whoever shows a certificate is taken for a front proxy.
+    /// Any client with a certificate counts as a front proxy.
     pub(crate) async fn with(
         service: Service,
         authority: Authority,
@@ -90,10 +90,10 @@ impl TestServer {
             .await
     }
 
-    /// Sends bytes as they are and reads until the server closes.
+    /// Sends unchanged bytes, and reads until the server closes.
     pub(crate) async fn raw(&self, request: &[u8]) -> Answer {
         let mut stream = self.connect().await;
-        // A server that has seen enough may close before everything is sent.
+        // A server may close before all bytes are sent.
         let _ = stream.write_all(request).await;
         read_answer(&mut stream).await
     }
@@ -116,12 +116,12 @@ impl TestServer {
         self.send("GET", target, &[]).await
     }
 
-    /// A client of somebody else's making that speaks HTTP/2.
+    /// An HTTP/2 client of another library.
     pub(crate) fn http2(&self) -> reqwest::Client {
         self.http2_as(None)
     }
 
-    /// The same with a client certificate.
+    /// An HTTP/2 client with a client certificate.
     pub(crate) fn http2_as(&self, client: Option<&Issued>) -> reqwest::Client {
         reqwest::Client::builder()
             .tls_backend_preconfigured(self.client_config(client, &["h2"]))
@@ -156,7 +156,7 @@ fn client_config(
     config
 }
 
-/// Reads until the other end closes, politely or not.
+/// Reads until the other end closes, with or without a TLS shutdown.
 pub(crate) async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Answer {
     let mut bytes = Vec::new();
     let read = async {
@@ -174,7 +174,7 @@ pub(crate) async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Answer {
     Answer::parse(&bytes)
 }
 
-/// Waits until something is so, generously.
+/// Waits until a condition holds, with a generous limit.
 pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     for _ in 0..300 {
         if so().await {

@@ -1,4 +1,4 @@
-//! X.509 certificates and their PEM texts: the one place where they are read.
+//! X.509 certificates and their PEM texts: the only module that parses them.
 //!
 //! The module that presents certificates (`certificates`) and the one that verifies
 //! those of clients (`security`) read them through this one, so both see the same.
@@ -12,23 +12,23 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::oid_registry::Oid;
 use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer};
 
-/// From when until when a certificate is valid. Both moments belong to it.
+/// The validity of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// The first moment.
+    /// The first instant.
     pub not_before: SystemTime,
-    /// The last moment.
+    /// The last instant.
     pub not_after: SystemTime,
 }
 
 impl Validity {
-    /// Whether a moment is in it.
+    /// Whether a time is within it.
     #[must_use]
     pub fn holds(&self, now: SystemTime) -> bool {
         self.not_before <= now && now <= self.not_after
     }
 
-    /// Whether two thirds of it are over: the time to renew.
+    /// Whether two thirds of it are over, when a certificate is renewed.
     #[must_use]
     pub fn is_old(&self, now: SystemTime) -> bool {
         let life = self.not_after.duration_since(self.not_before);
@@ -52,14 +52,14 @@ pub fn to_pem(certificate: &CertificateDer<'_>) -> String {
     pem::encode_config(&block, lines)
 }
 
-/// A moment as webpki takes it; before 1970 is 1970.
+/// A time for webpki; a time before 1970 is 1970.
 #[must_use]
 pub fn unix_time(at: SystemTime) -> UnixTime {
     let since = at.duration_since(SystemTime::UNIX_EPOCH);
     UnixTime::since_unix_epoch(since.unwrap_or_default())
 }
 
-/// A moment for people.
+/// A time as text.
 #[must_use]
 pub fn moment(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).map_or_else(
@@ -68,13 +68,12 @@ pub fn moment(at: SystemTime) -> String {
     )
 }
 
-/// A certificate that can be asked what it says. Whether it is genuine is not
-/// judged here.
+/// A parsed certificate. Its signature is not verified here.
 #[derive(Debug)]
 pub struct Certificate<'der>(X509Certificate<'der>);
 
 impl<'der> Certificate<'der> {
-    /// Reads one.
+    /// Parses a certificate.
     ///
     /// # Errors
     /// When it is no certificate.
@@ -85,7 +84,7 @@ impl<'der> Certificate<'der> {
         }
     }
 
-    /// When it is valid.
+    /// Its validity.
     #[must_use]
     pub fn validity(&self) -> Validity {
         let validity = self.0.validity();
@@ -107,11 +106,10 @@ impl<'der> Certificate<'der> {
         self.0.subject().to_string()
     }
 
-    /// The subject's common name; of several the last, as in Go. An empty one
-    /// is none.
+    /// The subject's common name; the last of several, as in Go. An empty name is `None`.
     ///
     /// # Errors
-    /// When one is no text.
+    /// When a name is no text.
     pub fn common_name(&self) -> Result<Option<String>, String> {
         let names = texts(self.0.subject().iter_common_name())?;
         Ok(names.into_iter().next_back().filter(|it| !it.is_empty()))
@@ -125,7 +123,7 @@ impl<'der> Certificate<'der> {
         texts(self.0.subject().iter_organization())
     }
 
-    /// The subject's attributes of a kind.
+    /// The subject's attributes of a type.
     ///
     /// # Errors
     /// When one is no text.
@@ -149,14 +147,14 @@ impl<'der> Certificate<'der> {
         Ok(dns.collect())
     }
 
-    /// Whether it may sign others.
+    /// Whether it may sign other certificates.
     #[must_use]
     pub fn is_authority(&self) -> bool {
         self.0.is_ca()
     }
 
-    /// Whether clients accept it of a server. No list of usages means every
-    /// usage.
+    /// Whether clients accept it from a server. Without a list of usages every usage is
+    /// allowed.
     ///
     /// # Errors
     /// When the extension is broken.

@@ -1,4 +1,4 @@
-//! Whose a device is where labels mislead: docs/attribution.md.
+//! Attribution of devices with misleading labels: docs/attribution.md.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ fn node(name: &str) -> ClusterObject {
     }
 }
 
-/// The nodes of other clusters that are found.
+/// The nodes recognised as those of other clusters.
 fn foreign(scene: &mut Scene) -> Vec<String> {
     let snapshot = scene.snapshot();
     let nodes = snapshot.layout().foreign_nodes().iter();
     nodes.map(ToString::to_string).collect()
 }
 
-/// What is said under a code.
+/// The messages of a code.
 fn said(scene: &mut Scene, code: &str) -> Vec<String> {
     let snapshot = scene.snapshot();
     let seen = Seen {
@@ -48,9 +48,8 @@ fn said(scene: &mut Scene, code: &str) -> Vec<String> {
     of_code.map(|it| it.message).collect()
 }
 
-/// Pod p on node-1 with the GPU A, and another cluster's node with GPUs of a pod
-/// of that name, of a pod that is not known here, and of none. p asks for so many
-/// GPUs.
+/// Pod p on node-1 with the GPU A, and a node of another cluster with GPUs of a pod
+/// of that name, of an unknown pod, and of none. p requests this many GPUs.
 fn two_clusters(job: &str, gpus: u32) -> Scene {
     let other = |uuid: &str, pod: &str| {
         format!("UUID={uuid} job={job} instance=b Hostname=other-1 namespace=n {pod}")
@@ -87,7 +86,7 @@ fn a_pod_has_no_more_gpus_elsewhere_than_it_asks_for() {
     let answers = scene.provider();
     close(answers.of("pods n/p", HELD), 1.0);
     close(answers.cluster(), 40.0);
-    // A second GPU is none too many for one that asks for two.
+    // For a pod that requests two GPUs, a second one is not too many.
     assert!(foreign(&mut two_clusters("e", 2)).is_empty());
 }
 
@@ -106,7 +105,7 @@ fn where_nodes_are_not_listed_nothing_is_foreign() {
     assert!(foreign(&mut scene).is_empty());
 }
 
-/// Pods p and q on two nodes, whose exporters name these nodes so.
+/// Pods p and q on two nodes, with these node names in their exporters' series.
 fn two_nodes(names: [&str; 2]) -> Scene {
     let held = |uuid: &str, host: &str, pod: &str| {
         format!("UUID={uuid} job=d instance={pod} Hostname={host} namespace=n pod={pod}")
@@ -175,7 +174,8 @@ fn a_node_has_what_is_reported_under_any_of_its_names() {
     }
 }
 
-/// Pod p with the GPU A at 80 until second 20, q with B at 20. p's label stays.
+/// Pod p with the GPU A at 80 until second 20, q with B at 20. The label of p remains
+/// after its end.
 fn ended(departed: bool) -> Scene {
     let held =
         |uuid: &str, pod: &str| format!("UUID={uuid} job=d instance=i namespace=n pod={pod}");
@@ -202,7 +202,7 @@ fn readings_from_after_a_pods_end_count_for_no_pod() {
             close(answers.of(group, SUM), (100.0 + 3.0 * 20.0) / 4.0);
             close(answers.of(group, HELD), 1.25);
         }
-        // The device goes on, free.
+        // The device continues, unheld.
         close(answers.of("nodes node-1", SUM), 100.0);
         close(answers.of("nodes node-1", HELD), 1.25);
         close(
@@ -213,8 +213,8 @@ fn readings_from_after_a_pods_end_count_for_no_pod() {
     }
 }
 
-/// The next pod holds the GPU, and the exporter goes on naming the one before now
-/// and then.
+/// The next pod holds the GPU, and the exporter still names the previous pod now and
+/// then.
 #[test]
 fn the_name_of_a_pod_that_ended_hides_the_next_ones_readings_from_no_group() {
     let held = |pod: &str| format!("UUID=A job=d instance=i namespace=n pod={pod}");
@@ -287,8 +287,8 @@ fn a_pod_that_was_never_there_counts_for_nothing() {
     }
 }
 
-/// Twelve pods with a GPU at 59 each behind three exporters, of which the last has
-/// named no pods since the third scrape.
+/// Twelve pods with a GPU at 59 each, behind three exporters; the last one has named
+/// no pods since the third scrape.
 fn without_labels(scrapes: usize) -> Scene {
     let pods: Vec<String> = (0..12).map(|pod| format!("n/p{pod:02}")).collect();
     let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();

@@ -1,5 +1,5 @@
-//! The numbers of docs/numbers.md beside its small cases: the original's, MIG,
-//! label schemes, predicates, and what an autoscaler makes of them.
+//! Cases of docs/numbers.md beside its small ones: the original's value, MIG, label
+//! schemes, predicates, and the autoscaler's result.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use gpu_metrics::signal::SignalId;
 
 #[test]
 fn the_original_takes_the_non_zero_of_the_whole_cluster() {
-    // Two of three active, then one, then none; each instant of 5 s holds the
-    // last scrape.
+    // Two of three are active, then one, then none. Each instant of 5 s has the last
+    // scrape.
     let scene = || {
         Scene::new(policy(60))
             .mcu("UUID=A namespace=n pod=p", "80 80 0 0 80")
@@ -141,7 +141,7 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
     let idle = "UUID=B namespace=monitoring pod=gpu-exp-9xk2f container=main instance=i:9400 job=j";
     let held = "UUID=A exported_namespace=t exported_pod=w1 namespace=monitoring pod=gpu-exp-9xk2f container=main \
                 instance=i:9400 job=j";
-    // By a series of the same exporter that names another pod.
+    // Known by a series of the same exporter that names another pod.
     let mut scene = Scene::new(policy(50))
         .mcu(idle, "7 7 7 7")
         .mcu(held, "30 30 30 30");
@@ -149,7 +149,7 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
         scene.provider().flagship("pods monitoring/gpu-exp-9xk2f"),
         None
     );
-    // By the cluster: the pod is there, and asked for no GPU.
+    // Known by the cluster: the pod requested no GPU.
     let mut scene = Scene::new(policy(50))
         .mcu(idle, "7 7 7 7")
         .cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
@@ -301,7 +301,7 @@ fn a_split_share_is_the_devices_value_by_its_holders() {
     close(answers.flagship("namespaces n"), 60.0);
 }
 
-/// A collector that rescaled percents to ratios (docs/exporter.md, "After the
+/// A collector that converts percentages to ratios (docs/exporter.md, "After the
 /// scrape").
 #[test]
 fn a_job_that_sends_ratios_is_served_in_percent() {
@@ -317,13 +317,13 @@ fn a_job_that_sends_ratios_is_served_in_percent() {
 fn values_end_f_and_fifteen_seconds_after_the_last_sample() {
     let mut scene = Scene::new(policy(120)).mcu("UUID=A namespace=n pod=p", "60 60 60 60 60");
     let last = 65.0;
-    // The last instant that holds it is 105; the window has it among its last two
-    // until second 120.
+    // The last instant with the reading is 105, and until second 120 it is one of the
+    // last two in the window.
     let mut at_age =
         |age: f64| Answers::new(scene.snapshot_at(at(last + age))).flagship("pods n/p");
     close(at_age(54.9), 60.0);
     assert_eq!(at_age(55.0), None);
-    // A snapshot that is not replaced goes stale by itself.
+    // A snapshot that is not replaced becomes stale.
     let mut answers = Answers::new(scene.snapshot_at(at(last + 1.0)));
     answers.now = at(last + 24.0);
     close(answers.flagship("pods n/p"), 60.0);
@@ -342,7 +342,8 @@ fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
     assert_eq!(value.window_secs, 30);
 }
 
-/// Power is the board's, repeated on every instance (docs/exporter.md, "MIG").
+/// Power is that of the board, and is repeated on every instance (docs/exporter.md,
+/// "MIG").
 #[test]
 fn a_board_draws_its_power_once_however_many_instances_it_has() {
     let mut scene = Scene::new(policy(50));

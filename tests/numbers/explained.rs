@@ -1,4 +1,4 @@
-//! An explanation says the same as the value, in every scene.
+//! In every scene, explanations agree with the values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics_apiserver::provider::Error;
 
-/// Checks an explanation against what is served.
+/// Checks an explanation against the served value.
 pub(super) fn agrees(explanation: &Explanation, served: &Result<Value, Error>) {
     let number = explanation.value.as_ref().map(|value| value.number);
     assert_eq!(number, served.as_ref().ok().map(|value| value.value));
@@ -133,7 +133,7 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
     let own = answers
         .explain("pods a/secret-a", "gpu_memory_utilization")
         .unwrap();
-    // `c` held it and has gone: the cluster does not know it.
+    // The deleted pod `c` held it, and the cluster does not know `c`.
     assert_eq!(own.devices[0].shared_with, 1);
     let mut node = answers
         .explain("nodes node-1", "gpu_memory_utilization")
@@ -187,8 +187,8 @@ fn a_name_that_nobody_has_is_told() {
     }
 }
 
-/// The one pod runs on node-2; the series are of node-1, where it ran before or
-/// where their labels say so.
+/// The only pod runs on node-2. Its series are of node-1, where it ran before or
+/// where their labels place it.
 #[test]
 fn a_pod_that_series_place_on_another_node_is_told_so() {
     for started in [None, Some(300.0)] {
@@ -257,7 +257,7 @@ fn what_is_held_is_shown_by_no_reading() {
 fn a_device_that_went_to_another_pod_is_named_with_those_of_the_window() {
     let of =
         |pod: &str| format!("UUID=A job=dcgm instance=i exported_namespace=n exported_pod={pod}");
-    // After the window, and as long as a reading is believed.
+    // At the end of the window, and as long as a reading is believed.
     for (after, pods) in [(1, &["n/p", "n/q"][..]), (6, &["n/q"][..])] {
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None), ("n/q", None)]);
         let values = "· ".repeat(6) + &"30 ".repeat(after);

@@ -1,5 +1,4 @@
-//! What is found in data with a planted fault, and that nothing is where all is
-//! well.
+//! Findings in data with one fault, and no finding in correct data.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ fn codes(found: &[Finding]) -> Vec<&'static str> {
     found.iter().map(|it| it.code).collect()
 }
 
-/// The one finding of a code.
+/// The only finding of a code.
 fn message<'f>(found: &'f [Finding], code: &str) -> &'f str {
     let mut of_code = found.iter().filter(|it| it.code == code);
     let first = of_code
@@ -55,7 +54,7 @@ fn labels(gpu: char) -> String {
     format!("UUID={gpu} job=dcgm instance=i{gpu} Hostname=node-1 namespace=n pod=p{gpu}")
 }
 
-/// The GPUs A and B, each of a pod on node-1.
+/// The GPUs A and B, each held by a pod on node-1.
 fn scene(policy: Policy) -> Scene {
     Scene::new(policy).cluster(&[("n/pA", None), ("n/pB", None)])
 }
@@ -65,7 +64,7 @@ fn busy(scene: Scene) -> Scene {
     scene.mcu(&labels('A'), &values).mcu(&labels('B'), &values)
 }
 
-/// The inventory changed.
+/// The scene with a changed inventory.
 fn with(mut scene: Scene, change: impl FnOnce(&mut Inventory)) -> Scene {
     let mut inventory = Inventory::clone(&scene.inventory);
     change(&mut inventory);
@@ -85,7 +84,7 @@ fn nothing_is_found_where_all_is_well() {
     assert_eq!(found(well), []);
 }
 
-/// Power alone, after `had` readings of the memory utilisation.
+/// Only power, after `had` readings of the memory utilisation.
 fn power_alone(labels: &str, had: usize) -> Scene {
     let mut scene = scene(policy(60)).signal(POWER, labels, &"300 301 ".repeat(SCRAPES));
     scene = scene.mcu(labels, &"40 ".repeat(had));
@@ -113,7 +112,7 @@ fn gm401_tells_a_field_that_never_was_from_one_that_went_and_from_mig() {
         0,
     ));
     assert!(mig[0].remedy.contains("MIG"), "{mig:?}");
-    // What was never answered may be there.
+    // A signal may exist if its query was never answered.
     let unknown = scene(policy(60)).signal(POWER, &labels('A'), &"300 301 ".repeat(SCRAPES));
     assert_eq!(found(unknown), []);
     let mut profiling = scene(policy(60)).signal(DRAM, &labels('A'), &"0.3 0.4 ".repeat(SCRAPES));
@@ -162,7 +161,7 @@ fn gm402_is_about_pods_that_run_and_that_no_series_names() {
         "{said}"
     );
     assert_eq!(found(unnamed(None)), []);
-    // One node of two.
+    // One of two nodes.
     let other = unnamed(Some(0.0)).mcu(
         "UUID=C job=dcgm instance=j Hostname=node-2 namespace=n pod=pC",
         &"40 41 ".repeat(SCRAPES),
@@ -279,8 +278,8 @@ fn gm304_names_the_clusters() {
     assert!(said.contains("cluster=one, cluster=two"), "{said}");
 }
 
-/// Polls every five seconds; the samples of a line can be read so much later,
-/// seconds, than they were taken.
+/// Polls every five seconds. The samples of each line become visible this many
+/// seconds late.
 fn polled(late: &[f64]) -> (Scene, Snapshot) {
     let lines = |now: f64| -> Vec<Line> {
         let line = |(gpu, late): (usize, &f64)| {

@@ -1,4 +1,4 @@
-//! Stores, exporters and clusters that say what none should.
+//! Stores, exporters and clusters with impossible data.
 
 use super::scene::{Answers, Scene, at, json, key, policy, samples};
 use super::steady::{Line, detected, line, pod, poll};
@@ -10,10 +10,10 @@ const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 const MEAN: &str = "gpu_memory_utilization";
 const SUM: &str = "gpu_memory_utilization_sum";
 
-/// The time of samples, as far as one asks.
+/// The time of all samples in these tests.
 const ALWAYS: (f64, f64) = (-600.0, 5000.0);
 
-/// Values that say when they were read: a minute is one percent.
+/// Values that tell their time: a minute is one percent.
 fn dated(number: usize) -> Line {
     let (labels, mut samples) = line(&pod(number, "a"), 0.0, (15.0, 1.0), ALWAYS);
     for sample in &mut samples {
@@ -82,7 +82,7 @@ fn a_sample_of_the_far_future_moves_no_window() {
         });
         polls.collect::<Vec<_>>()
     };
-    // Until what came beside it is forgotten: it is missing before.
+    // Equal once the extra samples are forgotten; until then the value is missing.
     assert_eq!(run(false)[80..], run(true)[80..]);
 }
 
@@ -165,7 +165,7 @@ fn a_gpu_that_was_replaced_twice_counts_once() {
         ("C", (60.0, 5000.0)),
     ];
     assert_eq!(run(&lines(&twice, "node-1")), run(&lines(&once, "node-1")));
-    // Also where another node stands behind the same `instance`.
+    // Also if another node has the same `instance`.
     let other = line(
         "UUID=X gpu=0 Hostname=another job=dcgm instance=i",
         40.0,
@@ -208,7 +208,7 @@ fn a_clock_set_back_by_less_than_two_minutes_stops_no_window() {
         let mut lines = all.clone();
         lines.1.retain(|sample| sample.at <= at(truth));
         let value = Answers::new(poll(&mut scene, &[lines], now)).of("pods n/a0", MEAN);
-        // The mean of a minute that ended within half a minute.
+        // The mean of a minute that ended less than half a minute ago.
         let least = 10.0 + (truth - 90.0) / 60.0;
         assert!(truth < 330.0 || value > Some(least), "{value:?} at {truth}");
     }
@@ -262,6 +262,6 @@ fn profiling_fields_take_over_where_a_target_loses_the_only_percent_it_had() {
             last_absent = now;
         }
     }
-    // They are looked for every ten minutes.
+    // Such fields are looked for every ten minutes.
     assert!(last_absent < 1500.0, "absent until {last_absent}");
 }

@@ -1,4 +1,4 @@
-//! Scrape intervals that are read from the data, and how far back is asked for.
+//! Scrape intervals detected from the data, and ranges of queries.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn detected() -> Scene {
     })
 }
 
-/// Scrapes of an exporter that makes a new reading every `exporter` seconds.
+/// Scrapes of an exporter with a new reading every `exporter` seconds.
 fn scraped(from: i64, until: i64, scrape: i64, exporter: i64) -> Vec<Sample> {
     let times = (from..=until).filter(|secs| secs % scrape == 0);
     let sample = |secs: i64| Sample {
@@ -29,20 +29,20 @@ fn scraped(from: i64, until: i64, scrape: i64, exporter: i64) -> Vec<Sample> {
     times.map(sample).collect()
 }
 
-/// Takes samples of a series, and publishes.
+/// Takes samples of a series and publishes.
 fn round(scene: &mut Scene, labels: &str, samples: &[Sample], now: i64) {
     scene.feed_at(MCU, labels, samples, at(now as f64));
     scene.snapshot_at(at(now as f64));
 }
 
-/// A scene that has read as far back as a start does.
+/// A scene after the first read of a start.
 fn started(scrape: i64) -> Scene {
     let mut scene = detected();
     round(&mut scene, POD, &scraped(-1200, 0, scrape, scrape), 0);
     scene
 }
 
-/// Polls every five seconds, each a little over what is new.
+/// Polls every five seconds, each with a little more than the new samples.
 fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) {
     for now in (from..=until).step_by(5) {
         let range = scene.pipeline.range(MCU, at(now as f64));
@@ -122,7 +122,7 @@ fn a_range_that_is_refused_is_asked_for_in_half() {
     for _ in 0..100 {
         scene.pipeline.refused(MCU);
     }
-    // What is new is never less than what may come late.
+    // The range of new samples is never less than the expected lateness.
     assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
     scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
     scene.pipeline.refused(MCU);
@@ -133,7 +133,7 @@ fn a_range_that_is_refused_is_asked_for_in_half() {
 fn what_an_outage_left_is_read_as_far_back_as_a_start_reads() {
     let mut scene = started(15);
     let after = |secs: f64| scene.pipeline.range(MCU, at(secs));
-    // Two minutes more, once a minute: targets that are not known may be late.
+    // Two minutes more, once a minute: unknown targets may be late.
     assert_eq!(after(300.0), Duration::from_secs(465));
     assert_eq!(after(9000.0), Duration::from_secs(1200));
     scene.pipeline.refused(MCU);
@@ -201,7 +201,7 @@ fn a_label_text_without_a_name_may_stand_for_two_signals() {
     close(answers.of("pods n/p", "gpu_utilization"), 70.0);
 }
 
-/// A device that no pod holds is one row of both jobs, and has the times of both.
+/// A device that no pod holds is one row for both jobs, with the times of both.
 #[test]
 fn devices_that_another_job_scrapes_too_are_not_scraped_apart() {
     let mut scene = detected();
@@ -223,7 +223,7 @@ fn devices_that_another_job_scrapes_too_are_not_scraped_apart() {
     assert_eq!(scene.pipeline.store().targets().iter().count(), 2);
 }
 
-/// Another series is missing in each scrape, and comes back with the next one.
+/// In each scrape another series is missing, and returns in the next one.
 #[test]
 fn an_exporter_that_leaves_out_series_now_and_then_is_one_target() {
     let mut scene = detected();

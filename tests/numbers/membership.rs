@@ -1,5 +1,4 @@
-//! Whose reading it is: of pods that went, of processes that share a device, of
-//! other clusters.
+//! Readings of deleted pods, of processes that share a device, and of other clusters.
 
 use std::sync::Arc;
 
@@ -9,7 +8,8 @@ use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
 
-/// Ten pods of a Deployment at 40 each until second 60, eight until second 75.
+/// Ten pods of a Deployment at 40 each until second 60, eight of them until second
+/// 75.
 fn scaled_down(known: bool) -> Scene {
     let pods: Vec<String> = (0..10)
         .map(|pod| format!("n/d-6d4cf56db6-aaaa{pod}"))
@@ -42,7 +42,7 @@ fn scaled_down(known: bool) -> Scene {
 
 #[test]
 fn a_workload_that_was_scaled_down_keeps_its_past() {
-    // At 30, 45 and 60 there were ten, at 75 eight.
+    // Ten pods at 30, 45 and 60, eight at 75.
     let sum = (3.0 * 400.0 + 320.0) / 4.0;
     for known in [true, false] {
         let answers = scaled_down(known).provider();
@@ -112,7 +112,7 @@ fn shares_of_processes_are_added_up_for_groups_and_kept_apart_for_pods() {
 }
 
 /// Exporters 4.4.0 to 4.5.2 with pods' UIDs (docs/exporter.md): the same labels,
-/// but no line of the device itself.
+/// but no line for the device itself.
 #[test]
 fn what_older_exporters_repeat_in_lines_of_processes_is_not_added_up() {
     let line = |pod: &str| {

@@ -1,6 +1,6 @@
-//! A pair of Prometheus that scrape the same exporters at other moments. One is
-//! asked at a time; whoever asks the other one from now on, or now this and now
-//! that, must see nothing of it in the values.
+//! A pair of Prometheus that scrape the same exporters at different times. One is
+//! queried at a time; switching to the other, once or again and again, must not show
+//! in the values.
 
 use super::scene::{Answers, at};
 use super::steady::{Line, detected, line, pod, poll, with_cluster};
@@ -8,11 +8,11 @@ use super::steady::{Line, detected, line, pod, poll, with_cluster};
 const SCRAPES: [f64; 5] = [1.0, 5.0, 15.0, 30.0, 60.0];
 const SHARES: [f64; 4] = [0.1, 0.4, 0.5, 0.9];
 
-/// Longer than any window, seconds before time zero.
+/// Earlier than any window, in seconds before time zero.
 const LONG_AGO: f64 = -2400.0;
 
-/// Six GPUs at 10 to 60, as one of the pair has them: its scrapes come `offset`
-/// seconds after the other's, and it has them from `since` on.
+/// Six GPUs at 10 to 60, as stored by one of the pair: its scrapes are `offset`
+/// seconds after the other's, and it has samples from `since` on.
 fn of(scrape: f64, offset: f64, since: f64) -> Vec<Line> {
     let lines = (0..6).map(|gpu| {
         let value = 10.0 * (gpu + 1) as f64;
@@ -31,8 +31,8 @@ fn every(scrape: f64) -> f64 {
     (scrape / 3.0).clamp(1.0, 5.0)
 }
 
-/// Polls as the engine does, each time the one that `asked` names by the number
-/// of the poll (`None`: neither answers); where a value moved.
+/// Polls as the engine does. `asked` selects the Prometheus by the number of the poll
+/// (`None`: neither answers). Returns where a value changed.
 fn moved(
     scrape: f64,
     (one, other): (&[Line], &[Line]),
@@ -66,7 +66,7 @@ fn moved(
     moved
 }
 
-/// Nothing moved, whatever the interval and the distance of the two.
+/// Asserts that no value changes, for all intervals and offsets.
 fn still(look: impl Fn(f64, f64) -> Vec<String>) {
     for scrape in SCRAPES {
         for share in SHARES {
@@ -102,7 +102,7 @@ fn changes_at_every_poll_are_seen_in_no_value() {
     });
 }
 
-/// The first one is waited for, and meanwhile nothing is read.
+/// Polls time out before the switch, so nothing is read meanwhile.
 #[test]
 fn polls_that_nobody_answers_before_a_change_are_seen_in_no_value() {
     for scrape in [15.0, 30.0] {
@@ -117,7 +117,7 @@ fn polls_that_nobody_answers_before_a_change_are_seen_in_no_value() {
     }
 }
 
-/// The other one was restarted without its data: it has a few scrapes.
+/// The other one was restarted without its data, and has only a few scrapes.
 #[test]
 fn one_that_has_little_of_the_past_is_enough_for_who_knows_it() {
     still(|scrape, share| {

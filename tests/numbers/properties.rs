@@ -1,4 +1,4 @@
-//! What must hold for any samples.
+//! Properties of the values for arbitrary samples.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use gpu_metrics::signal::SignalId;
 
 const PODS: [&str; 3] = ["a", "b", "c"];
 
-/// Samples of some devices: scrape times jitter, values may be no reading.
+/// Samples of some devices: scrape times jitter, and values may be invalid.
 fn stream() -> impl Strategy<Value = Vec<(usize, Sample)>> {
     let value = prop_oneof![
         8 => (0_u32..=100).prop_map(f64::from),
@@ -33,7 +33,7 @@ fn stream() -> impl Strategy<Value = Vec<(usize, Sample)>> {
 }
 
 fn labels(device: usize) -> String {
-    // The last two are one device held by two pods.
+    // The last two are one device, held by two pods.
     let uuid = device.min(3);
     format!("UUID=G{uuid} namespace=n pod={}", PODS[device % 3])
 }
@@ -46,7 +46,7 @@ fn fed(stream: &[(usize, Sample)]) -> Scene {
     scene
 }
 
-/// Every value of a scene, to the bit.
+/// Every value of a scene, bit by bit.
 fn values(scene: &mut Scene, now: Timestamp) -> Vec<Option<u64>> {
     let answers = Answers::new(scene.snapshot_at(now));
     let objects = PODS.iter().map(|pod| format!("pods n/{pod}"));
@@ -69,7 +69,7 @@ fn values(scene: &mut Scene, now: Timestamp) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// The order in which samples arrive that are up to 20 s late each.
+/// The order of arrival of samples that are each up to 20 s late.
 fn arrival(mut stream: Vec<(usize, Sample)>, delays: &[i64]) -> Vec<(usize, Sample)> {
     stream.sort_by_key(|(device, sample)| (sample.at, *device));
     let delay = |index: usize| {
@@ -92,7 +92,8 @@ proptest! {
         let in_order = arrival(stream.clone(), &[]);
         let late = arrival(stream, &delays);
         let (mut one, mut other) = (values(&mut fed(&in_order), now), values(&mut fed(&late), now));
-        // The original took what came; a sample that is overtaken counts no more.
+        // The original's value is left out: it uses samples as they arrive, and
+        // ignores one that is overtaken.
         one.pop();
         other.pop();
         prop_assert_eq!(one, other);
@@ -112,7 +113,7 @@ proptest! {
         let mut sorted = stream;
         sorted.sort_by_key(|(device, sample)| (sample.at, *device));
         let now = at(300.0);
-        // It has what a start reads back, in one piece a series.
+        // It reads what a start reads, in one piece for each series.
         let from = Timestamp::from_millis(now.millis() - 1_200_000);
         let mut late = Scene::new(policy(120));
         for device in 0..5 {

@@ -1,4 +1,4 @@
-//! What is served when somebody, or something, comes back or comes late.
+//! Values when targets return or samples arrive late.
 
 use bytes::Bytes;
 
@@ -17,19 +17,20 @@ fn without_a_cluster_sums_are_low_for_a_window_after_an_exporter_came_back() {
     let mut scene = Scene::new(policy(120))
         .mcu(&labels(0), &"40 ".repeat(12))
         .mcu(&labels(1), "40 40 40 40 · · · · · · 40 40");
-    // Its last reading before is held until second 75.
+    // Its last earlier reading counts until second 75.
     let answers = scene.provider();
     close(
         answers.of("namespaces n", SUM),
         (4.0 * 80.0 + 4.0 * 40.0) / 8.0,
     );
-    // With a cluster it is missed: the instants without it are undefined.
+    // With a cluster it is known to be missing, so the instants without it are
+    // undefined.
     let mut known = scene.cluster(&[("n/p0", None), ("n/p1", None)]);
     close(known.provider().of("deployments.apps n/d", SUM), 80.0);
 }
 
 /// Ten pods of a Deployment, at 40 until second 120; the samples of the first
-/// `late` come 75 s late from then on. What the sum is as time goes on.
+/// `late` come 75 s late from then on. Returns the sum at each scrape.
 fn sum_while_late(late: usize) -> Vec<Option<f64>> {
     let pods: Vec<String> = (0..10).map(|pod| format!("n/p{pod}")).collect();
     let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
@@ -56,13 +57,13 @@ fn sum_while_late(late: usize) -> Vec<Option<f64>> {
 
 #[test]
 fn a_target_that_becomes_later_by_more_than_f_is_missing_until_its_samples_come() {
-    // F is 45 s: from second 165 on it cannot be told from one that has stopped; at
-    // second 210 the next one comes, and fills what was missing.
+    // F is 45 s: from second 165 on the target looks like one that has stopped. At
+    // second 210 the next sample arrives and fills the gap.
     let one = sum_while_late(1);
     let low = (9..30).filter(|now| one[*now] != Some(400.0));
     assert_eq!(low.collect::<Vec<_>>(), [11, 12, 13, 14]);
     assert!(one[9..].iter().all(|sum| *sum >= Some(360.0)), "{one:?}");
-    // Of two in ten the instants are undefined.
+    // With two of ten missing, the instants are undefined.
     let two = sum_while_late(2);
     let absent: Vec<usize> = (9..30).filter(|now| two[*now].is_none()).collect();
     assert_eq!(absent, [12, 13, 14]);
@@ -85,7 +86,7 @@ fn what_an_empty_answer_left_out_is_asked_for_again() {
         scene.pipeline.take(&Batch::new(signal, Bytes::new()), now);
         scene.snapshot_at(now);
     }
-    // From F before its last sample on, at second 50.
+    // From F before its last sample, which is at second 50.
     let range = |signal| scene.pipeline.range(signal, at(300.0)).as_secs();
     assert_eq!(range(signal), 295);
     assert!(range(other) < 200, "{}", range(other));

@@ -1,4 +1,4 @@
-//! Rows A to M of docs/numbers.md, "Small cases", each with its number.
+//! Rows A to M of docs/numbers.md, "Small cases", each with its value.
 
 use std::time::Duration;
 

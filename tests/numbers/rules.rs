@@ -1,5 +1,5 @@
-//! The rules of docs/numbers.md one by one: the example worked by hand, units,
-//! fields that vanish, names that stand for several exporters.
+//! The rules of docs/numbers.md one by one: the worked example, units, fields that
+//! disappear, names shared by several exporters.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ fn scene(count: usize) -> Scene {
     Scene::new(Policy::default()).cluster(&pods)
 }
 
-/// Time zero stands for 11:55:00: ten GPUs at 40 are scraped at 5, 20, 35 and 50
-/// seconds and read two seconds later; the first `silent` end at 11:59:50.
+/// Time zero is 11:55:00. Ten GPUs at 40 are scraped at 5, 20, 35 and 50 seconds and
+/// read two seconds later; the first `silent` end at 11:59:50.
 fn by_hand(silent: usize) -> Scene {
     let mut scene = scene(10);
     let until = |gpu| if gpu < silent { 291.0 } else { 900.0 };
@@ -87,7 +87,7 @@ fn a_mean_is_unknown_rather_than_without_the_busy_half() {
     assert!(absent);
 }
 
-/// A job that sends ratios, and what one GPU sends in one scrape.
+/// A job that sends ratios, and the value of one GPU in one scrape.
 fn ratios(glitch: f64) -> Vec<Line> {
     let line = |gpu| line(&labels(gpu), 0.8, (15.0, 5.0), (-900.0, 900.0));
     let mut lines: Vec<Line> = (0..4).map(line).collect();
@@ -108,14 +108,14 @@ fn one_glitch_is_one_sample_that_is_no_reading() {
             let now = f64::from(now);
             let first = Answers::new(poll(&mut early, &lines, now));
             assert_eq!(first.flagship("pods n/p1"), Some(80.0), "{glitch} at {now}");
-            // What comes in its place is unknown until the next scrape.
+            // The value in its place is unknown until the next scrape.
             let of_it = first.flagship("pods n/p0");
             assert!(
                 of_it.is_none_or(|it| (80.0..=95.0).contains(&it)),
                 "{of_it:?} at {now}"
             );
             if now > 200.0 {
-                // A replica that starts later reads the glitch, too.
+                // A replica that starts later also reads the glitch.
                 let second = Answers::new(poll(&mut late, &lines, now));
                 for pod in 0..4 {
                     let pod = format!("pods n/p{pod}");
@@ -150,7 +150,7 @@ fn another_unit_is_taken_once_it_was_sent_throughout_the_longest_window() {
     assert!(notices.iter().any(told), "{notices:?}");
 }
 
-/// Polls all signals that are wanted; what is served of the pods after each.
+/// Polls all wanted signals, and passes on the pods' values after each poll.
 fn watch_signals(
     scene: &mut Scene,
     signals: &[(SignalId, Vec<Line>)],
@@ -191,7 +191,7 @@ fn profiling_fields_take_over_within_a_minute_where_percents_vanish() {
         }
         assert_eq!(answers.flagship("pods n/p1"), Some(50.0), "at {now}");
     });
-    // F after the last percent, and a minute until the field is looked for.
+    // F after the last percentage, and up to a minute until the field is looked for.
     assert!(
         absent.iter().all(|now| (60..180).contains(now)),
         "{absent:?}"
@@ -220,7 +220,7 @@ fn an_exporter_may_have_gpus_of_both_kinds() {
 
 #[test]
 fn one_instance_for_all_nodes_is_as_good_as_one_for_each() {
-    // With node names, and without any: then devices are told apart by their times.
+    // With node names, and without: then devices are distinguished by their times.
     for node in [true, false] {
         let labels = |gpu: usize| {
             let host = if node {
@@ -243,7 +243,7 @@ fn one_instance_for_all_nodes_is_as_good_as_one_for_each() {
         let mut scene = scene(32);
         for now in (0..600).step_by(5) {
             let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
-            // Without names it takes some scrapes to tell them apart.
+            // Without names, it takes some scrapes to distinguish them.
             if !node && now < 90 {
                 continue;
             }
@@ -259,7 +259,7 @@ fn one_instance_for_all_nodes_is_as_good_as_one_for_each() {
                 Some(40.0),
                 "{node} at {now}"
             );
-            // A quarter is silent: sums end, and the pods.
+            // A quarter is silent: its sums and pods end.
             let is_over = now > 480;
             assert_eq!(
                 is_over,

@@ -25,13 +25,13 @@ use gpu_metrics_apiserver::provider::{Described, Effort, Error, Objects, Provide
 
 use super::explained::agrees;
 
-/// Time zero of all scenes: a multiple of every step in use.
+/// Time zero of all scenes: a multiple of every step.
 pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
 
 /// Scrape interval of the rows.
 pub(super) const SCRAPE: Duration = Duration::from_secs(15);
 
-/// The sentinel "not supported" as it comes out of Prometheus.
+/// The sentinel "not supported" as Prometheus returns it.
 pub(super) const SENTINEL: f64 = 9_223_372_036_854_775_794.0;
 
 pub(super) fn at(secs: f64) -> Timestamp {
@@ -42,7 +42,7 @@ pub(super) fn at(secs: f64) -> Timestamp {
 /// next one.
 const AFTER: f64 = 5.0;
 
-/// Settings in which the scrape interval is given, and the step is as long.
+/// Settings with a given scrape interval, and a step of the same length.
 pub(super) fn policy(window_secs: u64) -> Policy {
     Policy {
         window: Some(Duration::from_secs(window_secs)),
@@ -77,7 +77,7 @@ pub(super) fn json(labels: &str) -> String {
     serde_json::to_string(&pairs).unwrap()
 }
 
-/// `50 50 · SENT NaN` as samples, one a scrape from a little after time zero.
+/// `50 50 · SENT NaN` as samples, one a scrape from shortly after time zero.
 pub(super) fn samples(values: &str) -> Vec<Sample> {
     let step = SCRAPE.as_secs_f64();
     let value = |text: &str| match text {
@@ -145,7 +145,7 @@ impl Scene {
         self.pipeline.take(&batch, now);
     }
 
-    /// What is served a second after the last sample.
+    /// The snapshot one second after the last sample.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         self.snapshot_at(self.last + Duration::from_secs(1))
     }
@@ -223,7 +223,7 @@ fn described(object: &str) -> Described<'_> {
     }
 }
 
-/// A snapshot behind a provider, asked in short words.
+/// A provider over a snapshot, with short queries.
 pub(super) struct Answers {
     provider: GpuProvider,
     pub(super) now: Timestamp,
@@ -322,8 +322,7 @@ impl Answers {
     }
 }
 
-/// The flagship of a pod under each formula, in the order of
-/// [`Formula::ALL`].
+/// The flagship metric of a pod with each formula, in the order of [`Formula::ALL`].
 pub(super) fn by_formula(
     build: impl Fn(Scene) -> Scene,
     window_secs: u64,

@@ -1,4 +1,4 @@
-//! Lines that stand beside those of pods: of whole cards, of MIG parents.
+//! Series beside those of pods: of whole cards and of MIG parents.
 
 use super::scene::{Scene, close, policy};
 use gpu_metrics::signal::SignalId;
@@ -32,7 +32,7 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
     close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
 
-/// Of the same target only (docs/attribution.md, "Pods").
+/// Only for the same target (docs/attribution.md, "Pods").
 #[test]
 fn a_series_declares_no_other_targets_workload_an_exporter() {
     let mut scene = Scene::new(policy(60))

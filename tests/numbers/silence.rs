@@ -43,7 +43,7 @@ fn a_sum_of_which_half_has_not_answered_is_not_served_and_says_so() {
         "{reason}"
     );
     assert!(reason.contains("2023-11-14T22:16:05Z"), "{reason}");
-    // The mean of the other half stands, and what is held is held.
+    // The mean of the other half is served, and held GPUs stay held.
     close(answers.flagship("deployments.apps n/d"), 40.0);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 10.0);
     assert_eq!(answers.flagship("pods n/p0"), None);
@@ -157,7 +157,7 @@ fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
         scene = scene.mcu(&labels, &"40 ".repeat(scrapes));
     }
     close(scene.provider().of("pods n/p", SUM), 120.0);
-    // Before that it is missed: a quarter of the sum is unknown.
+    // Before that it is missing, and a quarter of the sum is unknown.
     let mut early = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     for gpu in 0..4 {
         let labels = format!("UUID=G{gpu} job=dcgm instance=i namespace=n pod=p");
@@ -218,7 +218,7 @@ fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them
     );
     scene = scene.signal(dram, mig, "0.4 0.4 0.4 0.4");
     assert!(scene.pipeline.is_of_mig_alone(dram, at(60.0)));
-    // Now and then it is looked whether a whole GPU has come to need them.
+    // At intervals it is checked whether a whole GPU needs them too.
     scene.feed_at(dram, mig, &[], at(600.0));
     assert!(!scene.pipeline.is_of_mig_alone(dram, at(660.0)));
     scene = scene.signal(dram, "UUID=C job=new namespace=n pod=r", "0.4 0.4 0.4 0.4");
@@ -226,7 +226,7 @@ fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them
 }
 
 /// Two pods with a GPU each behind one exporter, which has not reported the
-/// first pod's for two minutes.
+/// first pod's GPU for two minutes.
 fn without_the_first_gpu() -> Scene {
     let labels = |gpu: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{gpu}");
     Scene::new(policy(60))
@@ -254,7 +254,7 @@ fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
     close(answers.of("deployments.apps n/d", SUM), 20.0);
 }
 
-/// An exporter that knows one pod a GPU names the pods that share it in turn.
+/// An exporter that reports one pod for each GPU names the sharing pods in turn.
 #[test]
 fn a_gpu_that_is_shared_is_lost_only_if_it_is_for_each_of_its_pods() {
     let labels =

@@ -16,8 +16,8 @@ const SUM: &str = "cluster_gpu_memory_utilization_sum";
 /// A series of the memory copy utilisation and its samples.
 pub(super) type Line = (String, Vec<Sample>);
 
-/// A series that shows one value every `scrape` seconds from `phase` on, at
-/// times within `during`.
+/// A series with one value every `scrape` seconds from `phase` on, at times within
+/// `during`.
 pub(super) fn line(
     labels: &str,
     value: f64,
@@ -53,7 +53,7 @@ pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
     scene.cluster(&pods)
 }
 
-/// Polls once: the new samples of all lines.
+/// Polls once, with the new samples of all lines.
 pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
     let range = scene.pipeline.range(MCU, at(now));
     let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
@@ -72,7 +72,7 @@ pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
     scene.snapshot_at(at(now))
 }
 
-/// Polls as often as the engine does, and hands out what is served after each.
+/// Polls as often as the engine does, and passes on the answers after each poll.
 fn watch(
     scene: &mut Scene,
     lines: &[Line],
@@ -87,8 +87,8 @@ fn watch(
     }
 }
 
-/// Nine targets at 10 whose interval sets the grid, and five at 80 that are
-/// scraped more often.
+/// Nine targets at 10 whose interval sets the grid, and five at 80 with a shorter
+/// interval.
 fn mixed(quick: f64, slow: f64, phase: f64, jobs: [&str; 2]) -> Vec<Line> {
     let always = (-30.0 * slow, 100.0 * slow);
     let quick = (0..5).map(|gpu| {
@@ -129,8 +129,8 @@ fn a_target_that_is_scraped_more_often_than_the_grid_steps_is_never_left_out() {
     }
 }
 
-/// Twelve exporters with a GPU each, at 10 to 60; the last five are away for a
-/// while.
+/// Twelve exporters with a GPU each, at 10 to 60; the last five are away for some
+/// time.
 fn half_away(scrape: f64) -> Vec<Line> {
     let lines = (0..12).flat_map(|gpu| {
         let labels = pod(gpu, "a");
@@ -192,7 +192,7 @@ fn a_new_uuid_in_the_place_of_another_ends_the_old_one() {
     }
 }
 
-/// Behind one name of an instance there may be many nodes.
+/// One instance name may be shared by several nodes.
 #[test]
 fn devices_of_two_nodes_have_no_place_in_common() {
     let node = |name: &str, during| {
@@ -215,7 +215,7 @@ fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
     for skew_secs in [-3600, -25, -14, 14, 3600] {
         let mut scene = detected(None);
         let snapshot = poll(&mut scene, &lines, 100.0).with_skew(skew_secs * 1000);
-        // A quarter of a minute after the poll, on our clock.
+        // The time by the server's own clock.
         let ours = at(100.0 - skew_secs as f64);
         let mut answers = Answers::new(snapshot);
         answers.now = ours;

@@ -1,4 +1,4 @@
-//! One signal of several is missing: what follows from it is unknown, not 0.
+//! If one of several signals is missing, values that depend on it are unknown, not 0.
 
 use super::scene::{Scene, at, close, policy};
 use gpu_metrics::batch::Batch;
@@ -13,8 +13,8 @@ fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p")
 }
 
-/// Four GPUs at 50 for a minute and a half; the first two are said to be active
-/// by `signal` alone, and nothing more is known of it after half a minute.
+/// Four GPUs at 50 for a minute and a half. The first two are active only by
+/// `signal`, which ends after half a minute.
 fn scene(activity: Activity, signal: SignalId, share: f64) -> Scene {
     let settings = Policy {
         activity,
@@ -39,7 +39,7 @@ const ENGINE: Condition = Condition::Above(DeviceValue::Signal(SignalId::GR_ENGI
 fn a_condition_that_is_not_known_makes_no_device_idle() {
     for activity in [Activity::Any(vec![GPU]), Activity::All(vec![GPU])] {
         let answers = scene(activity, SignalId::GPU_UTIL, 80.0).provider();
-        // The first instants, at which all was known, are half of the window.
+        // The first instants, with all signals known, are half of the window.
         let counts = [("gpu_active_count", 2.0), ("gpu_idle_count", 2.0)];
         for (metric, known) in [(SUM, 100.0)].into_iter().chain(counts) {
             let value = answers.of("pods n/p", metric);
@@ -117,9 +117,9 @@ fn memory_that_is_reserved_is_not_none_because_it_was_not_read() {
         }
         scene.provider().of("pods n/p", "gpu_memory_used_percent")
     };
-    // Never reported: there is none.
+    // Never reported, so there is no reserved memory.
     close(percent(2), 50.0);
-    // Reported before: 40, where it is known, and never 50.
+    // Reported before: 40 where it is known, and never 50.
     assert!(
         percent(3).is_none_or(|percent| percent == 40.0),
         "{:?}",

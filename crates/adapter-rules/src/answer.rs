@@ -1,14 +1,14 @@
-//! What Prometheus answers to a rule's query.
+//! Prometheus' answers to the queries of rules.
 
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// What a query is for. The queries of each purpose have permits of their own.
+/// The purpose of a query. Each purpose has its own permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A custom or an external metric.
     Metric,
-    /// What pods or nodes use (`resourceRules`).
+    /// The usage of pods or nodes (`resourceRules`).
     Resource,
 }
 
@@ -19,17 +19,17 @@ pub struct Sample {
     pub labels: Labels,
     /// The value; not always finite.
     pub value: f64,
-    /// When it was taken, or the query evaluated.
+    /// When it was taken, or when the query was evaluated.
     pub at: Timestamp,
 }
 
 /// The result of a query at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Samples in the order of Prometheus.
+    /// Samples in Prometheus' order.
     Vector(Vec<Sample>),
     /// A number without labels.
     Scalar(f64, Timestamp),
-    /// What no metric can be made of: `matrix`, `string`.
+    /// A type that no metric can be made of: `matrix`, `string`.
     Other(String),
 }

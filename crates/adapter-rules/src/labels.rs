@@ -1,5 +1,5 @@
-//! Which label of a series names which object: `resources`. Upstream:
-//! prometheus-adapter `pkg/naming/resource_converter.go` and `lbl_res.go`.
+//! Which label of a series names which object: `resources`. Upstream: prometheus-adapter
+//! `pkg/naming/resource_converter.go` and `lbl_res.go`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Override {
     pub(super) resource: String,
 }
 
-/// `resources.template`, and the same read backwards.
+/// `resources.template`, and its inverse.
 #[derive(Clone, Debug)]
 struct LabelTemplate {
     template: Template,
@@ -54,8 +54,7 @@ impl ResourceLabels {
         self.overrides.is_empty() && self.template.is_none()
     }
 
-    /// The kinds of overrides that the cluster does not have, as they are
-    /// written.
+    /// The kinds in overrides that the cluster does not have, as the file spells them.
     pub fn unknown<'a>(&'a self, kinds: &'a Kinds) -> impl Iterator<Item = String> + 'a {
         self.overrides
             .iter()
@@ -86,8 +85,8 @@ impl ResourceLabels {
         })
     }
 
-    /// The label that names objects of a kind. Of several overrides the first
-    /// that is among `on`, the labels of the series, else the first.
+    /// The label that names objects of a kind. Of several overrides it is the first one
+    /// among `on`, the labels of the series, or otherwise the first.
     #[must_use]
     pub fn label(&self, kind: &Kind, kinds: &Kinds, on: &BTreeSet<Arc<str>>) -> Option<Arc<str>> {
         let mut named = self
@@ -113,7 +112,8 @@ impl LabelTemplate {
     fn new(text: &str, regexes: &mut Regexes) -> Result<Self, String> {
         let template =
             Template::parse(text).map_err(|error| format!("{text:?} is no template: {error}"))?;
-        // Placeholders first: what stands around them is text, not a pattern.
+        // Placeholders are rendered first: the surrounding text is literal, not a
+        // pattern.
         let rendered = render(&template, "\u{1}", "\u{2}")
             .map_err(|error| format!("{text:?} cannot be filled in: {error}"))?;
         if !rendered.contains('\u{2}') {

@@ -1,5 +1,5 @@
-//! prometheus-adapter's rules: how a series in Prometheus becomes a metric of
-//! an object, in the language of its configuration file.
+//! prometheus-adapter's rules: turn a series in Prometheus into a metric of an object, in
+//! the language of its configuration file.
 //!
 //! ```text
 //! raw ──► rule ──┐
@@ -7,12 +7,11 @@
 //! series, kinds ─┘
 //! ```
 //!
-//! [`raw`] is what the user typed, [`rule`] what it means, [`registry`] which
-//! metrics there are given the series of Prometheus and the kinds of the
-//! cluster, [`query`] what Prometheus is asked, for the resource metrics API by
-//! [`resource`]. No clock, no I/O. Upstream:
-//! kubernetes-sigs/prometheus-adapter, `pkg/config` and
-//! `pkg/naming`; docs/rules.md says where this differs.
+//! [`raw`] is the file's text, [`rule`] the parsed rule, [`registry`] the metrics that
+//! result from the series of Prometheus and the kinds of the cluster. [`query`] builds
+//! the queries to Prometheus, [`resource`] those for the resource metrics API. No clock,
+//! no I/O. Upstream: kubernetes-sigs/prometheus-adapter, `pkg/config` and `pkg/naming`;
+//! docs/rules.md lists the differences.
 
 pub mod answer;
 pub mod labels;
@@ -26,7 +25,7 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a rule, and where. Costs that rule only.
+/// A fault of a rule, and its place. Only that rule is affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}{}: {message}", place(*.line, *.column))]
 pub struct Fault {
@@ -36,7 +35,7 @@ pub struct Fault {
     pub line: u64,
     /// The column in that line, from 1.
     pub column: u64,
-    /// What was found and what to write instead.
+    /// The fault, and what to write instead.
     pub message: String,
 }
 

@@ -1,5 +1,5 @@
-//! From the names of series to the names of metrics: `seriesFilters` and
-//! `name`. Upstream: prometheus-adapter `pkg/naming/metric_namer.go`.
+//! Turns the names of series into names of metrics: `seriesFilters` and `name`. Upstream:
+//! prometheus-adapter `pkg/naming/metric_namer.go`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use regex::bytes::{Regex, RegexBuilder};
 const MAX_REGEX: usize = 4 << 10;
 const MAX_COMPILED: usize = 128 << 10;
 
-/// The most different ones in a file. With what speeds them up they take 20 KiB
-/// and 0.3 ms each, the costliest that was found 600 KiB and 3 ms.
+/// The most different expressions in a file. With its lookup tables one takes 20 KiB and
+/// 0.3 ms; the costliest found takes 600 KiB and 3 ms.
 const MOST_REGEXES: usize = 1000;
 
 /// The regular expressions of a file, each compiled once.
@@ -19,7 +19,7 @@ const MOST_REGEXES: usize = 1000;
 pub struct Regexes(HashMap<String, Result<Arc<Regex>, String>>);
 
 impl Regexes {
-    /// The expression, or what is wrong with it.
+    /// The expression, or its fault.
     pub(super) fn read(&mut self, text: &str) -> Result<Arc<Regex>, String> {
         if let Some(known) = self.0.get(text) {
             return known.clone();
@@ -36,11 +36,11 @@ impl Regexes {
     }
 }
 
-/// Which series a rule is about, beside its query.
+/// Filters the series of a rule, in addition to its query.
 #[derive(Clone, Debug)]
 pub struct Filter {
     regex: Arc<Regex>,
-    /// `is`, not `isNot`.
+    /// `true` for `is`, `false` for `isNot`.
     wanted: bool,
 }
 
@@ -49,28 +49,28 @@ impl Filter {
         Self { regex, wanted }
     }
 
-    /// Whether a series of this name stays.
+    /// Whether a series of this name passes.
     #[must_use]
     pub fn keeps(&self, series: &str) -> bool {
         self.regex.is_match(series.as_bytes()) == self.wanted
     }
 }
 
-/// How a metric is named.
+/// The naming of a rule's metrics.
 #[derive(Clone, Debug)]
 pub struct Naming {
     matches: Arc<Regex>,
-    /// With `$1`, `${name}` for what `matches` captured.
+    /// With `$1`, `${name}` for the captures of `matches`.
     pattern: String,
 }
 
 impl Naming {
-    /// `matches` and `as`; where `as` is not set it is the only capture, or the
-    /// whole match where there is none. `None`: several captures, no `as`.
+    /// `matches` and `as`. Without `as`, the name is the only capture, or the whole match
+    /// if there is none. `None`: several captures and no `as`.
     pub(super) fn new(matches: Arc<Regex>, pattern: Option<&str>) -> Option<Self> {
         let pattern = match (pattern, matches.captures_len()) {
             (Some(pattern), _) => pattern,
-            // The whole match is counted too.
+            // The count includes the whole match.
             (None, 1) => "$0",
             (None, 2) => "$1",
             (None, _) => return None,
@@ -90,11 +90,11 @@ impl Naming {
     }
 }
 
-/// Reads a regular expression of Go (RE2). The message names what Go knows and
-/// this does not, or reads in another way.
+/// Parses a regular expression of Go (RE2). The message names what is valid in Go and
+/// unsupported here, or has another meaning.
 ///
-/// `\w`, `\d`, `\s` and `\b` are ASCII's, as Go's. So are the names that are
-/// matched: classes of other characters are taken, and cost what they cost.
+/// `\w`, `\d`, `\s` and `\b` are ASCII's, as in Go. The matched names are ASCII too;
+/// classes of other characters are accepted at their full cost.
 fn regex(text: &str) -> Result<Regex, String> {
     if text.len() > MAX_REGEX {
         return Err(format!(
@@ -111,7 +111,7 @@ fn regex(text: &str) -> Result<Regex, String> {
     build(false).or_else(|_| build(true)).map_err(|error| {
         let reason = match error {
             regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-            // The last line has the reason, the others a picture.
+            // The last line has the reason, the others a drawing.
             error => {
                 let text = error.to_string();
                 let last = text.lines().last().unwrap_or_default();
@@ -126,7 +126,7 @@ fn regex(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// A text in a message: its beginning.
+/// The beginning of a text, quoted for a message.
 fn quoted(text: &str) -> String {
     let mut cut: String = text.chars().take(100).collect();
     if cut.len() < text.len() {
@@ -135,7 +135,7 @@ fn quoted(text: &str) -> String {
     format!("{cut:?}")
 }
 
-/// What stands in an expression that Go takes in another way, with a remedy.
+/// The part of an expression that Go reads differently, with a remedy.
 fn read_otherwise(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     let follows = |at: usize, what: &str| {
@@ -166,7 +166,7 @@ fn read_otherwise(text: &str) -> Option<&'static str> {
             (b'[', _, false) => {
                 in_class = true;
                 at += usize::from(follows(at + 1, "^"));
-                // The first one is no end.
+                // A first `]` does not end the class.
                 at += usize::from(follows(at + 1, "]"));
             }
             (b'[', Some(b':'), true) => {

@@ -1,8 +1,8 @@
-//! What Prometheus is asked for a metric: matchers, and the template filled in.
+//! Builds the query to Prometheus for a metric: matchers, and the filled-in template.
 //! Upstream: prometheus-adapter `pkg/naming/metrics_query.go`.
 //!
-//! Names and values are quoted for PromQL, and for its regular expressions
-//! where they stand in one, so that no request changes a query.
+//! Names and values are quoted for PromQL, and inside its regular expressions also for
+//! those, so that no request changes a query.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::template::{Fields, Template, Value};
 use apimachinery::promql::{quote, quote_regex};
 use apimachinery::selector::{Operator, Requirement, Selector};
 
-/// Why a question cannot be asked of Prometheus.
+/// Why Prometheus cannot be queried for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswerable {
-    /// The metric selector is one that series cannot be selected by.
+    /// The metric selector cannot be expressed for series.
     #[error("{0}")]
     Selector(String),
-    /// An object's name that no object can have.
+    /// An object's name is invalid.
     #[error("{0:?} is no name of an object")]
     Name(String),
     /// The rule's query cannot be filled in.
@@ -25,7 +25,7 @@ pub enum Unanswerable {
     Rule(String),
 }
 
-/// The objects that are asked for, by label.
+/// The requested objects, by label.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The series' name.
@@ -36,11 +36,11 @@ pub struct Asked<'a> {
     pub namespace: Option<(&'a str, &'a str)>,
     /// The label of the objects and their names.
     pub objects: Option<(&'a str, &'a [&'a str])>,
-    /// Labels to group by beside that of the objects.
+    /// Labels to group by besides that of the objects.
     pub group_by: &'a [&'a str],
 }
 
-/// The PromQL of a question.
+/// The PromQL of a request.
 ///
 /// # Errors
 /// See [`Unanswerable`].
@@ -79,7 +79,7 @@ pub fn build(template: &Template, asked: &Asked<'_>) -> Result<String, Unanswera
     Ok(query)
 }
 
-/// What a query's template may use.
+/// The fields that a query's template may use.
 fn fields(
     series: &str,
     matchers: &[String],
@@ -95,7 +95,7 @@ fn fields(
     ])
 }
 
-/// Reads the template of a query.
+/// Parses the template of a query.
 ///
 /// # Errors
 /// When it is no template, or no request can fill it in; with line and column.
@@ -107,7 +107,7 @@ pub fn template(text: &str) -> Result<Template, String> {
     checked.map_err(|error| error.within(text))
 }
 
-/// One matcher, and the values as `.LabelValuesByName` has them.
+/// One matcher, and its values for `.LabelValuesByName`.
 fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> {
     let key = &requirement.key;
     if !is_label(key) {
@@ -134,14 +134,14 @@ fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> 
     })
 }
 
-/// A quoted regular expression that one of the texts matches.
+/// A quoted regular expression that matches exactly the texts.
 fn any_of(texts: &[&str]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
     quote(&quoted.join("|"))
 }
 
-/// Names of objects go into templates as they are, where a rule may put them
-/// into a regular expression: only such as no object can have would change it.
+/// Object names go into templates unquoted, where a rule may use them in a regular
+/// expression. Only invalid names could change the expression, and they are refused.
 fn checked(name: &str) -> Result<(), Unanswerable> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if !name.is_empty() && name.bytes().all(is_plain) {

@@ -1,7 +1,6 @@
-//! Rules as the user typed them. Nothing here knows what a value means.
+//! Rules as the file has them, without their meaning.
 //!
-//! A key that is not known costs its rule, not the file: it is kept beside
-//! what is.
+//! An unknown key costs its rule, not the file: it is kept beside the known ones.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,8 +15,8 @@ use serde_saphyr::Spanned;
 /// A scalar with its place in the file.
 pub type Text = Spanned<String>;
 
-/// A message about a value, which may show it: not where an alias brings it from
-/// elsewhere in the file, where it may be a credential.
+/// A message about a value, which may show the value. It does not if the value comes from
+/// an alias: elsewhere in the file it may be a credential.
 #[must_use]
 pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
     match value.referenced == value.defined {
@@ -26,18 +25,18 @@ pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
     }
 }
 
-/// A mapping of which some keys may not be known.
+/// A mapping that may have unknown keys.
 #[derive(Clone, Debug, Default)]
 pub struct Checked<T> {
-    /// What is known.
+    /// The known keys.
     pub known: T,
-    /// The other keys.
+    /// The unknown keys.
     pub unknown: Vec<Text>,
 }
 
-/// What a mapping may have.
+/// The keys of a mapping.
 pub trait Keys {
-    /// The keys that are known.
+    /// The known keys.
     const KEYS: &'static [&'static str];
 }
 
@@ -173,7 +172,7 @@ impl<'de, T: Deserialize<'de> + Keys> Visitor<'de> for CheckedVisitor<T> {
             unknown: Vec::new(),
         };
         let known = T::deserialize(MapAccessDeserializer::new(&mut filtered))?;
-        // What is left after the last known key.
+        // The entries after the last known key.
         while filtered.next_key_seed(PhantomData::<IgnoredAny>)?.is_some() {
             filtered.next_value::<IgnoredAny>()?;
         }
@@ -184,7 +183,7 @@ impl<'de, T: Deserialize<'de> + Keys> Visitor<'de> for CheckedVisitor<T> {
     }
 }
 
-/// The known keys of a mapping; the others are put aside.
+/// The known keys of a mapping; the others are set aside.
 struct KnownKeys<A> {
     map: A,
     keys: &'static [&'static str],

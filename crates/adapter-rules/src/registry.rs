@@ -1,5 +1,5 @@
-//! Which metrics there are: the rules applied to the series of Prometheus and
-//! the kinds of the cluster. Upstream: prometheus-adapter
+//! The metrics that result from applying the rules to the series of Prometheus and the
+//! kinds of the cluster. Upstream: prometheus-adapter
 //! `pkg/custom-provider/series_registry.go` and
 //! `pkg/external-provider/external_series_registry.go`.
 
@@ -12,8 +12,8 @@ use super::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
 
-/// What is kept of series: those that differ in nothing but the values of
-/// their labels are one.
+/// The stored part of series: those that differ only in the values of their labels are
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
     /// The metric's name in Prometheus.
@@ -27,7 +27,7 @@ pub struct Shape {
 pub struct Custom {
     /// The kind of the objects.
     pub kind: Kind,
-    /// Which rule it is from, among the usable ones.
+    /// The index of its rule among the usable ones.
     pub rule: usize,
     series: Arc<str>,
     /// The label that names the object.
@@ -39,7 +39,7 @@ pub struct Custom {
 /// A metric without an object.
 #[derive(Clone, Debug)]
 pub struct External {
-    /// Which rule it is from, among the usable ones.
+    /// The index of its rule among the usable ones.
     pub rule: usize,
     series: Arc<str>,
     namespace_label: Option<Arc<str>>,
@@ -60,8 +60,8 @@ fn is_plain(name: &str) -> bool {
 }
 
 impl Registry {
-    /// Adds the metrics of `rules`; each is given the shapes of its series in
-    /// the order of Prometheus. The last rule wins, then the last series.
+    /// Adds the metrics of `rules`; each rule has the shapes of its series in Prometheus'
+    /// order. The last rule wins, then the last series.
     pub fn add_custom(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
         let namespaces = kinds.find("", "namespaces");
         for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {

@@ -1,4 +1,4 @@
-//! What Prometheus is asked for the resource metrics API. Upstream:
+//! Builds the queries to Prometheus for the resource metrics API. Upstream:
 //! prometheus-adapter `pkg/resourceprovider/provider.go`.
 
 use std::collections::BTreeSet;
@@ -15,18 +15,18 @@ use apimachinery::selector::Selector;
 /// `resourceRules`, with the labels of their objects.
 #[derive(Debug)]
 pub struct ResourceQueries {
-    /// Processor time.
+    /// CPU time.
     pub cpu: ResourceQuery,
     /// Memory.
     pub memory: ResourceQuery,
-    /// What is said of the window the queries look at.
+    /// The window that values report.
     pub window: Duration,
 }
 
 /// `resourceRules.cpu` or `.memory`, with the labels of its objects.
 #[derive(Debug)]
 pub struct ResourceQuery {
-    /// Which one: `resourceRules.cpu`.
+    /// Its key: `resourceRules.cpu`.
     pub place: &'static str,
     /// The label that names the pod.
     pub pod: Option<Arc<str>>,
@@ -36,7 +36,7 @@ pub struct ResourceQuery {
     rule: ResourceRule,
 }
 
-/// The kinds that these queries are about: every cluster has them.
+/// The kinds of these queries, which every cluster has.
 fn kinds() -> [Kind; 3] {
     [
         ("pods", "pod", "po", "Pod", true),
@@ -68,7 +68,7 @@ impl ResourceQueries {
 }
 
 impl ResourceRules {
-    /// Kinds that no label names: what is asked about them has no answer.
+    /// Kinds that no label names, so that requests for them have no answer.
     #[must_use]
     pub fn unlabelled(&self) -> Vec<Fault> {
         let queries = ResourceQueries::new(self.clone());

@@ -1,5 +1,5 @@
-//! Rules, resolved: nothing about them can fail later but what depends on a
-//! request. A rule with a fault is left out; the others stand.
+//! Parsed rules: whatever does not depend on a request has been checked. A rule with a
+//! fault is left out; the others are kept.
 
 use serde_saphyr::Spanned;
 
@@ -10,22 +10,22 @@ use super::query;
 use super::raw::{self, Checked, Text, without_alias};
 use super::template::Template;
 
-/// What a fault says at most: a key of the file may be a mebibyte.
+/// The longest message of a fault: a key of the file may be a mebibyte.
 const MOST_LETTERS: usize = 500;
 
 /// An entry of `rules` or `externalRules`.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Which one: `rules[3]`.
+    /// Its key: `rules[3]`.
     pub place: String,
     /// Selects the series; Prometheus reads it.
     pub series_query: String,
     /// Which labels name objects.
     pub labels: ResourceLabels,
-    /// Whether an external metric is of its namespace's series only.
+    /// Whether an external metric covers only series of its namespace.
     pub namespaced: bool,
-    /// The query for the metric's values. `None`: there is none that could be
-    /// filled in; the metric is listed and has no values, as upstream.
+    /// The query for the metric's values. `None`: the rule has no usable query, so the
+    /// metric is listed and has no values, as upstream.
     pub query: Option<Template>,
     filters: Vec<Filter>,
     naming: Naming,
@@ -40,18 +40,18 @@ impl Rule {
     }
 }
 
-/// A list of rules, and what is wrong with those that are left out.
+/// A list of rules, and the faults of those left out.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// The usable ones, in the file's order: a later one wins.
     pub usable: Vec<Rule>,
-    /// One for each that is not, and for what costs a rule its values.
+    /// One for each unusable rule, and for each fault that costs a rule its values.
     pub faults: Vec<Fault>,
 }
 
 impl Rules {
-    /// Resolves `rules` or `externalRules`, whichever `list` is. `regexes` are
-    /// those of the file so far.
+    /// Parses `rules` or `externalRules`, which `list` names. `regexes` are those of the
+    /// file so far.
     #[must_use]
     pub fn resolve(list: &str, raw: &[Checked<raw::Rule>], regexes: &mut Regexes) -> Self {
         let mut rules = Self::default();
@@ -69,23 +69,23 @@ impl Rules {
     }
 }
 
-/// `resourceRules`: the resource metrics API, resolved.
+/// `resourceRules`: the resource metrics API, parsed.
 #[derive(Clone, Debug)]
 pub struct ResourceRules {
-    /// Processor time.
+    /// CPU time.
     pub cpu: ResourceRule,
     /// Memory.
     pub memory: ResourceRule,
-    /// What is said of the window the queries look at, milliseconds.
+    /// The window that values report, milliseconds.
     pub window: std::time::Duration,
 }
 
 /// `resourceRules.cpu` or `.memory`.
 #[derive(Clone, Debug)]
 pub struct ResourceRule {
-    /// Asks for containers.
+    /// The query for containers.
     pub container_query: Template,
-    /// Asks for nodes.
+    /// The query for nodes.
     pub node_query: Template,
     /// Which labels name pods, namespaces and nodes.
     pub labels: ResourceLabels,
@@ -94,10 +94,10 @@ pub struct ResourceRule {
 }
 
 impl ResourceRules {
-    /// Resolves `resourceRules`, `regexes` as with [`Rules::resolve`].
+    /// Parses `resourceRules`, with `regexes` as in [`Rules::resolve`].
     ///
     /// # Errors
-    /// Everything that is wrong with them: none of them is used then.
+    /// All faults; then none of the rules is used.
     pub fn resolve(
         raw: &Checked<raw::ResourceRules>,
         regexes: &mut Regexes,
@@ -130,7 +130,7 @@ impl ResourceRules {
     }
 }
 
-/// Collects what is wrong with one rule.
+/// Collects the faults of one rule.
 struct Reader<'r> {
     place: String,
     faults: Vec<Fault>,
@@ -283,7 +283,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A template; a fault where it is missing or wrong.
+    /// A template; a missing or invalid one is a fault.
     fn query(&mut self, field: &str, raw: Option<&Text>) -> Option<Template> {
         let Some(query) = text(raw) else {
             let message = "is missing: the metric is listed and has no values; write a query such \
@@ -325,7 +325,7 @@ impl Reader<'_> {
     }
 }
 
-/// A message in the log's length, whatever the file says.
+/// A message cut to the log's length.
 fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MOST_LETTERS) {
         text.truncate(end);
@@ -334,7 +334,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A text that is not empty.
+/// A text, if it is not empty.
 fn text(raw: Option<&Text>) -> Option<&str> {
     raw.map(|text| text.value.as_str())
         .filter(|text| !text.is_empty())

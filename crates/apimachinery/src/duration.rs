@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: write a number and a unit, such as 30s, 5m or 1h30m")]
 pub struct InvalidDuration {
@@ -29,11 +29,11 @@ const UNITS: [(&str, u64); 11] = [
     ("y", 365 * DAY),
 ];
 
-/// How many of them, from the longest to milliseconds, durations are printed in.
+/// How many of them are printed, from the longest to milliseconds.
 const PRINTED: usize = 7;
 
-/// Parses a duration as Go's `time.ParseDuration` does, but for negative ones,
-/// and with Prometheus' `d`, `w` and `y`.
+/// Parses a duration as Go's `time.ParseDuration` does, except negative ones, and with
+/// Prometheus' `d`, `w` and `y`.
 ///
 /// # Errors
 /// When the text is empty, negative, lacks a number or a unit, or is longer than
@@ -102,7 +102,7 @@ pub fn format_duration(duration: Duration) -> String {
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (name, nanos) in UNITS.into_iter().rev().take(PRINTED) {
-        // Years and weeks only where they divide evenly, as Prometheus prints them.
+        // Years and weeks only where they divide evenly, as in Prometheus.
         let exact = matches!(name, "y" | "w");
         if left >= nanos && (!exact || left.is_multiple_of(nanos)) {
             text.push_str(&format!("{}{name}", left / nanos));
@@ -142,7 +142,7 @@ pub fn go_duration(duration: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Printed by Go.
+    /// Output of Go.
     #[test]
     fn durations_print_as_go_prints_them() {
         for (millis, text) in [
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(format_duration(Duration::ZERO), "0s");
     }
 
-    /// `table.tsv` is what `table.go` printed.
+    /// `table.tsv` is the output of `table.go`.
     #[test]
     fn durations_are_those_of_go() {
         let table = include_str!("duration/table.tsv");
@@ -183,7 +183,7 @@ mod tests {
             } else if text.contains(['d', 'w', 'y']) {
                 assert!(parsed.is_some(), "{text:?} is of Prometheus");
             } else {
-                // What Go refused is no number.
+                // An input that Go refused has no number.
                 assert_eq!(parsed, nanos.parse().ok(), "{text:?}");
             }
         }

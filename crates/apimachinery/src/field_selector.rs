@@ -1,7 +1,7 @@
-//! Field selectors: which objects by their name and namespace.
+//! Field selectors: select objects by their name and namespace.
 //!
-//! Grammar: kubernetes/apimachinery `pkg/fields/selector.go`. Names need no
-//! escapes, so that there are none here.
+//! Grammar: kubernetes/apimachinery `pkg/fields/selector.go`. Names need no escapes, so
+//! none are supported.
 
 /// The fields that every kind has; others are refused.
 const NAME: &str = "metadata.name";
@@ -18,13 +18,13 @@ struct Requirement {
     value: String,
 }
 
-/// Why a text is no field selector.
+/// Why a text is not a field selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFieldSelector {
     /// A part without an operator.
     #[error("invalid field selector {0:?}: write metadata.name=NAME")]
     Shape(String),
-    /// A field that cannot be selected by.
+    /// A field that selectors do not support.
     #[error("{0:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}")]
     Field(String),
 }
@@ -39,8 +39,8 @@ impl FieldSelector {
         terms.map(requirement).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether an object of this name satisfies every requirement; the
-    /// namespace is empty where it has none.
+    /// Whether an object of this name satisfies every requirement; the namespace of a
+    /// cluster-scoped object is empty.
     #[must_use]
     pub fn matches(&self, namespace: &str, name: &str) -> bool {
         self.0.iter().all(|it| {
@@ -57,7 +57,7 @@ fn requirement(term: &str) -> Result<Requirement, InvalidFieldSelector> {
         Some(field) => (field, false),
         None => (field, true),
     };
-    // `==` means `=`; `!==` is nothing.
+    // `==` means `=`; `!==` is invalid.
     let value = if equal {
         value.strip_prefix('=').unwrap_or(value)
     } else {

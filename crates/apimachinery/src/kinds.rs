@@ -1,5 +1,4 @@
-//! The kinds of objects that the cluster serves, and how rules and requests
-//! name them.
+//! The kinds of objects that the cluster serves, by the names in rules and requests.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ pub struct Kind {
     pub short: Vec<Arc<str>>,
     /// The kind: `Pod`.
     pub kind: Arc<str>,
-    /// Whether its objects live in a namespace.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
     /// Whether its objects can be listed and watched.
     pub watchable: bool,
@@ -62,11 +61,10 @@ impl Kinds {
         self.0.iter()
     }
 
-    /// The kind that a group and a resource name: plural, singular or short
-    /// name in any case; without a group the first in order, with one that is
-    /// no group's whole name the first group that begins with it. As upstream's
-    /// `DefaultRESTMapper.ResourcesFor` (kubernetes/apimachinery,
-    /// pkg/api/meta/restmapper.go), which knows no short names.
+    /// The kind of a group and a resource: plural, singular or short name in any case.
+    /// Without a group it is the first in order; if no group has this whole name, it is
+    /// the first group with this prefix. As upstream's `DefaultRESTMapper.ResourcesFor`
+    /// (kubernetes/apimachinery, pkg/api/meta/restmapper.go), which has no short names.
     #[must_use]
     pub fn find(&self, group: &str, resource: &str) -> Option<&Kind> {
         let resource = resource.to_lowercase();
@@ -86,8 +84,8 @@ impl Kinds {
         exact.or_else(prefix).copied()
     }
 
-    /// The kind of a request's resource: `pods`, `deployments.apps`, with
-    /// what may stand in for it.
+    /// The kind of a request's resource: `pods`, `deployments.apps`, or one of their
+    /// alternative names.
     #[must_use]
     pub fn of_request(&self, resource: &str) -> Option<&Kind> {
         let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));

@@ -3,27 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why a text is no label set.
+/// Why a text is not a label set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object of strings: {reason}")]
 pub struct InvalidLabels {
-    /// What the parser met, and where.
+    /// The parser's reason and position.
     pub reason: String,
 }
 
 /// A label set, sorted by name, names unique.
 ///
-/// Names are compared exactly by [`Labels::get`] and without regard to case by
-/// [`Labels::get_ignore_case`]: managed stores hand out `uuid` where the
-/// exporter wrote `UUID`.
+/// [`Labels::get`] compares names exactly and [`Labels::get_ignore_case`]
+/// case-insensitively: managed stores return `uuid` for an exporter's `UUID`.
 ///
-/// A copy is a reference: the pods of one workload share one set.
+/// A copy is a reference: the pods of a workload share one set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
-    /// A label set from pairs in any order; of two pairs with one name the
-    /// later stands.
+    /// A label set from pairs in any order; the later of two pairs with one name wins.
     pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<Arc<str>>,
@@ -36,12 +34,12 @@ impl Labels {
         Self(map.into_iter().collect())
     }
 
-    /// A label set from the text of a JSON object of strings, the form in
-    /// which a [`Batch`](https://prometheus.io/docs/prometheus/latest/querying/api/) carries it; of two pairs with one
-    /// name the later stands.
+    /// A label set from the text of a JSON object of strings, the form in which a
+    /// [`Batch`](https://prometheus.io/docs/prometheus/latest/querying/api/) carries it;
+    /// the later of two pairs with one name wins.
     ///
     /// # Errors
-    /// When the text is no JSON object, or one of its values is no string.
+    /// When the text is no JSON object, or a value is no string.
     pub fn from_json(text: &str) -> Result<Self, InvalidLabels> {
         serde_json::from_str::<BTreeMap<String, String>>(text)
             .map(Self::from_pairs)
@@ -50,7 +48,7 @@ impl Labels {
             })
     }
 
-    /// The value of the label `name`, exact spelling.
+    /// The value of the label `name`, compared exactly.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
@@ -59,8 +57,7 @@ impl Labels {
             .map(|index| self.0[index].1.as_ref())
     }
 
-    /// The value of the first label whose name equals `name` without regard to
-    /// ASCII case.
+    /// The value of the first label whose name equals `name`, ignoring ASCII case.
     #[must_use]
     pub fn get_ignore_case(&self, name: &str) -> Option<&str> {
         self.get(name).or_else(|| {

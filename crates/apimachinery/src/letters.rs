@@ -1,11 +1,10 @@
-//! Letters of texts that others write, as a terminal or a log may be given them.
+//! Escapes foreign text for a terminal or a log.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A text with escapes (`\u001b`, those of JSON) in place of control characters,
-/// which move a cursor or begin a line, and of the characters that turn the
-/// direction of writing.
+/// A text with escapes (`\u001b`, as in JSON) in place of control characters, which move
+/// a cursor or begin a line, and of characters that change the direction of text.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(moves) {
@@ -23,8 +22,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Control characters of both tables, Unicode's separators of lines, and its
-/// characters for bidirectional text.
+/// Whether it is a control character of either table, a Unicode line separator, or a
+/// character for bidirectional text.
 fn moves(letter: char) -> bool {
     letter.is_control()
         || matches!(

@@ -1,6 +1,6 @@
 //! Texts within PromQL: strings, and regular expressions (RE2) within them.
 
-/// A text as a string in double quotes, as Go's `%q` and PromQL write it.
+/// A text as a double-quoted string, as in Go's `%q` and PromQL.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -22,7 +22,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// A text as a regular expression that matches it alone.
+/// A regular expression that matches exactly the text.
 #[must_use]
 pub fn quote_regex(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

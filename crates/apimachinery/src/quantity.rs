@@ -1,7 +1,7 @@
-//! Kubernetes quantities: the exact text a value has on the wire.
+//! Kubernetes quantities: the exact text of a value in an answer.
 //!
-//! Values are served as whole thousandths, the resolution the autoscaler works
-//! in (apimachinery `pkg/api/resource`; docs/protocol.md, "Quantities").
+//! Values are served as whole thousandths, the autoscaler's resolution (apimachinery
+//! `pkg/api/resource`; docs/protocol.md, "Quantities").
 
 /// Above this magnitude the thousandths no longer fit the autoscaler's 64-bit
 /// arithmetic, which wraps silently; such a value is dropped, never clamped.
@@ -10,16 +10,15 @@ pub const MAX_MAGNITUDE: f64 = 9.2e15;
 /// Suffixes of the powers of a thousand, from thousandths up.
 const SUFFIXES: [&[u8]; 7] = [b"m", b"", b"k", b"M", b"G", b"T", b"P"];
 
-/// A value in whole thousandths, rounded half away from zero. `None` for what
-/// has no exact answer: NaN, the infinities, magnitudes over
-/// [`MAX_MAGNITUDE`].
+/// A value in whole thousandths, rounded half away from zero. `None` if it has no exact
+/// answer: NaN, infinities, magnitudes over [`MAX_MAGNITUDE`].
 #[must_use]
 pub fn milli_from_f64(value: f64) -> Option<i64> {
     if !value.is_finite() || value.abs() > MAX_MAGNITUDE {
         return None;
     }
-    // In range by the test above: 9.2e15 thousandths are below 2^63.
-    // Not `round`: on the oldest x86-64 it is a call, and the encoder's dearest.
+    // In range by the test above: 9.2e15 thousandths are below 2^63. `round` is a call on
+    // the oldest x86-64, and the encoder's costliest.
     let exact = value * 1000.0;
     let whole = exact as i64;
     let fraction = exact - whole as f64;
@@ -46,7 +45,7 @@ pub fn write_milli(milli: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(SUFFIXES.get(power).copied().unwrap_or_default());
 }
 
-/// The canonical text of `milli` thousandths, for places that are not hot.
+/// The canonical text of `milli` thousandths, for rare use.
 #[must_use]
 pub fn milli_text(milli: i64) -> String {
     let mut out = Vec::with_capacity(24);
@@ -54,9 +53,9 @@ pub fn milli_text(milli: i64) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The canonical text of `milli` thousandths of bytes: as [`milli_text`], but
-/// with the suffixes of powers of 1024 where they leave an integer (`1536`,
-/// `64Mi`). What Go's `NewMilliQuantity(milli, BinarySI)` prints.
+/// The canonical text of `milli` thousandths of bytes: as [`milli_text`], but with
+/// suffixes of powers of 1024 where they leave an integer (`1536`, `64Mi`), like Go's
+/// `NewMilliQuantity(milli, BinarySI)`.
 #[must_use]
 pub fn binary_text(milli: i64) -> String {
     const SUFFIXES: [&str; 6] = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
@@ -75,7 +74,7 @@ pub fn binary_text(milli: i64) -> String {
 pub fn write_u64(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
-    // Two digits a division: halves the longest dependency of a hot list.
+    // Two digits a division halve the longest dependency of a frequent list.
     while number >= 10 {
         at -= 2;
         let pair = (number % 100) as u8;
@@ -90,9 +89,9 @@ pub fn write_u64(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Reads a quantity as Go does (`resource.ParseQuantity` and `MilliValue`):
-/// thousandths, with anything finer rounded away from zero. `None` when the
-/// text is no quantity or its thousandths do not fit.
+/// Parses a quantity as Go does (`resource.ParseQuantity` and `MilliValue`): thousandths,
+/// with finer fractions rounded away from zero. `None` when the text is no quantity or
+/// its thousandths do not fit.
 #[must_use]
 pub fn parse_milli(text: &str) -> Option<i64> {
     let (negative, rest) = match text.as_bytes().first()? {
@@ -191,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Printed by apimachinery.
+    /// Output of apimachinery.
     #[test]
     fn bytes_print_as_go_prints_them() {
         for (milli, text) in [

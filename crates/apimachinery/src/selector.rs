@@ -10,7 +10,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a label's name (without its prefix) or value, at most.
+/// Most bytes of a label's name (without its prefix) or value.
 pub const MAX_NAME: usize = parse::MAX_NAME;
 
 /// One requirement of a selector.
@@ -18,11 +18,11 @@ pub const MAX_NAME: usize = parse::MAX_NAME;
 pub struct Requirement {
     /// The label's name.
     pub key: String,
-    /// What its value must be.
+    /// The condition on its value.
     pub operator: Operator,
 }
 
-/// What a requirement asks of a label.
+/// The condition of a requirement on a label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// `k=v`, `k==v`: present with exactly this value.
@@ -49,11 +49,11 @@ pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
-/// Why a text is no label selector.
+/// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse label selector: {reason}")]
 pub struct InvalidSelector {
-    /// What is wrong and where.
+    /// The fault and its position.
     pub reason: String,
 }
 
@@ -112,7 +112,7 @@ impl Requirement {
     }
 }
 
-/// Whether a value is one of these, which are sorted.
+/// Whether a value is one of these sorted values.
 fn is_one_of(value: &str, values: &[String]) -> bool {
     values
         .binary_search_by(|candidate| candidate.as_str().cmp(value))
@@ -120,8 +120,8 @@ fn is_one_of(value: &str, values: &[String]) -> bool {
 }
 
 impl fmt::Display for Selector {
-    /// The canonical text: requirements sorted by key, values sorted, no
-    /// spaces but around `in` and `notin`. Parsing it gives the same selector.
+    /// The canonical text: requirements sorted by key, values sorted, spaces only around
+    /// `in` and `notin`. Parsing it gives the same selector.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, requirement) in self.requirements.iter().enumerate() {
             if index > 0 {

@@ -1,4 +1,4 @@
-//! Points in time, as Prometheus counts them.
+//! Points in time, in Prometheus' unit.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -13,7 +13,7 @@ impl Timestamp {
     /// The earliest representable time: older than any sample.
     pub const MIN: Self = Self(i64::MIN / 4);
 
-    /// Later than every sample.
+    /// Later than any sample.
     pub const MAX: Self = Self(i64::MAX / 4);
 
     /// From milliseconds since the epoch.
@@ -40,15 +40,14 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// In RFC 3339, with a fraction where it has one: as people, events and the API
-    /// write it.
+    /// In RFC 3339, with a fraction if it is not zero, as in events and the API.
     #[must_use]
     pub fn date(self) -> String {
         jiff::Timestamp::from_millisecond(self.0)
             .map_or_else(|_| "long ago".to_owned(), |at| at.to_string())
     }
 
-    /// Reads [`date`](Self::date); cut to milliseconds.
+    /// Parses [`date`](Self::date), cut to milliseconds.
     #[must_use]
     pub fn from_date(text: &str) -> Option<Self> {
         let at: jiff::Timestamp = text.parse().ok()?;
@@ -61,7 +60,7 @@ impl Timestamp {
         Self::from_secs(self.secs())
     }
 
-    /// How long `self` lies after `earlier`; zero when it does not.
+    /// The time from `earlier` to `self`; zero if `self` is not later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! The metrics that an HPA asks a metrics server for.
+//! The metrics that an HPA requests from a metrics server.
 
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerSpec, MetricIdentifier, MetricTarget,
@@ -9,7 +9,7 @@ use apimachinery::quantity::parse_milli;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 
-/// Where a metric is asked for.
+/// The API of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Api {
     Pods,
@@ -17,7 +17,7 @@ pub(super) enum Api {
     External,
 }
 
-/// A metric of an HPA that a metrics server answers.
+/// A metric of an HPA that a metrics server serves.
 #[derive(Debug)]
 pub(super) struct Metric<'h> {
     pub(super) api: Api,
@@ -36,7 +36,7 @@ impl<'h> Metric<'h> {
         }
     }
 
-    /// What it measures, if it is built in.
+    /// Its measure, if it is built in.
     pub(super) fn measure(&self) -> Option<Measure> {
         let name = self.name.strip_prefix("cluster_").unwrap_or(self.name);
         let mut known = metrics::built_in().into_iter();
@@ -82,14 +82,14 @@ impl<'h> Metric<'h> {
         parse_milli(&quantity.0).filter(|milli| *milli > 0)
     }
 
-    /// A setting that the selector gives.
+    /// A setting in the selector.
     pub(super) fn setting(&self, key: &str) -> Option<&str> {
         let labels = self.selector?.match_labels.as_ref()?;
         labels.get(key).map(String::as_str)
     }
 }
 
-/// The metrics of an HPA but CPU and memory.
+/// The metrics of an HPA except CPU and memory.
 pub(super) fn metrics_of(spec: &HorizontalPodAutoscalerSpec) -> Vec<Metric<'_>> {
     let all = spec.metrics.iter().flatten();
     let found = all.filter_map(|metric| {

@@ -1,14 +1,13 @@
-//! Why kube-apiserver finds an APIService unavailable, and what to do about it:
-//! by the condition's reason, and by its message where kube-apiserver asked the
-//! server (kube-aggregator
-//! `pkg/controllers/status/remote/remote_available_controller.go`).
+//! Why kube-apiserver finds an APIService unavailable, and the remedy. Determined by the
+//! condition's reason, and by its message if kube-apiserver sent the server a request
+//! (kube-aggregator `pkg/controllers/status/remote/remote_available_controller.go`).
 
 const PLAIN_HTTP: &str =
     "the port of the Service leads to plain HTTP: set its targetPort to the port of --secure-port";
 const UNREACHED: &str = "kube-apiserver does not reach the pods: allow the control plane to reach port 6443 of the nodes (firewall, NetworkPolicy)";
 const CLOSED: &str = "something accepts the connection and closes it: see the log of the server, and what stands before it (a proxy, a service mesh)";
 
-/// Words of Go's network and TLS libraries, the first that occur count.
+/// Texts of Go's network and TLS libraries; the first that occurs counts.
 const BY_MESSAGE: [(&str, &str); 14] = [
     (
         "connection refused",
@@ -41,7 +40,7 @@ const BY_MESSAGE: [(&str, &str); 14] = [
     ("network is unreachable", UNREACHED),
 ];
 
-/// What to do about a condition.
+/// The remedy for a condition.
 pub(super) fn remedy(reason: &str, message: &str) -> &'static str {
     let by_message = || {
         let known = BY_MESSAGE.iter().find(|(words, _)| message.contains(words));
@@ -53,7 +52,7 @@ pub(super) fn remedy(reason: &str, message: &str) -> &'static str {
         .unwrap_or("see the log of the server")
 }
 
-/// kube-apiserver sent no request, for this reason.
+/// The remedy if kube-apiserver sent no request for this reason.
 fn unasked(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "ServiceNotFound" => {
@@ -69,7 +68,7 @@ fn unasked(reason: &str) -> Option<&'static str> {
     })
 }
 
-/// Something answered with an error: its status ends the message.
+/// The remedy if a server answered with an error, whose status ends the message.
 fn answered(message: &str) -> Option<&'static str> {
     let (_, answer) = message.split_once("bad status from ")?;
     Some(match answer.rsplit(' ').next() {

@@ -1,5 +1,5 @@
-//! The codes. One that was given is never given to something else: GM403 was a note
-//! about `exported_pod`, where nothing is wrong.
+//! The codes of findings. A retired code is never reused: GM403 was a note about
+//! `exported_pod`, which is no fault.
 
 use super::Severity;
 
@@ -8,13 +8,13 @@ use super::Severity;
 pub struct Code {
     /// `GM504`.
     pub id: &'static str,
-    /// How bad it mostly is.
+    /// The usual severity.
     pub severity: Severity,
-    /// What it is about, in one line.
+    /// Its subject, in one line.
     pub title: &'static str,
     /// Its page, as Markdown.
     pub page: &'static str,
-    /// Where the page lies in the repository.
+    /// The path of its page in the repository.
     pub url: &'static str,
 }
 
@@ -79,7 +79,7 @@ codes! {
     GM603 Error "the changed configuration is refused",
 }
 
-/// The code of that name, in capitals or not.
+/// The code of this name, in any case.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Code> {
     ALL.iter()

@@ -5,11 +5,10 @@ use serde_json::Value;
 use super::codes::{GM601, GM602};
 use super::{Finding, Severity};
 
-/// The lists of rules, and whether an answer to a query of theirs must name
-/// objects.
+/// The lists of rules, and whether the answers to their queries must name objects.
 const LISTS: [(&str, bool); 2] = [("rules", true), ("externalRules", false)];
 
-/// What takes the labels of objects away, where no `by` or `without` keeps them.
+/// Functions that remove the labels of objects, unless `by` or `without` keeps them.
 const AGGREGATORS: [&str; 11] = [
     "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar", "quantile", "topk", "bottomk",
 ];
@@ -22,8 +21,8 @@ pub fn refused(object: &str, error: &str) -> Finding {
         .with_severity(Severity::Error)
 }
 
-/// What is wrong with the rules of a file. `faults` are the sentences with
-/// which the server leaves something out.
+/// Findings about the rules of a file. `faults` are the server's messages about what it
+/// leaves out.
 #[must_use]
 pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
     let left_out = faults.iter().map(|fault| {
@@ -72,7 +71,7 @@ fn query(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> 
     found
 }
 
-/// A name that does not depend on the series, as a rule before it has it.
+/// A metric name that does not depend on the series, which an earlier rule already has.
 fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<Finding> {
     let name = |rule: &Value| {
         let name = rule.pointer("/name/as")?.as_str()?;
@@ -93,7 +92,7 @@ fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<
     ))
 }
 
-/// Flags of a container that do nothing here: the server's own sentences.
+/// Flags of a container that have no effect here, in the server's own messages.
 #[must_use]
 pub fn flags(object: &str, sentences: &[String]) -> Vec<Finding> {
     let found = sentences

@@ -1,6 +1,6 @@
-//! What an HPA says of itself: names, selectors, targets, limits.
+//! Findings from an HPA alone: names, selectors, targets, limits.
 //!
-//! How the controller decides: `k8s.io/kubernetes`
+//! The controller's decisions: `k8s.io/kubernetes`
 //! `pkg/controller/podautoscaler/{horizontal,replica_calculator}.go`.
 
 use std::collections::BTreeSet;
@@ -20,18 +20,18 @@ use apimachinery::quantity::{milli_text, parse_milli};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{Formula, Policy};
 
-/// The controller's own tolerance, thousandths; a flag of it that no client
-/// sees (`--horizontal-pod-autoscaler-tolerance`).
+/// The controller's own tolerance, thousandths; set by a flag that clients cannot read
+/// (`--horizontal-pod-autoscaler-tolerance`).
 const TOLERANCE: i64 = 100;
 
-/// The most that a mean of percentages can be, thousandths.
+/// The largest mean of percentages, thousandths.
 const MOST: i64 = 100_000;
 
-/// What is waited before scaling down where an HPA does not say, seconds.
+/// The default wait before scaling down, seconds.
 const STABILIZATION: u64 = 300;
 
-/// Settings among the keys of a selector, and how many letters off a key still
-/// means one: `node`, a label, is two off `model`.
+/// Settings in the keys of a selector, and the edit distance up to which a key is taken
+/// for one: `node`, a label, is two from `model`.
 const RESERVED: [(&str, usize); 4] = [
     ("window", 2),
     ("formula", 2),
@@ -39,7 +39,7 @@ const RESERVED: [(&str, usize); 4] = [
     ("container", 2),
 ];
 
-/// Kinds of Kubernetes' own that scale, and the one API version that has them.
+/// Kubernetes' own kinds that scale, and their single API version.
 const SCALED: [(&str, &str); 4] = [
     ("Deployment", "apps/v1"),
     ("StatefulSet", "apps/v1"),
@@ -47,7 +47,7 @@ const SCALED: [(&str, &str); 4] = [
     ("ReplicationController", "v1"),
 ];
 
-/// Words of the server about values that are missing, with what to do.
+/// The server's messages about missing values, with remedies.
 const ANSWERS: [(&str, &str); 3] = [
     (
         "the pods request no ",
@@ -63,11 +63,11 @@ const ANSWERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Names of metrics that are served now. An API that another server has (GM101)
-/// has none: what is wrong with its metrics follows from that.
+/// Names of the metrics served now. An API that another server has (GM101) has none,
+/// since that explains the faults of its metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// In the custom metrics API, of whatever kind of object.
+    /// In the custom metrics API, for any kind of object.
     pub custom: Option<BTreeSet<String>>,
     /// In the external metrics API.
     pub external: Option<BTreeSet<String>>,
@@ -98,14 +98,14 @@ fn spec(hpa: &HorizontalPodAutoscaler) -> HorizontalPodAutoscalerSpec {
     hpa.spec.clone().unwrap_or_default()
 }
 
-/// Whether it asks a metrics server for more than CPU and memory.
+/// Whether it requests more than CPU and memory from a metrics server.
 #[must_use]
 pub fn is_ours(hpa: &HorizontalPodAutoscaler) -> bool {
     !metrics_of(&spec(hpa)).is_empty()
 }
 
-/// Everything that can be told from the HPA alone. Without the names that are
-/// served only those are found that are nearly one of the built-in ones.
+/// All findings from the HPA alone. Without the served names, only misspelt names of
+/// built-in metrics are found.
 #[must_use]
 pub fn check(hpa: &HorizontalPodAutoscaler, served: Option<&Served>) -> Vec<Finding> {
     let (object, spec) = (object(hpa), spec(hpa));
@@ -121,7 +121,7 @@ pub fn check(hpa: &HorizontalPodAutoscaler, served: Option<&Served>) -> Vec<Find
     found.extend(never_wakes(&object, &spec, &asked));
     found.extend(several(&object, &spec));
     found.extend(scale_target(&object, &spec.scale_target_ref, hpa));
-    // What is known to be wrong explains that there is no value.
+    // A known fault explains the missing value.
     let is_of_other = |metric: &Metric<'_>| served.is_some_and(|it| it.of(metric.api).is_none());
     if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
         found.extend(without_value(&object, hpa));
@@ -162,7 +162,7 @@ fn not_served(object: &str, metric: &Metric<'_>, served: Option<&Served>) -> Opt
             format!("ask for it as a metric of that API: type {}", if other == "external" { "External" } else { "Pods or Object" }),
         ),
         (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
-        // A rule may give it, which no file of an HPA shows.
+        // A rule may provide it, which an HPA's file does not show.
         (None, _) if served.is_none() => return None,
         (None, _) => (
             format!("no metric {name} is served"),
@@ -217,7 +217,7 @@ fn misspelt_key(object: &str, metric: &Metric<'_>) -> Vec<Finding> {
 
 fn value_of_active(object: &str, metric: &Metric<'_>) -> Option<Finding> {
     let is_value = metric.target.type_ == "Value" && metric.api != Api::Pods;
-    // With these idle GPUs count, and more replicas lower the mean.
+    // With this formula idle GPUs count, and more replicas lower the mean.
     let is_plain = metric.setting("formula") == Some(Formula::Plain.name());
     (is_value && metric.is_of_active_only() && !is_plain).then(|| {
         let message = format!(
@@ -289,7 +289,7 @@ fn window(
     })
 }
 
-/// Windows that a server refuses whose configuration is this one, or is not known.
+/// Windows that a server with this configuration, or with an unknown one, refuses.
 #[must_use]
 pub fn too_long(hpa: &HorizontalPodAutoscaler, longest: Option<Duration>) -> Vec<Finding> {
     let (object, spec) = (object(hpa), spec(hpa));
@@ -382,7 +382,7 @@ fn scale_target(
     Some(Finding::new(&GM514, object, told, remedy))
 }
 
-/// The message of the condition that is there for this reason.
+/// The message of the condition with this reason.
 pub(super) fn condition(hpa: &HorizontalPodAutoscaler, reason: &str) -> Option<String> {
     let conditions = hpa.status.as_ref()?.conditions.as_ref()?;
     let found = conditions

@@ -1,5 +1,4 @@
-//! What is wrong with a cluster or a file, each with a code that never changes,
-//! and how to mend it.
+//! Faults of a cluster or a file, each with a stable code and a remedy.
 //!
 //! Pure: objects and snapshots in, findings out. The objects are read by
 //! `app::inspect`, for `check` and for the running server. What a code means
@@ -28,7 +27,7 @@ use serde_json::Value;
 
 use codes::Code;
 
-/// How bad it is. The order is that of `--fail-on`.
+/// The severity of a finding, in the order of `--fail-on`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -55,35 +54,35 @@ impl Severity {
     }
 }
 
-/// JSON as one word of a shell.
+/// JSON quoted as one word of a shell.
 fn quoted(json: &Value) -> String {
     format!("'{}'", json.to_string().replace('\'', r"'\''"))
 }
 
-/// The command of a shell that gives an object to a subcommand of kubectl.
+/// The shell command that passes an object to a subcommand of kubectl.
 fn kubectl(subcommand: &str, object: &Value) -> String {
     format!("echo {} | kubectl {subcommand} -f -", quoted(object))
 }
 
-/// One thing that is wrong with one object.
+/// One fault of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// `GM504`.
     pub code: &'static str,
-    /// Mostly the code's own.
+    /// Usually the code's own.
     pub severity: Severity,
     /// `Kind namespace/name`, or `File path`.
     pub object: String,
-    /// What is wrong, with the numbers of this case.
+    /// The fault, with the numbers of this case.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
-    /// The command that does it, for a shell in the folder of the manifests.
+    /// The command of the remedy, for a shell in the folder of the manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The page of the code.
     pub url: &'static str,
-    /// The file it was found in, if it was one.
+    /// The file with the fault, if it is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -124,37 +123,37 @@ impl Finding {
     }
 }
 
-/// What could not be looked at: it may be well or not.
+/// A check that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Skipped {
-    /// What: `HorizontalPodAutoscalers of team`.
+    /// Its subject: `HorizontalPodAutoscalers of team`.
     pub what: String,
-    /// Why not.
+    /// Why it could not be made.
     pub reason: String,
-    /// The right that is missing, or what else to do.
+    /// The missing right, or another remedy.
     pub remedy: String,
 }
 
-/// What was found, and what could not be looked at.
+/// The findings, and the checks that could not be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// What is wrong.
     pub findings: Vec<Finding>,
-    /// What may be well or not.
+    /// The checks that could not be made.
     pub skipped: BTreeSet<Skipped>,
-    /// Whether anything could be looked at.
+    /// Whether any check could be made.
     #[serde(skip)]
     pub looked: bool,
 }
 
 impl Report {
-    /// Whether something of that severity was found, or worse.
+    /// Whether a finding has this severity or a higher one.
     #[must_use]
     pub fn has(&self, level: Severity) -> bool {
         self.findings.iter().any(|it| it.severity >= level)
     }
 
-    /// How many findings have each severity, in the order of [`Severity::ALL`].
+    /// The number of findings of each severity, in the order of [`Severity::ALL`].
     #[must_use]
     pub fn counts(&self) -> [usize; 3] {
         Severity::ALL.map(|severity| {
@@ -163,7 +162,7 @@ impl Report {
         })
     }
 
-    /// Makes plain what is said of a cluster and its data: the names are of others.
+    /// Escapes texts about the cluster and its data, which contain foreign names.
     pub fn make_plain(&mut self) {
         for it in &mut self.findings {
             for text in [&mut it.object, &mut it.message, &mut it.remedy] {
@@ -172,7 +171,7 @@ impl Report {
         }
     }
 
-    /// The worst first; the same twice is once.
+    /// Sorts by severity, the worst first, and removes duplicates.
     pub fn sort(&mut self) {
         self.findings.sort_by(|a, b| {
             let order = b.severity.cmp(&a.severity).then(a.code.cmp(b.code));

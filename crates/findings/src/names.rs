@@ -1,19 +1,18 @@
-//! Names of others: the one that was meant, and how they are shown.
+//! Foreign names: suggestions, and how to show them.
 
 use strsim::osa_distance;
 
 use apimachinery::letters::escaped;
 
-/// No longer name is compared: the work grows with its length, and the API
-/// server does not bound names of metrics.
+/// The longest name compared: the work grows with its length, and the API server does not
+/// bound names of metrics.
 const LONGEST: usize = 512;
 
-/// Letters of a text of others that are shown.
+/// Most letters shown of a foreign text.
 const MOST_LETTERS: usize = 1000;
 
-/// The name that comes nearest, if `most` letters inserted, removed, replaced or
-/// swapped with their neighbour make the one of the other; of several the first.
-/// Capitals count as small letters.
+/// The nearest name, if at most `most` insertions, removals, replacements or swaps of
+/// neighbouring letters turn one into the other; the first of several. Case is ignored.
 pub fn nearest<'n>(
     name: &str,
     known: impl IntoIterator<Item = &'n str>,
@@ -30,7 +29,7 @@ pub fn nearest<'n>(
     (best.0 <= most).then_some(best.1)
 }
 
-/// A text of others on one line, for logs and terminals: cut, and escaped.
+/// A foreign text on one line, for logs and terminals: cut, and escaped.
 #[must_use]
 pub fn plain(text: &str) -> String {
     match text.char_indices().nth(MOST_LETTERS) {
@@ -39,8 +38,8 @@ pub fn plain(text: &str) -> String {
     }
 }
 
-/// `; did you mean NAME?`, for the end of an error, or nothing: a quarter of the
-/// letters may be wrong, one in any case.
+/// `; did you mean NAME?`, to end an error, or nothing: a quarter of the letters may be
+/// wrong, and always one.
 pub fn hint<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let meant = nearest(name, known, (name.chars().count() / 4).max(1));
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))

@@ -1,7 +1,7 @@
 //! Whether the NetworkPolicies of a namespace let a client reach pods there.
 //!
-//! Ports and addresses are not judged: where a policy may let the client in, it
-//! does.
+//! Ports and addresses are ignored: a policy that may admit the client is taken to admit
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ pub type Labels = BTreeMap<String, String>;
 const NAME: &str = "app.kubernetes.io/name";
 const NAMESPACE: &str = "kubernetes.io/metadata.name";
 
-/// Pods that want to reach others.
+/// Pods that connect to others.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where they are.
+    /// Their namespace.
     pub namespace: String,
     /// The labels of that namespace.
     pub namespace_labels: Labels,
@@ -32,8 +32,8 @@ pub struct Client {
     pub labels: Labels,
 }
 
-/// The first of the policies of a namespace that shut a client out from all of
-/// its pods with these labels; `None`: it may come in.
+/// The first of the policies of a namespace that keep a client from all of its pods with
+/// these labels; `None`: the client is admitted.
 #[must_use]
 pub fn shut_out<'p>(
     policies: &'p [NetworkPolicy],
@@ -78,20 +78,20 @@ fn lets_in(policy: &NetworkPolicy, rule: &NetworkPolicyIngressRule, client: &Cli
             Some(selector) => matches(Some(selector), &client.namespace_labels),
             None => policy.metadata.namespace.as_ref() == Some(&client.namespace),
         };
-        // Which addresses the pods have is not known here.
+        // The pods' addresses are unknown here.
         peer.ip_block.is_some() || is_there && matches(peer.pod_selector.as_ref(), &client.labels)
     };
     peers.is_empty() || peers.iter().any(is_client)
 }
 
-/// No selector selects all; one that cannot be read may.
+/// A missing selector selects all; an unreadable one may.
 fn matches(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     let selector = selector.cloned().unwrap_or_default();
     Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
 }
 
-/// Names the policy in a finding, with the command that lets the client in: one more
-/// policy, for the pods that the selector of their Service selects.
+/// Adds the policy to a finding, with the command that admits the client: one more
+/// policy, for the pods that their Service's selector selects.
 pub fn name(finding: &mut Finding, policy: &NetworkPolicy, pods: &Labels, client: &Client) {
     let text = |it: &Option<String>| it.clone().unwrap_or_else(|| "?".to_owned());
     let namespace = text(&policy.metadata.namespace);
@@ -107,7 +107,7 @@ pub fn name(finding: &mut Finding, policy: &NetworkPolicy, pods: &Labels, client
     finding.message.push_str(&format!(
         "; NetworkPolicy {namespace}/{name} does not let the server's pods in"
     ));
-    // Not the name of the policy that the chart makes for the server's own pods.
+    // Differs from the name of the chart's policy for the server's own pods.
     let metadata = json!({"name": "gpu-metrics-apiserver-to-prometheus", "namespace": namespace});
     let object = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata,

@@ -1,10 +1,9 @@
-//! What is wrong with the server itself: faults that a restart turns into an
-//! outage.
+//! Findings about the server itself: faults that a restart turns into an outage.
 
 use super::Finding;
 use super::codes::{GM105, GM603};
 
-/// What the serving certificate comes from is lost, for this reason.
+/// The source of the serving certificate is lost.
 #[must_use]
 pub fn certificate(why: &str, remedy: &str) -> Finding {
     let message = format!("{why}. The certificate in force stays, and a restart finds none");
@@ -15,7 +14,7 @@ pub fn certificate(why: &str, remedy: &str) -> Finding {
     Finding::new(&GM105, "serving certificate", message, remedy)
 }
 
-/// A changed configuration file is refused, for this reason.
+/// A changed configuration file is refused.
 #[must_use]
 pub fn configuration(path: &str, why: &str) -> Finding {
     let message = format!("{why}. The configuration in force stays until a restart");

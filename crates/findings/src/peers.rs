@@ -1,4 +1,4 @@
-//! What HPAs and VPAs do to each other.
+//! Conflicts between HPAs and VPAs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Finding;
 use super::codes::{GM507, GM510};
 use super::hpa::{condition, object, place};
 
-/// A VerticalPodAutoscaler as it is (kubernetes/autoscaler
+/// A VerticalPodAutoscaler's JSON (kubernetes/autoscaler
 /// `vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go`).
 pub type Vpa = Value;
 
@@ -32,18 +32,18 @@ fn controls(vpa: &Vpa, resource: &str) -> bool {
             .is_none_or(|all| all.iter().any(controls))
 }
 
-/// Namespace, kind and name of what an HPA scales.
+/// Namespace, kind and name of an HPA's target.
 fn scaled(hpa: &HorizontalPodAutoscaler) -> Option<(&str, &str, &str)> {
     let target = &hpa.spec.as_ref()?.scale_target_ref;
     let namespace = hpa.metadata.namespace.as_deref().unwrap_or("default");
     Some((namespace, &target.kind, &target.name))
 }
 
-/// Other HPAs that a message names; more are counted.
+/// Most HPAs named in a message; further ones are counted.
 const MOST_NAMES: usize = 5;
 
-/// HPAs that the controller has given up because of each other, and those that
-/// name the same target.
+/// HPAs that the controller does not scale because of each other, and those with the same
+/// target.
 #[must_use]
 pub fn ambiguous(hpas: &[HorizontalPodAutoscaler]) -> Vec<Finding> {
     let mut by_target: BTreeMap<_, Vec<&HorizontalPodAutoscaler>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! How kube-apiserver knows the server: the APIServices.
+//! The registration of the server at kube-apiserver: the APIServices.
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,7 +11,7 @@ use super::codes::{GM101, GM102, GM103, GM104};
 use super::{Finding, Severity, availability, kubectl, quoted};
 use apimachinery::time::Timestamp;
 
-/// What the server calls itself in its answers and in the label of its objects.
+/// The server's name in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
 const RELEASE: [&str; 2] = [
@@ -22,19 +22,19 @@ const RELEASE: [&str; 2] = [
 /// Authorities are renewed long before: with so little time left, renewal has stopped.
 const SOON: i64 = 3 * 24 * 3600;
 
-/// Which server answers where an APIService leads.
+/// The server that answers for an APIService.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// This one, by its own word.
+    /// This server, as its answer says.
     Ours,
-    /// Another one.
+    /// Another server.
     Other,
-    /// None that could be asked.
+    /// No server could be reached.
     #[default]
     NoServer,
 }
 
-/// An APIService as it was found.
+/// The state of an APIService.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registered {
     /// Its name.
@@ -43,9 +43,9 @@ pub struct Registered {
     pub object: Option<APIService>,
     /// Its Service; `None`: there is none, or it could not be read.
     pub service: Option<Service>,
-    /// Which server answers there.
+    /// The server that answers there.
     pub answers: Answers,
-    /// When the last authority of its `caBundle` ends.
+    /// When the last authority of its `caBundle` expires.
     pub authority_ends: Option<Timestamp>,
 }
 
@@ -61,13 +61,13 @@ impl Registered {
         Some((service.namespace.as_deref()?, service.name.as_deref()?))
     }
 
-    /// Why kube-apiserver cannot use it, or that it can.
+    /// The condition `Available`.
     fn available(&self) -> Option<&APIServiceCondition> {
         let conditions = self.object.as_ref()?.status.as_ref()?.conditions.as_ref()?;
         conditions.iter().find(|it| it.type_ == "Available")
     }
 
-    /// Whether kube-apiserver hands requests on.
+    /// Whether kube-apiserver forwards requests.
     #[must_use]
     pub fn is_available(&self) -> bool {
         self.available().is_some_and(|it| it.status == "True")
@@ -80,7 +80,7 @@ impl Registered {
         label.is_some_and(|label| label == NAME)
     }
 
-    /// The release of Helm that made the Service: namespace and name.
+    /// Namespace and name of the Helm release of the Service.
     #[must_use]
     pub fn release(&self) -> Option<[&str; 2]> {
         release(&self.service.as_ref()?.metadata)
@@ -97,8 +97,8 @@ fn release(metadata: &ObjectMeta) -> Option<[&str; 2]> {
     Some([at?, name?])
 }
 
-/// Makes an object one of a release: an upgrade refuses objects that it did not
-/// make itself.
+/// Marks an object as a release's: an upgrade refuses objects that it did not create
+/// itself.
 pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
     if let Some(release) = release {
         metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
@@ -107,8 +107,8 @@ pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
     }
 }
 
-/// The one that leads to the server: the server answers there, or no server does and
-/// the Service has its label.
+/// The APIService that leads to the server: the server answers there, or no server does
+/// and the Service has its label.
 #[must_use]
 pub fn home(all: &[Registered]) -> Option<&Registered> {
     let by_label = |it: &&Registered| it.answers == Answers::NoServer && it.has_label();
@@ -131,12 +131,12 @@ pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool
         }
 }
 
-/// Everything about them; `now` is the time of the cluster.
+/// All findings; `now` is the cluster's time.
 #[must_use]
 pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
     let home = home(all);
     let found = all.iter().flat_map(|it| match &it.object {
-        // What else is wrong there is the other server's.
+        // Other faults there are the other server's.
         _ if is_of_other(it, home, pre) => vec![of_other(it, home)],
         _ if pre => Vec::new(),
         Some(_) => own(it, now),
@@ -146,8 +146,7 @@ pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
     found.collect()
 }
 
-/// Whether another version of the group leads to the server: one is enough for
-/// autoscalers.
+/// Whether another version of the group leads to the server: autoscalers need only one.
 fn is_served_as_well(
     registered: &Registered,
     all: &[Registered],
@@ -200,8 +199,8 @@ fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
     }
 }
 
-/// The command that makes an APIService that leads where another one leads. With
-/// the same `caBundle`: not every server writes its own.
+/// The command that creates an APIService like another one, with the same `caBundle`: not
+/// every server writes its own.
 fn again(name: &str, home: &Registered) -> Option<String> {
     let (version, group) = name.split_once('.')?;
     let spec = APIServiceSpec {
@@ -220,14 +219,14 @@ fn again(name: &str, home: &Registered) -> Option<String> {
     Some(kubectl("apply", &object))
 }
 
-/// What is wrong with one that leads to the server.
+/// Findings about an APIService that leads to the server.
 fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
     let left = registered
         .authority_ends
         .map(|ends| ends.secs() - now.secs());
     let has_ended = left.is_some_and(|left| left <= 0);
     let mut found = Vec::new();
-    // That it cannot be verified follows from the end of the authority.
+    // The expired authority explains why it cannot be verified.
     found.extend(unavailable(registered).filter(|it| !has_ended || it.code != GM103.id));
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {

@@ -1,4 +1,4 @@
-//! What accounts must be allowed to do, and what gives it to them.
+//! The rights that accounts need, and the roles that grant them.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ pub struct Right<'n> {
     pub group: &'static str,
     /// API version.
     pub version: &'static str,
-    /// Plural, with the subresource behind a `/`.
+    /// Plural, with the subresource after a `/`.
     pub resource: &'static str,
     /// Empty: in all namespaces.
     pub namespace: &'n str,
-    /// Empty: all of them.
+    /// Empty: all names.
     pub name: &'n str,
 }
 
@@ -50,18 +50,19 @@ const SYSTEM: &str = "kube-system";
 /// The account of the HPA controller, in `kube-system`.
 pub const AUTOSCALER: &str = "horizontal-pod-autoscaler";
 
-/// A server that is installed, by the names of its objects.
+/// An installed server, by the names of its objects.
 #[derive(Clone, Debug, Default)]
 pub struct Installed<'n> {
     /// The namespace of its Service and its pods.
     pub namespace: &'n str,
-    /// Its Service. The names of its roles begin with this name.
+    /// Its Service, whose name is the prefix of its roles' names.
     pub service: &'n str,
     /// Its ServiceAccount.
     pub account: &'n str,
-    /// Namespace and name of the Helm release that it is of.
+    /// Namespace and name of its Helm release.
     pub release: Option<[&'n str; 2]>,
-    /// The Secret with the certificates that it makes; `None`: it is given a certificate.
+    /// The Secret of the certificates that it issues; `None`: its certificate is
+    /// provided.
     pub secret: Option<String>,
     /// The APIServices that lead to it.
     pub registered: Vec<&'static str>,
@@ -69,14 +70,14 @@ pub struct Installed<'n> {
     pub others: Vec<&'static str>,
 }
 
-/// The roles of `manifests/rbac.yaml`, by what they are for.
+/// The roles of `manifests/rbac.yaml`, by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Pods, their owners, and objects that rules name.
     Inventory,
     /// TokenReviews and SubjectAccessReviews.
     Reviews,
-    /// The ConfigMap that says which client certificates count.
+    /// The ConfigMap of the trusted client certificates.
     Authentication,
     /// `caBundle` of its APIServices.
     Registration,
@@ -86,20 +87,20 @@ pub enum Role {
     Autoscaler,
 }
 
-/// A rule of a role, as the role has it.
+/// A rule of a role.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rule<'n> {
     api_groups: [&'static str; 1],
     resources: &'static [&'static str],
-    /// `None`: all of them.
+    /// `None`: all names.
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_names: Option<Vec<&'n str>>,
     verbs: &'static [&'static str],
 }
 
 impl Role {
-    /// Those of the server's own account.
+    /// The roles of the server's own account.
     pub const SERVER: [Self; 5] = [
         Self::Inventory,
         Self::Reviews,
@@ -108,7 +109,7 @@ impl Role {
         Self::Certificates,
     ];
 
-    /// The name of the binding, and of the role that is none of Kubernetes' own.
+    /// The name of the binding, and of the role unless it is Kubernetes' own.
     fn name(self, of: &Installed<'_>) -> String {
         let suffix = match self {
             Self::Inventory => "inventory",
@@ -121,7 +122,7 @@ impl Role {
         format!("{}:{suffix}", of.service)
     }
 
-    /// The role that Kubernetes has for it.
+    /// Kubernetes' own role for it.
     const fn built_in(self) -> Option<&'static str> {
         match self {
             Self::Reviews => Some("system:auth-delegator"),
@@ -130,7 +131,7 @@ impl Role {
         }
     }
 
-    /// The namespace of a Role; `None`: it is a ClusterRole.
+    /// The namespace of a Role; `None`: a ClusterRole.
     const fn namespace<'n>(self, of: &Installed<'n>) -> Option<&'n str> {
         match self {
             Self::Authentication => Some(SYSTEM),
@@ -179,7 +180,7 @@ impl Role {
                 rule("", &["configmaps"], READ),
                 vec!["extension-apiserver-authentication"],
             )],
-            // A server with a certificate that is given to it writes no `caBundle`.
+            // A server with a provided certificate writes no `caBundle`.
             Self::Registration if of.secret.is_none() => Vec::new(),
             Self::Registration => vec![
                 named(apiservices(KEEP), of.registered.clone()),
@@ -198,11 +199,11 @@ impl Role {
         rules
     }
 
-    /// Every right that the role gives.
+    /// Every right that the role grants.
     #[must_use]
     pub fn rights<'n>(self, of: &'n Installed<'n>) -> Vec<Right<'n>> {
         if self == Self::Autoscaler {
-            // `*` itself is nothing that is asked for.
+            // `*` itself is never requested.
             const CUSTOM: &str = "pods/gpu_memory_utilization";
             const EXTERNAL: &str = "gpu_memory_utilization";
             let asked = |verb| {
@@ -230,8 +231,8 @@ impl Role {
         rights
     }
 
-    /// The role with all its rules, if it is none of Kubernetes' own, and what
-    /// binds it to the account.
+    /// The role with all its rules, unless it is Kubernetes' own, and its binding to the
+    /// account.
     #[must_use]
     pub fn objects(self, of: &Installed<'_>) -> Vec<Value> {
         let (kind, role) = self.role(of);
@@ -256,7 +257,7 @@ impl Role {
         vec![role, binding]
     }
 
-    /// Namespace and name of the account that needs it.
+    /// Namespace and name of its account.
     const fn account<'n>(self, of: &Installed<'n>) -> (&'n str, &'n str) {
         match self {
             Self::Autoscaler => (SYSTEM, AUTOSCALER),
@@ -264,7 +265,7 @@ impl Role {
         }
     }
 
-    /// The account lacks rights of this role; nothing where it lacks none.
+    /// The account lacks rights of this role; `None` if it lacks none.
     #[must_use]
     pub fn finding(self, of: &Installed<'_>, missing: &[Right<'_>]) -> Option<Finding> {
         if missing.is_empty() {
@@ -312,7 +313,7 @@ fn said(missing: &[Right<'_>]) -> String {
 }
 
 impl Right<'_> {
-    /// What cannot be looked at without it.
+    /// The check that cannot be made without it.
     #[must_use]
     pub fn skipped(&self, what: &str, reason: &str) -> Skipped {
         Skipped {

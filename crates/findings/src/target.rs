@@ -13,8 +13,8 @@ use super::hpa::object;
 use apimachinery::quantity::parse_milli;
 use gpu_metrics::resources::{Amount, GpuResources};
 
-/// Names under which deployment tools write (`metadata.managedFields`). Those
-/// of kubectl are people, who may have meant it.
+/// Names under which deployment tools write (`metadata.managedFields`). Changes by
+/// kubectl are people's and may be intended.
 const TOOLS: [&str; 5] = [
     "argocd",
     "kustomize-controller",
@@ -23,12 +23,12 @@ const TOOLS: [&str; 5] = [
     "fleetagent",
 ];
 
-/// A Deployment, StatefulSet or ReplicaSet, as far as it matters here.
+/// The parts of a Deployment, StatefulSet or ReplicaSet that are used here.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Workload {
     /// Its name, and the managers of its fields.
     pub metadata: ObjectMeta,
-    /// What it runs.
+    /// Its specification.
     pub spec: WorkloadSpec,
 }
 
@@ -37,15 +37,15 @@ pub struct Workload {
 pub struct WorkloadSpec {
     /// Its pods.
     pub selector: LabelSelector,
-    /// How a pod is made.
+    /// The template of its pods.
     pub template: PodTemplateSpec,
 }
 
 /// Amounts by resource.
 type Amounts = BTreeMap<String, i64>;
 
-/// Pods that the selector takes and that are of somebody else: their values
-/// enter the mean, and they count as replicas of it.
+/// Pods that the selector matches and that another workload owns: their values enter the
+/// mean, and they count as its replicas.
 #[must_use]
 pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding> {
     let target = &hpa.spec.as_ref()?.scale_target_ref;
@@ -83,7 +83,7 @@ pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding>
     Some(Finding::new(&GM508, object(hpa), message, remedy))
 }
 
-/// A deployment tool that sets the replicas back with every sync.
+/// A deployment tool that resets the replicas with every sync.
 #[must_use]
 pub fn owned_replicas(hpa: &HorizontalPodAutoscaler, metadata: &ObjectMeta) -> Option<Finding> {
     let fields = metadata.managed_fields.iter().flatten();
@@ -122,7 +122,7 @@ fn add(sum: &mut Amounts, more: Amounts) {
     }
 }
 
-/// GPUs that the nodes can give, by resource; those of cordoned nodes are none.
+/// GPUs that the nodes provide, by resource; cordoned nodes provide none.
 #[must_use]
 pub fn allocatable(nodes: &[Node]) -> Amounts {
     let mut sum = Amounts::new();
@@ -139,7 +139,7 @@ pub fn allocatable(nodes: &[Node]) -> Amounts {
     sum
 }
 
-/// More replicas than there can be GPUs for.
+/// More replicas than GPUs.
 #[must_use]
 pub fn capacity(
     hpa: &HorizontalPodAutoscaler,

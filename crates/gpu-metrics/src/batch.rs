@@ -1,4 +1,4 @@
-//! What a source hands over: the raw samples of one poll of one signal.
+//! The raw samples of one poll of one signal, as a source returns them.
 
 use std::ops::Range;
 
@@ -7,30 +7,29 @@ use bytes::Bytes;
 use super::signal::SignalId;
 use apimachinery::time::Timestamp;
 
-/// One raw sample as the source gave it: not yet judged, not yet scaled.
-/// A value that is no number arrives as NaN.
+/// One raw sample from the source, neither validated nor scaled. A value that is no
+/// number is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The sample's own time, never ours.
+    /// The sample's own time.
     pub at: Timestamp,
     /// The raw value, in the exporter's unit.
     pub value: f64,
 }
 
-/// Identifies a series within one process: a keyed 128-bit hash over the text
-/// of its label set. Keyed, because label values are chosen by strangers.
+/// Identifies a series within one process: a 128-bit hash over the text of its label set.
+/// Keyed, because clients choose label values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesKey(pub u128);
 
 /// The samples of one signal, grouped by series.
 ///
-/// `text` holds the label sets as JSON objects, exactly as the engine printed
-/// them (`{"__name__":"DCGM_FI_DEV_MEM_COPY_UTIL","UUID":"GPU-…"}`); they are
-/// parsed only for a series that was not seen before, so a warm poll touches
-/// no label at all.
+/// `text` holds the label sets as JSON objects, exactly as the engine printed them
+/// (`{"__name__":"DCGM_FI_DEV_MEM_COPY_UTIL","UUID":"GPU-…"}`). They are parsed only for
+/// a new series, so a warm poll reads no labels.
 #[derive(Debug)]
 pub struct Batch {
-    /// Which signal the query asked for.
+    /// The signal that the query selected.
     pub signal: SignalId,
     text: Bytes,
     series: Vec<Entry>,
@@ -76,8 +75,8 @@ impl Batch {
         self.samples.clear();
     }
 
-    /// Empties the batch and hands its text back, so that the next answer can
-    /// be received into the same memory.
+    /// Empties the batch and returns its text, so that the next answer can reuse the
+    /// memory.
     #[must_use]
     pub fn take_text(&mut self) -> Bytes {
         self.series.clear();
@@ -103,7 +102,7 @@ impl Batch {
         }
     }
 
-    /// The series in the order they came.
+    /// The series in the order of the answer.
     pub fn iter(&self) -> impl Iterator<Item = BatchSeries<'_>> {
         let mut start = 0;
         self.series.iter().map(move |entry| {

@@ -1,12 +1,12 @@
-//! Several clusters in one store: which rows are another cluster's.
+//! Several clusters in one store: tells which rows are another cluster's.
 //!
-//! A row names its cluster as `cluster=prod`, several labels parted by commas.
-//! Names of namespaces and pods repeat from cluster to cluster: a row of another
-//! one must not be booked on a pod of ours that has the same name.
+//! A row names its cluster as `cluster=prod`, with commas between several labels. Names
+//! of namespaces and pods repeat across clusters: a row of another cluster must not be
+//! attributed to a local pod of the same name.
 
 use std::collections::BTreeMap;
 
-/// What a row's other labels say of whose it is.
+/// What a row's other labels show about its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Its pod is known here, on the node that the row names.
@@ -17,7 +17,7 @@ pub enum Proof {
     None,
 }
 
-/// How many rows prove a cluster's name ours, and how many speak against it.
+/// The number of rows that prove a cluster's name local, and of those that contradict it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     ours: u32,
@@ -28,8 +28,8 @@ struct Tally {
 #[derive(Clone, Debug, Default)]
 pub struct Clusters<'a> {
     names: BTreeMap<&'a str, Tally>,
-    /// Those of which at least half of the rows that tell are ours: in another
-    /// cluster a few pods may have the names and nodes of ours.
+    /// Names for which at least half of the conclusive rows are local: in another cluster
+    /// a few pods may have the names and nodes of local ones.
     ours: Vec<&'a str>,
 }
 
@@ -56,8 +56,8 @@ impl<'a> Clusters<'a> {
         self.names.keys().copied()
     }
 
-    /// Whether the store holds more than one cluster: names that contradict each
-    /// other, or rows that are foreign.
+    /// Whether the store holds more than one cluster: names that contradict each other,
+    /// or foreign rows.
     #[must_use]
     pub fn are_several(&self) -> bool {
         let mut names = self.names();
@@ -66,9 +66,8 @@ impl<'a> Clusters<'a> {
         })
     }
 
-    /// Whether a row with this name is another cluster's: some name is proven
-    /// ours, and this one agrees with none that is. Where nothing is proven,
-    /// nothing is foreign.
+    /// Whether a row with this name is another cluster's: some name is proven local, and
+    /// this one agrees with none of those. Without proof no row is foreign.
     #[must_use]
     pub fn is_foreign(&self, cluster: &str) -> bool {
         let agrees = |ours: &&str| agree(ours, cluster) == Some(true);
@@ -78,8 +77,7 @@ impl<'a> Clusters<'a> {
     }
 }
 
-/// Whether two names agree in the labels that both have; `None`: they have none
-/// in common.
+/// Whether two names agree in the labels that both have; `None`: they share no label.
 fn agree(one: &str, other: &str) -> Option<bool> {
     let mut common = one.split(',').filter_map(|pair| {
         let (label, value) = pair.split_once('=')?;

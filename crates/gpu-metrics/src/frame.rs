@@ -1,4 +1,4 @@
-//! An immutable view of the samples at one moment.
+//! An immutable view of the samples at one time.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::store::Heard;
 use super::targets::{TargetId, TargetView, View};
 use apimachinery::time::Timestamp;
 
-/// The samples as they stood when a snapshot was taken. Columns are shared
-/// with the store; nothing is copied.
+/// The samples at the time of a snapshot. Columns are shared with the store; nothing is
+/// copied.
 #[derive(Clone, Debug)]
 pub struct Frame {
     now: Timestamp,
     step_ms: i64,
     signals: Vec<Columns>,
-    /// Whether each signal was ever answered; what is not listed was.
+    /// Whether each signal was ever answered; an unlisted one was.
     answered: Vec<bool>,
     view: Arc<View>,
     heard: Arc<[Heard]>,
@@ -41,7 +41,7 @@ impl Frame {
         }
     }
 
-    /// The same, told which signals were ever answered.
+    /// Sets which signals were ever answered.
     #[must_use]
     pub fn answered(self, answered: Vec<bool>) -> Self {
         Self { answered, ..self }
@@ -99,13 +99,13 @@ impl Frame {
         &self.view
     }
 
-    /// A target as it stands.
+    /// The state of a target.
     #[must_use]
     pub fn target(&self, id: TargetId) -> Option<&TargetView> {
         self.view.targets.get(id.0 as usize)
     }
 
-    /// When a row was heard.
+    /// The times of a row's samples.
     #[must_use]
     pub fn heard(&self, row: RowId) -> Option<Heard> {
         self.heard.get(row.0 as usize).copied()

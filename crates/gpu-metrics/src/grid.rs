@@ -1,13 +1,12 @@
 //! Samples on the grid of instants: one column per signal and instant.
 //!
-//! A column holds the newest sample of each row (a device as held by an owner)
-//! that has one between the instant before and its own. Which sample counts at
-//! an instant is found by looking back from its column as far as a reading is
-//! believed. A column takes room for the rows that have a sample in it and for
-//! no others, so a grid finer than the scrape interval costs little.
+//! A column holds the newest sample of each row (a device as held by an owner) between
+//! the previous instant and its own. The sample that counts at an instant is found by
+//! looking back from its column for as long as a reading is valid. A column stores only
+//! rows with a sample in it, so a grid finer than the scrape interval costs little.
 //!
-//! Columns are shared with published snapshots, block by block: the writer
-//! copies a block only if a snapshot still holds it.
+//! Columns are shared with published snapshots, block by block: the writer copies a block
+//! only if a snapshot still holds it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,8 +27,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The reading that counts out of two of the same device at the same
-    /// instant: the newer one, of equally new ones the larger.
+    /// The reading that counts out of two of the same device at the same instant: the
+    /// newer one, and the larger of equally new ones.
     #[must_use]
     pub fn better(self, other: Self) -> Self {
         let newer = other.at > self.at || (other.at == self.at && other.value > self.value);
@@ -37,8 +36,8 @@ impl Reading {
     }
 }
 
-/// Rows of a block. Large enough that its own size is nothing beside that of
-/// its samples, small enough that a row is put into it in no time.
+/// Rows of a block: large enough that its overhead is small beside its samples, small
+/// enough that inserting a row is quick.
 const BLOCK: usize = 512;
 
 /// Bits of a word.
@@ -47,18 +46,18 @@ const WORD: usize = 64;
 /// The samples of up to [`BLOCK`] rows before one instant: ten bytes each.
 #[derive(Clone, Debug, Default)]
 struct Block {
-    /// The rows that have one: a bit each.
+    /// The rows with a sample: a bit each.
     present: [u64; BLOCK / WORD],
-    /// How many come before each word of them.
+    /// The number of samples before each word.
     before: [u16; BLOCK / WORD],
-    /// NaN where the sample is no reading; in the order of the rows.
+    /// In the order of the rows; NaN where the sample is no reading.
     values: Vec<f64>,
     /// Milliseconds from the sample to the instant.
     ages: Vec<u16>,
 }
 
 impl Block {
-    /// The place of a row's sample among those of the block, and whether it has one.
+    /// The index of a row's sample in the block, and whether it has one.
     #[inline]
     fn place(&self, row: usize) -> (usize, bool) {
         let (word, bit) = (row / WORD, 1_u64 << (row % WORD));
@@ -145,12 +144,12 @@ impl Column {
     }
 }
 
-/// Whether a series is the only one that feeds its row with its signal.
+/// Whether a row has one series of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// The only one: what it says last stands, a sample that is no reading too.
+    /// The only one: its last sample counts, even one that is no reading.
     Alone,
-    /// One of several: a reading stands against a sibling that has none.
+    /// One of several: a reading outweighs a sibling's sample that is none.
     Shared,
 }
 
@@ -160,8 +159,8 @@ pub struct Columns {
     /// Index of the first column: its instant divided by the step.
     first: i64,
     columns: VecDeque<Column>,
-    /// The last reading of rows that have none in the columns any more: what a
-    /// device is missed with that is silent for long.
+    /// The last reading of rows without one in the columns, for devices that have been
+    /// silent for long.
     last: Arc<HashMap<RowId, Reading>>,
 }
 
@@ -215,8 +214,8 @@ impl Columns {
         None
     }
 
-    /// The newest reading at or before an instant, however old, samples that
-    /// are no readings passed over.
+    /// The newest reading at or before an instant, however old; samples that are no
+    /// readings are skipped.
     #[must_use]
     pub fn last_reading(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
         let last = index.min(self.first + self.len() - 1);
@@ -230,9 +229,8 @@ impl Columns {
         })
     }
 
-    /// Puts a sample into its cell (NaN: it is no reading); whether that
-    /// changed anything. Of several the newest stands, of equally new ones the
-    /// larger.
+    /// Stores a sample in its cell (NaN: it is no reading); returns whether that changed
+    /// the cell. The newest sample counts, and the larger of equally new ones.
     pub fn put(&mut self, row: RowId, sample: Reading, step_ms: i64, feed: Feed) -> bool {
         let index = instant_from(sample.at, step_ms);
         let age = index * step_ms - sample.at.millis();
@@ -240,7 +238,7 @@ impl Columns {
         if let Some((value, known_age)) = self.at(index).and_then(|column| column.get(row)) {
             let ended = sample.value.is_nan();
             let stands = match (value.is_nan(), ended) {
-                // A reading beside a sibling's sample that is none.
+                // With siblings, a reading outweighs a sample that is none.
                 (false, true) if feed == Feed::Shared || known_age == age => true,
                 (true, false) if feed == Feed::Shared || known_age == age => false,
                 _ => known_age < age || (known_age == age && (ended || value >= sample.value)),
@@ -257,7 +255,7 @@ impl Columns {
         true
     }
 
-    /// Makes room for an instant.
+    /// Creates the columns up to an instant.
     fn make(&mut self, index: i64) {
         if self.columns.is_empty() {
             self.first = index;
@@ -271,7 +269,7 @@ impl Columns {
         }
     }
 
-    /// Forgets those samples of a row that `is_meant` says.
+    /// Removes the samples of a row that `is_meant` selects.
     pub fn forget(&mut self, row: RowId, step_ms: i64, is_meant: impl Fn(Reading) -> bool) {
         if self.last.get(&row).copied().is_some_and(&is_meant) {
             Arc::make_mut(&mut self.last).remove(&row);
@@ -290,7 +288,7 @@ impl Columns {
         i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
     }
 
-    /// Drops the columns before instant `from`. The last reading of a row stays.
+    /// Drops the columns before instant `from`. The last reading of each row is kept.
     pub fn retain_from(&mut self, from: i64, step_ms: i64) {
         while self.first < from
             && let Some(column) = self.columns.pop_front()

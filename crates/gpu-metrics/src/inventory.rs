@@ -1,7 +1,7 @@
 //! The cluster's objects, reduced to what metrics need.
 //!
-//! Produced by the cluster watches (or by the simulator), replaced as a whole,
-//! never changed in place.
+//! Produced by the cluster watches (or by the simulator). Immutable: a change replaces it
+//! as a whole.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use apimachinery::time::Timestamp;
 /// A kind of object that metrics can describe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKind {
-    /// `pods`, `nodes`, `deployments.apps`: plural, with the group behind the
-    /// first dot, as it stands in a request path.
+    /// `pods`, `nodes`, `deployments.apps`: plural, with the group after the first dot,
+    /// as in a request path.
     pub resource: Arc<str>,
     /// `Pod`, `Deployment`.
     pub kind: Arc<str>,
     /// `v1`, `apps/v1`.
     pub api_version: Arc<str>,
-    /// Whether objects of this kind live in a namespace.
+    /// Whether objects of this kind are namespaced.
     pub namespaced: bool,
 }
 
@@ -59,14 +59,14 @@ impl ObjectKind {
     }
 }
 
-/// Where a pod is in its life, as far as metrics care.
+/// The phase of a pod, as far as metrics depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {
     /// Accepted, containers not all started.
     Pending,
     /// At least one container runs.
     Running,
-    /// Succeeded or Failed: never in an answer again.
+    /// Succeeded or Failed: never served again.
     Finished,
     /// The node does not report.
     Unknown,
@@ -90,22 +90,21 @@ pub struct Pod {
     /// `status.startTime`: samples before it belong to a predecessor of the
     /// same name (docs/numbers.md, "Small cases", case D).
     pub started: Option<Timestamp>,
-    /// When its containers came to run; `None` while none does. From then on
-    /// (and a little) readings of its GPUs are expected.
+    /// When its containers started; `None` while none runs. Readings of its GPUs are
+    /// expected from a short time after.
     pub running_since: Option<Timestamp>,
-    /// When it ended, if it has: readings of that time and later are not its own,
-    /// whatever labels the kubelet has the exporter write (docs/attribution.md,
-    /// "Pods").
+    /// When it ended, if it has. Readings from then on are not its own, whatever labels
+    /// the exporter writes (docs/attribution.md, "Pods").
     pub ended: Option<Timestamp>,
     /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
     pub gpus: u32,
-    /// Whether it asks for GPUs in a way that is no number of devices: for a
-    /// share of some, or by a resource claim, which does not say its driver.
+    /// Whether it requests GPUs other than by a number of devices: a share, or a resource
+    /// claim, which does not name its driver.
     pub uncounted: bool,
-    /// Whether a DaemonSet controls it, as one controls the pods of exporters.
+    /// Whether a DaemonSet controls it, as it does exporters' pods.
     pub daemon: bool,
-    /// Indices into [`Inventory::workloads`]: its controller, the controller's
-    /// controller, and so on.
+    /// Indices into [`Inventory::workloads`]: its controller, that one's controller, and
+    /// so on.
     pub owners: Vec<u32>,
 }
 
@@ -116,15 +115,15 @@ impl Pod {
         !self.terminating && self.phase != PodPhase::Finished
     }
 
-    /// Whether it asks for GPUs, in whatever way.
+    /// Whether it requests GPUs in any way.
     #[must_use]
     pub const fn requests_gpu(&self) -> bool {
         self.gpus > 0 || self.uncounted
     }
 }
 
-/// A workload: any object that is, directly or not, the controller of pods
-/// (or, for `services`, selects them).
+/// A workload: an object that controls pods, directly or not, or that selects them, for
+/// `services`.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Its kind.
@@ -135,8 +134,8 @@ pub struct Workload {
     pub name: Arc<str>,
     /// Its labels.
     pub labels: Labels,
-    /// `metadata.creationTimestamp`: readings before it belong to a predecessor
-    /// of the same name.
+    /// `metadata.creationTimestamp`: earlier readings belong to a predecessor of the same
+    /// name.
     pub created: Option<Timestamp>,
 }
 
@@ -147,8 +146,8 @@ pub struct ClusterObject {
     pub name: Arc<str>,
     /// Its labels.
     pub labels: Labels,
-    /// `metadata.creationTimestamp`: readings before it belong to a predecessor
-    /// of the same name.
+    /// `metadata.creationTimestamp`: earlier readings belong to a predecessor of the same
+    /// name.
     pub created: Option<Timestamp>,
 }
 
@@ -159,37 +158,36 @@ pub struct ExporterPod {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
-    /// Its IP address, once it has one: what scrape targets are known by.
+    /// Its IP address, once it has one, by which scrape targets are matched.
     pub address: Option<Arc<str>>,
 }
 
-/// Whether the inventory is the cluster's word or a guess.
+/// Whether the inventory is from the cluster or a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authority {
-    /// From watches (or the simulator): a pod that is not listed does not
-    /// exist and is never served.
+    /// From watches (or the simulator): a pod that is not listed does not exist and is
+    /// never served.
     Cluster,
-    /// No cluster is connected: pods, namespaces and nodes are those the
-    /// series name; label selectors see no labels.
+    /// No cluster is connected: pods, namespaces and nodes are those that the series
+    /// name; label selectors see no labels.
     #[default]
     Series,
 }
 
-/// Everything known of the cluster at one moment.
+/// The known objects of the cluster at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// Where it comes from.
+    /// Its origin.
     pub authority: Authority,
-    /// When the pods were first listed; from then on every pod that lives is known.
-    /// `None`: that is not known.
+    /// When the pods were first listed; every live pod is known from then on. `None`:
+    /// unknown.
     pub listed: Option<Timestamp>,
     /// Pods, sorted by namespace and name, each pair once.
     pub pods: Vec<Pod>,
-    /// Pods that went, as last seen, for as long as readings of theirs may
-    /// count; sorted by namespace and name, of several of one name the one that
-    /// went last first.
+    /// Departed pods, in their last state, while readings of theirs may count. Sorted by
+    /// namespace and name, and by departure, the last first.
     pub departed: Vec<Pod>,
-    /// Nodes that have an exporter's pod, running or not; sorted.
+    /// Nodes with an exporter's pod, running or not; sorted.
     pub exporter_nodes: Vec<Arc<str>>,
     /// The exporters' pods, sorted by namespace and name.
     pub exporters: Vec<ExporterPod>,
@@ -197,8 +195,7 @@ pub struct Inventory {
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.
     pub nodes: Vec<ClusterObject>,
-    /// Addresses of Nodes, each with the name of its Node, as pods that run there
-    /// tell them.
+    /// Addresses of Nodes, each with the name of its Node, from the status of pods there.
     pub node_addresses: Vec<(Arc<str>, Arc<str>)>,
     /// Workloads, in any order; pods refer to them by index.
     pub workloads: Vec<Workload>,
@@ -216,7 +213,7 @@ impl Inventory {
             .map(|index| &self.pods[index])
     }
 
-    /// The pods of that name that went, the last first.
+    /// The departed pods of that name, the last first.
     #[must_use]
     pub fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
@@ -225,7 +222,7 @@ impl Inventory {
         &self.departed[start..end]
     }
 
-    /// The pod of that name that went last.
+    /// The last departed pod of that name.
     #[must_use]
     pub fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
         self.all_departed(namespace, name).first()

@@ -1,15 +1,14 @@
-//! From DCGM series to values of pods, workloads, services, namespaces, nodes and
+//! Turns DCGM series into values of pods, workloads, services, namespaces, nodes and
 //! clusters.
 //!
 //! ```text
 //! Batch ──► dcgm ──► store, targets ──► layout, aggregate ──► Snapshot ──► explain
-//!           whose?   readings           windows, formulas
+//!           owners   readings           windows, formulas
 //! ```
 //!
-//! The server's poll loop and `backtest` use it through [`pipeline`]: batches of
-//! samples in, a [`snapshot`] of all values out. No I/O, no clock, no async: every
-//! call that depends on the time takes it as an argument, so that a value is a
-//! function of the samples and the time alone.
+//! The server's poll loop and `backtest` use it through [`pipeline`]: batches of samples
+//! in, a [`snapshot`] of all values out. No I/O, no clock, no async: time is an argument,
+//! so a value is a function of the samples and the time alone.
 //!
 //! ```
 //! use apimachinery::time::Timestamp;

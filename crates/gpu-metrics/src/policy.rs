@@ -49,7 +49,7 @@ impl Formula {
     }
 }
 
-/// A number each device has at an instant, made from one or more signals.
+/// A number that each device has at an instant, from one or more signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceValue {
     /// Percent: memory copy utilisation; on a MIG instance 100 × DRAM active.
@@ -81,8 +81,7 @@ pub enum Condition {
 /// Which devices count as active.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Activity {
-    /// Each metric by its own value: above 0. For the counts, by memory
-    /// utilisation.
+    /// For each metric, its own value is above 0. For the counts, memory utilisation.
     #[default]
     OwnValueAboveZero,
     /// At least one condition holds.
@@ -91,7 +90,7 @@ pub enum Activity {
     All(Vec<Condition>),
 }
 
-/// What an owner that holds devices of which none is active gets.
+/// The value of an owner whose devices are all inactive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
     /// An explicit 0: safe for the HPA.
@@ -116,7 +115,7 @@ pub enum Reducer {
     Quantile(f64),
 }
 
-/// Over which devices of a group a metric is taken.
+/// The devices of a group that a metric covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// The active ones.
@@ -127,16 +126,16 @@ pub enum Over {
     All,
 }
 
-/// What a metric measures.
+/// The quantity that a metric measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
     /// A reducer over a device value.
     Devices {
         /// Each device's value.
         value: DeviceValue,
-        /// How they become one.
+        /// The reducer of the devices' values.
         reducer: Reducer,
-        /// Which devices.
+        /// The devices covered.
         over: Over,
     },
     /// How many devices are held.
@@ -168,47 +167,47 @@ pub enum MigWeight {
     Slices,
 }
 
-/// What one of several holders of a shared device gets of its value.
+/// The value of one of several holders of a shared device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shared {
-    /// The device's value: honest.
+    /// The device's value.
     #[default]
     DeviceValue,
     /// The device's value divided by the number of holders: an estimate.
     Split,
 }
 
-/// Everything that decides how readings become values. `None` means: detected
-/// from the data.
+/// All settings that determine how readings become values. `None`: detected from the
+/// data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// The default window.
     pub window: Option<Duration>,
     /// The longest window an HPA may ask for; bounds memory.
     pub max_window: Duration,
-    /// The distance of two instants.
+    /// The time between instants.
     pub step: Duration,
     /// The default formula.
     pub formula: Formula,
     /// Which devices are active.
     pub activity: Activity,
-    /// What an idle owner gets.
+    /// The value of an idle owner.
     pub idle: Idle,
-    /// Keep a device active for this long after its last active reading.
+    /// How long a device stays active after its last active reading.
     pub hold: Duration,
-    /// The least share of a group's expected devices that must answer for a sum
-    /// or a count, by number and by what they last had.
+    /// The least share of a group's expected devices that must answer for a sum or a
+    /// count, both by number and by their last values.
     pub min_devices: f64,
-    /// The least F: a reading is believed for so long and longer.
+    /// The least F, for which a reading is valid.
     pub freshness: Duration,
     /// The scrape interval S.
     pub scrape_interval: Option<Duration>,
-    /// Whether percent fields arrive as 0–1 (`true`), 0–100 (`false`) or are
-    /// judged by exporter and signal (`None`).
+    /// Whether percent fields arrive as 0–1 (`true`) or 0–100 (`false`), or are detected
+    /// by exporter and signal (`None`).
     pub percent_as_ratio: Option<bool>,
     /// Weight of MIG instances.
     pub mig_weight: MigWeight,
-    /// What a holder of a shared device gets.
+    /// The value of a holder of a shared device.
     pub shared: Shared,
 }
 

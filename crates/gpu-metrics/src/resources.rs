@@ -1,7 +1,7 @@
-//! Which resources of a pod are GPUs, and which of their amounts count devices.
+//! Which resources of a pod are GPUs, and which amounts count devices.
 
-/// Resources that are GPUs, or parts of one, by default: NVIDIA's own names, and
-/// those of schedulers that share GPUs out.
+/// Resources that are GPUs, or parts of one, by default: NVIDIA's own names, and those of
+/// schedulers that share GPUs.
 const DEFAULT: [&str; 10] = [
     "nvidia.com/gpu*",
     "nvidia.com/mig-*",
@@ -15,13 +15,13 @@ const DEFAULT: [&str; 10] = [
     "koordinator.sh/gpu*",
 ];
 
-/// In the name of a resource these say that several pods share a device, or that
-/// the amount is memory, cores or hundredths of one.
+/// Parts of a resource's name which show that several pods share a device, or that the
+/// amount is memory, cores or hundredths of one.
 const SHARES: [&str; 7] = [
     "shared", "vgpu", "mem", "core", "percent", "ratio", "priority",
 ];
 
-/// Domains of schedulers that share GPUs out, whatever the name says.
+/// Domains of schedulers that share GPUs, whatever the resource's name.
 const SHARING: [&str; 4] = [
     "volcano.sh/",
     "aliyun.com/",
@@ -29,17 +29,16 @@ const SHARING: [&str; 4] = [
     "koordinator.sh/",
 ];
 
-/// What an amount of a GPU resource is.
+/// The meaning of an amount of a GPU resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// A number of devices that the pod has for itself.
     Devices,
-    /// Parts of devices that others may hold too.
+    /// Parts of devices that other pods may hold too.
     Share,
 }
 
-/// The names of resources that count as GPUs; a `*` at the end of one stands for
-/// any ending.
+/// The names of resources that count as GPUs; a trailing `*` matches any ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuResources(Vec<String>);
 
@@ -50,13 +49,13 @@ impl Default for GpuResources {
 }
 
 impl GpuResources {
-    /// These names and no others.
+    /// Exactly these names.
     #[must_use]
     pub const fn new(names: Vec<String>) -> Self {
         Self(names)
     }
 
-    /// The names in words; of the default ones NVIDIA's own.
+    /// The names as text; of the default ones only NVIDIA's.
     #[must_use]
     pub fn words(&self) -> String {
         match *self == Self::default() {
@@ -65,7 +64,7 @@ impl GpuResources {
         }
     }
 
-    /// What an amount of this resource is; `None`: it is no GPU.
+    /// The meaning of an amount of this resource; `None`: it is no GPU.
     #[must_use]
     pub fn amount(&self, resource: &str) -> Option<Amount> {
         let is_gpu = self.0.iter().any(|name| match name.strip_suffix('*') {

@@ -1,5 +1,4 @@
-//! What a series is, once its labels have been read: whose reading of which
-//! device.
+//! A series with its labels read: its signal, device and owner.
 
 use std::sync::Arc;
 
@@ -9,16 +8,16 @@ use apimachinery::labels::Labels;
 /// Labels that hold the GPU's model (docs/exporter.md, "Labels").
 pub const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
 
-/// A GPU or a MIG instance of one. Ordered by its text, so that sums over
-/// devices are taken in the same order by every replica.
+/// A GPU or a MIG instance of one. Ordered by its text, so every replica adds devices in
+/// the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
     /// The GPU's UUID; a MIG instance carries its parent's.
     pub uuid: Arc<str>,
     /// The MIG GPU-instance id; `None` for a whole GPU.
     pub instance: Option<Arc<str>>,
-    /// The MIG profile, `1g.10gb`: part of the identity, because an id is
-    /// reused with another profile after a reconfiguration.
+    /// The MIG profile, `1g.10gb`: part of the identity, because an id is reused with
+    /// another profile after a reconfiguration.
     pub profile: Option<Arc<str>>,
 }
 
@@ -59,7 +58,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// For people: the labels that name the owner.
+    /// The labels that name the owner, as text.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -71,7 +70,7 @@ impl Scheme {
     }
 }
 
-/// The pod a series says its device is held by.
+/// The pod that a series names as the holder of its device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     /// The pod's namespace.
@@ -82,11 +81,10 @@ pub struct Owner {
     pub container: Option<Arc<str>>,
 }
 
-/// A name that a series gives for the node its device sits on.
+/// A name of the device's node in a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeName {
-    /// How good the label is that gives it; 0 is the best (docs/attribution.md,
-    /// "Nodes").
+    /// The rank of its label; 0 is the best (docs/attribution.md, "Nodes").
     pub rank: u8,
     /// The name.
     pub name: Arc<str>,
@@ -110,24 +108,24 @@ pub struct SeriesInfo {
     pub owner: Option<Owner>,
     /// How the owner was read.
     pub scheme: Option<Scheme>,
-    /// A bare owner is believed only if the cluster confirms that the pod
-    /// holds GPUs, unless the series itself proves it (sharing or DRA labels).
+    /// Whether the series itself proves a bare owner (sharing or DRA labels). Otherwise a
+    /// bare owner counts only if the cluster confirms that the pod holds GPUs.
     pub proven: bool,
     /// Whether the labels alone make the owner look like the exporter itself.
     pub suspect: bool,
     /// Candidates for the node's name, best first.
     pub nodes: Vec<NodeName>,
-    /// The scrape job: intervals and units are judged per job.
+    /// The scrape job; intervals and units are determined per job.
     pub job: Arc<str>,
     /// The source: the job and the external labels, as one text.
     pub source: Arc<str>,
-    /// The scrape target; with the source it tells targets apart.
+    /// The scrape target; together with the source it identifies the target.
     pub instance: Arc<str>,
-    /// The cluster that its labels name: `cluster=prod`, several parted by
-    /// commas.
+    /// The cluster that its labels name: `cluster=prod`, with commas between several
+    /// labels.
     pub cluster: Option<Arc<str>>,
-    /// Whether the labels are those of one process' share of the device; it is
-    /// one where the target writes a line of the device itself beside it.
+    /// Whether the labels are those of one process' share of the device; it is one if the
+    /// target also writes a line of the device itself.
     pub per_process: bool,
     /// All labels but the name.
     pub labels: Labels,

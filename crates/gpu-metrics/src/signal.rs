@@ -1,7 +1,7 @@
 //! Signals: the physical quantities that DCGM series report.
 
-/// Index of a signal in the table of signals that are polled. The built-in
-/// ones have fixed numbers; configured fields follow them.
+/// Index of a signal in the table of polled signals. The built-in ones have fixed
+/// numbers; configured fields follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SignalId(pub u16);
 
@@ -32,9 +32,8 @@ impl SignalId {
     }
 }
 
-/// What a raw value of a signal may be; anything else is no sample
-/// (docs/numbers.md, "Readings and whose they are"): validity is a range test,
-/// never an equality.
+/// The valid raw values of a signal; other values are no samples (docs/numbers.md,
+/// "Readings and whose they are"). Validity is a range test, never an equality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
     /// Valid iff 0 ≤ v ≤ 100. A job that rescaled it to 0–1 is detected.
@@ -49,15 +48,15 @@ pub enum Unit {
     Plain,
 }
 
-/// A signal and every name it has on the wire.
+/// A signal and all its series names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalSpec {
     /// Its number.
     pub id: SignalId,
     /// Short name used in configuration and logs: `memory_copy_utilization`.
     pub name: String,
-    /// Wire names to accept, compared without regard to case.
+    /// Series names to accept, compared case-insensitively.
     pub wire_names: Vec<String>,
-    /// Its unit and with it its validity test.
+    /// Its unit, which determines its validity test.
     pub unit: Unit,
 }

@@ -20,7 +20,7 @@ struct KindValues {
     values: Vec<Box<[Option<Value>]>>,
 }
 
-/// An immutable answer book.
+/// An immutable set of values.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     frame: Frame,
@@ -28,9 +28,9 @@ pub struct Snapshot {
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
     window: Duration,
-    /// The source's clock less ours, milliseconds.
+    /// The source's clock minus the local clock, milliseconds.
     skew_ms: i64,
-    /// The target whose cadence is each row's, by row number.
+    /// The target whose intervals apply to each row, by row number.
     targets: Vec<RowTarget>,
     kinds: Vec<KindValues>,
     cluster: Vec<Option<Value>>,
@@ -136,7 +136,7 @@ impl Snapshot {
             .collect()
     }
 
-    /// The metrics' indices, those together that read the same rows.
+    /// The metrics' indices, grouped by those that read the same rows.
     fn families(&self) -> Vec<Vec<usize>> {
         let mut families: Vec<(Lens, Formula, Vec<usize>)> = Vec::new();
         for (index, metric) in self.metrics.iter().enumerate() {
@@ -186,7 +186,7 @@ impl Snapshot {
         self.window
     }
 
-    /// How readings are judged.
+    /// How readings become values.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -208,8 +208,8 @@ impl Snapshot {
         self.cluster.get(metric).copied().flatten()
     }
 
-    /// Computes what was not foreseen: another window or formula, or only some
-    /// of an object's rows; `None` is the default. One value for each group.
+    /// Computes other values: another window or formula, or only some of an object's
+    /// rows; `None` is the default. One value for each group.
     #[must_use]
     pub fn evaluate(
         &self,
@@ -229,7 +229,7 @@ impl Snapshot {
             .values(&groups, std::slice::from_ref(&ask), None)
     }
 
-    /// How the value of a group came to be: [`Snapshot::evaluate`] with reasons.
+    /// Explains the value of a group: [`Snapshot::evaluate`] with reasons.
     #[must_use]
     pub fn reasons(
         &self,
@@ -243,7 +243,7 @@ impl Snapshot {
         self.evaluator().reasons(&spanned, &ask)
     }
 
-    /// Since when one of its devices has not been in use.
+    /// Since when a device of the group has not been in use.
     #[must_use]
     pub fn idle(
         &self,
@@ -269,14 +269,13 @@ impl Snapshot {
         Self { skew_ms, ..self }
     }
 
-    /// A time of ours as the source's clock has it, which is that of all times
-    /// here.
+    /// Converts a local time to the source's clock, which all times here use.
     #[must_use]
     pub fn at_source(&self, ours: Timestamp) -> Timestamp {
         Timestamp::from_millis(ours.millis().saturating_add(self.skew_ms))
     }
 
-    /// The GPUs of live pods whose exporters have fallen silent.
+    /// The GPUs of live pods whose exporters are silent.
     #[must_use]
     pub fn silent(&self) -> Vec<&RowFacts> {
         let evaluator = self.evaluator();
@@ -286,8 +285,8 @@ impl Snapshot {
             .collect()
     }
 
-    /// The GPUs of live pods that their exporters have not reported for longer
-    /// than a window, though they report others.
+    /// The GPUs of live pods that their exporters have not reported for longer than a
+    /// window, though they report other GPUs.
     #[must_use]
     pub fn lost(&self) -> Vec<&RowFacts> {
         let window_ms = self.spanned(self.cluster_group(), None).1;
@@ -301,8 +300,8 @@ impl Snapshot {
             .collect()
     }
 
-    /// The GPUs of live pods that exporters have reported for longer than a window,
-    /// and without their pods.
+    /// The GPUs of live pods that exporters have reported without their pods for longer
+    /// than a window.
     #[must_use]
     pub fn without_labels(&self) -> Vec<&RowFacts> {
         let (_, span) = self.spanned(self.cluster_group(), None);
@@ -342,8 +341,8 @@ fn is_pods(table: &KindTable) -> bool {
     table.kind.resource.as_ref() == "pods"
 }
 
-/// Formulas other than the default speak of the active devices' mean; sums,
-/// counts and amounts are always averaged over the instants.
+/// Formulas other than the default concern the mean of active devices; sums, counts and
+/// amounts are always averaged over the instants.
 fn formula_for(measure: &Measure, wanted: Formula) -> Formula {
     if takes_formula(measure) {
         wanted
@@ -352,7 +351,7 @@ fn formula_for(measure: &Measure, wanted: Formula) -> Formula {
     }
 }
 
-/// Whether a formula makes a difference to a measure.
+/// Whether a formula changes the value of a measure.
 #[must_use]
 pub fn takes_formula(measure: &Measure) -> bool {
     use super::policy::{Over, Reducer};

@@ -1,12 +1,12 @@
 //! Whether utilisation arrives as percent, 0 to 100, or as a ratio, 0 to 1.
 //!
-//! The unit is that of one exporter and signal. A scrape tells it by the values
-//! of all its devices, never by one: a genuine 1 % looks like a full 1
-//! (docs/numbers.md, "Readings and whose they are").
+//! The unit belongs to one exporter and signal. The values of all devices in a scrape
+//! show it, never one value: a genuine 1 % looks like a full 1 (docs/numbers.md,
+//! "Readings and whose they are").
 
 use apimachinery::time::Timestamp;
 
-/// Values from one to here tell nothing: a ratio may be a little above one.
+/// Values from one to this show nothing: a ratio may be slightly above one.
 pub const RATIO_MAX: f64 = 1.2;
 
 /// The unit in which utilisation arrives.
@@ -19,7 +19,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The unit that a value shows by itself.
+    /// The unit that a single value shows.
     #[must_use]
     pub fn of(value: f64) -> Option<Self> {
         let is_fraction = value > 0.0 && value < 1.0;
@@ -31,7 +31,7 @@ impl Scale {
         }
     }
 
-    /// From the setting that a job sends ratios.
+    /// The unit from the setting whether a job sends ratios.
     #[must_use]
     pub const fn set(is_ratio: bool) -> Self {
         if is_ratio { Self::Ratio } else { Self::Percent }
@@ -55,7 +55,7 @@ impl Shown {
         }
     }
 
-    /// What most of them show.
+    /// The unit that most of them show.
     #[must_use]
     pub fn scale(self) -> Option<Scale> {
         match self.percents.cmp(&self.ratios) {
@@ -87,13 +87,13 @@ impl Scales {
         self.verdict
     }
 
-    /// When the verdict last became another.
+    /// When the verdict last changed.
     #[must_use]
     pub const fn changed(&self) -> Option<Timestamp> {
         self.changed
     }
 
-    /// Whether scrapes show the contrary of what is in force.
+    /// Whether scrapes contradict the unit in force.
     #[must_use]
     pub const fn is_doubted(&self) -> bool {
         self.contrary.is_some()

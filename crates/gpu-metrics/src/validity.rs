@@ -13,9 +13,8 @@ const MEBIBYTES_MAX: f64 = 1e8;
 /// No GPU draws a megawatt.
 const WATTS_MAX: f64 = 1e6;
 
-/// The reading a raw value stands for, in the served unit: percent for
-/// [`Unit::Percent`] and [`Unit::Ratio`]. `scale` is how percents arrive.
-/// `None`: no reading.
+/// The reading of a raw value, in the served unit: percent for [`Unit::Percent`] and
+/// [`Unit::Ratio`]. `scale` is the unit of percents. `None`: no reading.
 #[must_use]
 pub fn reading(unit: Unit, raw: f64, scale: Scale) -> Option<f64> {
     match unit {

@@ -12,27 +12,27 @@ use super::ratio::Milli;
 use super::words::printed;
 use apimachinery::quantity::parse_milli;
 
-/// A HorizontalPodAutoscaler, checked.
+/// A valid HorizontalPodAutoscaler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hpa {
-    /// Where it stands, and the objects that it asks about.
+    /// Its namespace, and that of the objects it requests.
     pub namespace: String,
     /// `minReplicas`; 1 when not set.
     pub min: i32,
     /// `maxReplicas`.
     pub max: i32,
-    /// In the order of the specification: the first of equals wins.
+    /// In the order of the specification: the first of equal proposals wins.
     pub metrics: Vec<Metric>,
     /// `None` chooses the older arithmetic, with limits built in.
     pub behavior: Option<Behavior>,
 }
 
-/// One metric and what it should be.
+/// One metric and its target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// Where the value comes from.
     pub source: Source,
-    /// What it is compared with.
+    /// The target.
     pub target: Target,
 }
 
@@ -63,7 +63,7 @@ pub enum Source {
         /// The metric's selector, as the controller prints it.
         selector: String,
     },
-    /// What pods use, from metrics.k8s.io.
+    /// The usage of pods, from metrics.k8s.io.
     Resource {
         /// `cpu`, `memory`.
         resource: String,
@@ -81,15 +81,15 @@ impl Source {
     }
 }
 
-/// What a metric is compared with. Always above zero.
+/// The target of a metric. Always above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
     /// The value as it is.
     Value(Milli),
-    /// The value divided by the pods.
+    /// The value divided by the number of pods.
     AverageValue(Milli),
-    /// Percent of what the pods request.
+    /// Percent of the pods' requests.
     Utilization(i32),
 }
 
@@ -117,9 +117,9 @@ pub struct Behavior {
 pub struct Rules {
     /// Seconds of `stabilizationWindowSeconds`; `None` is the controller's flag.
     pub window: Option<i32>,
-    /// Which policy counts.
+    /// The policy that applies.
     pub select: Select,
-    /// What may change in a period.
+    /// The allowed changes in a period.
     pub policies: Vec<Policy>,
     /// The tolerance of this direction; `None` is the controller's flag.
     pub tolerance: Option<f64>,
@@ -147,29 +147,29 @@ pub struct Policy {
     pub period: i32,
 }
 
-/// Why a specification cannot be followed. The API server refuses such objects;
-/// files need not have met one.
+/// Why a specification is invalid. The API server refuses such objects, but a file may
+/// not have passed one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidHpa {
     /// A field that the type of the metric needs.
     #[error("{0} is missing")]
     Missing(String),
-    /// No quantity above zero.
+    /// Not a quantity above zero.
     #[error("{place}: {text:?} is no quantity above zero")]
     Quantity {
         /// The field.
         place: String,
-        /// What stands there.
+        /// The text.
         text: String,
     },
-    /// A word of a closed set.
+    /// Not a word of a closed set.
     #[error("{place}: {text:?} is not known; {allowed}")]
     Word {
         /// The field.
         place: String,
-        /// What stands there.
+        /// The text.
         text: String,
-        /// What may stand there.
+        /// The allowed words.
         allowed: &'static str,
     },
 }
@@ -217,7 +217,7 @@ impl Policy {
 }
 
 impl Rules {
-    /// What applies to scaling up where `behavior` says nothing.
+    /// The defaults for scaling up.
     #[must_use]
     pub fn up() -> Self {
         Self {
@@ -228,7 +228,7 @@ impl Rules {
         }
     }
 
-    /// What applies to scaling down where `behavior` says nothing.
+    /// The defaults for scaling down.
     #[must_use]
     pub fn down() -> Self {
         Self {
@@ -290,8 +290,8 @@ fn unknown(place: String, text: &str, allowed: &'static str) -> InvalidHpa {
     }
 }
 
-/// `Quantity.AsApproximateFloat64` of what a tolerance may be: the controller
-/// multiplies a whole number by a power of ten, and so must we, to the bit.
+/// `Quantity.AsApproximateFloat64` for the range of tolerances: the controller multiplies
+/// a whole number by a power of ten, which must be reproduced bit for bit.
 fn approximate(text: &str) -> Option<f64> {
     for (suffix, scale) in [('u', 1e-6), ('n', 1e-9)] {
         if let Some(digits) = text.strip_suffix(suffix) {
@@ -358,8 +358,7 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
     Ok(Metric { source, target })
 }
 
-/// The field that the controller reads, which is not always the one that
-/// `type` names.
+/// The field that the controller reads, which may differ from the one that `type` names.
 fn read_target(
     source: &Source,
     target: &api::MetricTarget,

@@ -1,10 +1,9 @@
-//! What the HorizontalPodAutoscaler's controller computes in one sync, step by
-//! step: from its specification, pods, metrics and memory to the replicas and
-//! conditions that it writes.
+//! Computes one sync of the HorizontalPodAutoscaler controller, step by step: from its
+//! specification, pods, metrics and memory to the replicas and conditions that it writes.
 //!
-//! The same arithmetic as `pkg/controller/podautoscaler` of Kubernetes 1.35:
-//! integers where it has integers, and its words. Nothing here reads a clock
-//! or a network: one sync is a function of its [`Situation`].
+//! The same arithmetic as `pkg/controller/podautoscaler` of Kubernetes 1.35: integers
+//! where it has integers, and the same messages. No clock and no network: one sync is a
+//! function of its [`Situation`].
 
 pub mod hpa;
 pub mod manifest;
@@ -44,7 +43,7 @@ pub struct Flags {
     pub cpu_initialization: Duration,
     /// `--horizontal-pod-autoscaler-initial-readiness-delay`.
     pub initial_readiness: Duration,
-    /// `--horizontal-pod-autoscaler-sync-period`: how often this is computed.
+    /// `--horizontal-pod-autoscaler-sync-period`: the interval of syncs.
     pub sync_period: Duration,
     /// The feature gate `HPAConfigurableTolerance`.
     pub configurable_tolerance: bool,
@@ -71,22 +70,22 @@ impl Flags {
 /// The scale of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// `spec.replicas`: the current replicas of an autoscaler.
+    /// `spec.replicas`: the current replicas.
     pub spec_replicas: i32,
-    /// `status.replicas`: what `AverageValue` of objects divides by.
+    /// `status.replicas`: the divisor of objects' `AverageValue`.
     pub status_replicas: i32,
 }
 
-/// Whether the pods behind the scale can be told.
+/// Whether the pods behind the scale can be selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// They can.
     Clear,
     /// `status.selector` of the scale is empty.
     Missing,
-    /// It cannot be parsed, and why.
+    /// It cannot be parsed; the reason.
     Invalid(String),
-    /// Other autoscalers have pods among them.
+    /// Other autoscalers select some of the pods.
     Ambiguous {
         /// The selector.
         selector: String,
@@ -95,7 +94,7 @@ pub enum Selection {
     },
 }
 
-/// Everything that one sync depends on.
+/// All inputs of one sync.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The specification.
@@ -104,15 +103,15 @@ pub struct Situation<'a> {
     pub scale: Result<&'a Scale, &'a str>,
     /// Whether the selector is usable.
     pub selection: &'a Selection,
-    /// The pods that it takes.
+    /// The selected pods.
     pub pods: &'a [Pod],
     /// One for each metric of the specification, in its order.
     pub answers: &'a [Answer],
     /// The flags of the controller.
     pub flags: &'a Flags,
-    /// What it remembers.
+    /// The controller's memory.
     pub history: &'a History,
-    /// When this is.
+    /// The time of the sync.
     pub now: Timestamp,
 }
 

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Hpa;
 
-/// Reads a document of `autoscaling/v2`.
+/// Parses a document of `autoscaling/v2`.
 ///
 /// # Errors
-/// What kube-apiserver would refuse, with its place.
+/// For everything that kube-apiserver refuses, with its place.
 pub fn read(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
     let read = serde_json::from_value(document.clone());
     let hpa: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ fn target(metric: &MetricSpec) -> Option<&MetricTarget> {
     all.into_iter().flatten().next()
 }
 
-/// The place of the first field that is written and not known.
+/// The place of the first unknown field.
 fn unknown(written: &Value, known: &Value, place: &str) -> Option<String> {
     match (written, known) {
         (Value::Object(written), Value::Object(known)) => {

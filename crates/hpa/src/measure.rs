@@ -1,5 +1,5 @@
-//! What values of pods make of replicas: the mean, the careful values in place
-//! of those that are missing, and the mean again.
+//! Computes replicas from values of pods: the mean, conservative values for the missing
+//! ones, and the mean again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,49 +11,49 @@ use super::ratio::{Milli, Ratio, Tolerances, Verdict};
 use super::words::counted;
 use super::{Pod, Situation};
 
-/// The values of pods, added up and compared with the target.
+/// The sum of the pods' values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mean {
     /// The sum.
     pub sum: Milli,
-    /// How many values it has.
+    /// The number of values.
     pub values: usize,
-    /// The sum divided by their number, the rest cut off.
+    /// The mean, rounded down.
     pub mean: Milli,
-    /// What the pods request together, where the target is a utilization.
+    /// The pods' total requests, for a utilization target.
     pub requested: Option<Milli>,
-    /// Percent of that, the rest cut off.
+    /// Percent of the requests, rounded down.
     pub percent: Option<i32>,
     /// Mean or percent, divided by the target.
     pub ratio: Ratio,
 }
 
-/// What stood in for values that were missing.
+/// The substitute for missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Filling {
     /// Scaling down: as if each pod were exactly at the target.
     Target,
-    /// Scaling down: this percent of what the pod requests.
+    /// Scaling down: this percent of the pod's request.
     Requested(i32),
-    /// Scaling up: as if they did nothing.
+    /// Scaling up: zero.
     Zero,
-    /// The ratio is exactly 1: nothing.
+    /// The ratio is exactly 1: none.
     Nothing,
 }
 
-/// The second look, with missing and unready pods in it.
+/// The second mean, with missing and unready pods.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Filled {
-    /// How many pods are missing.
+    /// The number of missing pods.
     pub missing: usize,
-    /// What stands in for them.
+    /// Their substitute.
     pub missing_as: Filling,
-    /// How many unready pods count as zero.
+    /// The number of unready pods that count as zero.
     pub unready_as_zero: usize,
-    /// The mean with these.
+    /// The mean including these.
     pub mean: Mean,
 }
 
@@ -63,19 +63,19 @@ pub struct Filled {
 pub struct PodsStep {
     /// The groups of pods that count.
     pub groups: Groups,
-    /// Of the pods that answered. This is what kubectl shows.
+    /// The mean of the pods that answered, which kubectl shows.
     pub mean: Mean,
-    /// Set when somebody was missing, or unready while scaling up.
+    /// Set when a pod was missing, or unready while scaling up.
     pub filled: Option<Filled>,
-    /// What the ratio was multiplied with.
+    /// The factor of the ratio.
     pub multiplied: usize,
-    /// What became of the last ratio.
+    /// The verdict on the last ratio.
     pub verdict: Verdict,
-    /// What this metric asks for.
+    /// The replicas that this metric proposes.
     pub replicas: i32,
 }
 
-/// What values are compared with.
+/// The comparison of values with the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Measure<'a> {
     Usage { target: i64 },
@@ -115,7 +115,7 @@ impl Measure<'_> {
         })
     }
 
-    /// What a missing pod counts as while scaling down.
+    /// The substitute for a missing pod while scaling down.
     fn careful(self, pod: &str) -> (Filling, i64) {
         match self {
             Self::Usage { target } => (Filling::Target, target),
@@ -129,10 +129,10 @@ impl Measure<'_> {
     }
 }
 
-/// Which pods are ready, and the values of the others put aside.
+/// Groups the pods, and sets the values of unready ones aside.
 ///
 /// # Errors
-/// With the controller's words when no pod or no value is left.
+/// In the controller's words, when no pod or no value is left.
 pub(super) fn count(
     situation: &Situation<'_>,
     samples: &BTreeMap<String, Sample>,
@@ -158,13 +158,13 @@ pub(super) fn count(
     Ok((groups, values))
 }
 
-/// What the controller says when the selector takes no pod.
+/// The controller's message when the selector selects no pod.
 pub(super) const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-/// What each pod requests.
+/// The request of each pod.
 ///
 /// # Errors
-/// With the controller's words when one requests nothing.
+/// In the controller's words, when a pod has no request.
 pub(super) fn requests(
     situation: &Situation<'_>,
     resource: &str,
@@ -178,10 +178,10 @@ pub(super) fn requests(
 }
 
 impl PodsStep {
-    /// The replicas that the values of pods ask for.
+    /// The replicas that the values of pods propose.
     ///
     /// # Errors
-    /// With the controller's words when no value belongs to a known pod.
+    /// In the controller's words, when no value belongs to a known pod.
     pub(super) fn compute(
         (groups, mut values): (Groups, Values),
         measure: Measure<'_>,
@@ -231,7 +231,7 @@ impl PodsStep {
     }
 }
 
-/// Puts a careful value in the place of every missing one.
+/// Substitutes a conservative value for each missing one.
 fn fill(values: &mut Values, groups: &Groups, measure: Measure<'_>, ratio: f64) -> Filling {
     let mut filling = Filling::Nothing;
     for left in &groups.missing {

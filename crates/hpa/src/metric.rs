@@ -1,5 +1,5 @@
-//! One metric of an autoscaler: its answer, what it asks for, and the words of
-//! the controller when it cannot be used.
+//! One metric of an autoscaler: its answer, its proposal, and the controller's messages
+//! when it cannot be used.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::total::{TotalStep, sum, sum_shared};
 use super::words::Failure;
 use super::{Scale, Situation};
 
-/// What the metrics API said to the controller.
+/// The metrics API's answer to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A value of each pod by name (`Pods`, `Resource`, `ContainerResource`).
@@ -42,27 +42,27 @@ pub struct Invalid {
     pub reason: &'static str,
     /// Its message, if this is the first such metric and blocks scaling.
     pub message: String,
-    /// As the event `FailedComputeMetricsReplicas` has it.
+    /// The text of the event `FailedComputeMetricsReplicas`.
     pub error: String,
 }
 
-/// How a metric ended.
+/// The result of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It asks for replicas.
+    /// It proposes replicas.
     Asks(Step),
     /// It could not be used.
     Invalid(Invalid),
 }
 
-/// What one metric asks for, and why.
+/// The proposal of one metric, and its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricTrace {
-    /// Where its value comes from.
+    /// The source of its value.
     pub source: Source,
-    /// What it is compared with.
+    /// Its target.
     pub target: Target,
     /// The range of ratios that count as on target.
     pub tolerances: Tolerances,
@@ -73,7 +73,7 @@ pub struct MetricTrace {
 }
 
 impl Step {
-    /// What the metric asks for.
+    /// The replicas that the metric proposes.
     #[must_use]
     pub fn replicas(&self) -> i32 {
         match self {
@@ -82,8 +82,8 @@ impl Step {
         }
     }
 
-    /// The value in the status of the autoscaler. For pods it is the mean
-    /// before anything was filled in.
+    /// The value in the status of the autoscaler. For pods it is the mean before
+    /// substitution.
     #[must_use]
     pub fn shown(&self) -> Milli {
         match self {
@@ -94,7 +94,7 @@ impl Step {
 }
 
 impl MetricTrace {
-    /// Computes what a metric asks for.
+    /// Computes a metric's proposal.
     pub(super) fn compute(
         metric: &Metric,
         answer: Option<&Answer>,

@@ -14,10 +14,10 @@ use super::words::counted;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 
-/// What the controller looks at in a pod.
+/// The fields of a pod that the controller reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
-    /// Its name: values are joined by it.
+    /// Its name, which joins it with its value.
     pub name: String,
     /// `status.phase`.
     pub phase: Phase,
@@ -27,26 +27,26 @@ pub struct Pod {
     pub started: Option<Timestamp>,
     /// The condition `Ready`.
     pub ready: Option<Readiness>,
-    /// What its containers request, in thousandths: containers first, then
-    /// init containers that restart.
+    /// The requests of its containers, in thousandths: containers first, then init
+    /// containers that restart.
     pub containers: Vec<(String, Requests)>,
-    /// What the pod requests as a whole, where it says so.
+    /// The request of the whole pod, if it has one.
     pub whole: Option<Requests>,
 }
 
 /// Thousandths by resource name.
 pub type Requests = BTreeMap<String, i64>;
 
-/// `status.phase`, as far as it matters.
+/// `status.phase`, as far as the controller reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not started.
     Pending,
     /// Started.
     Running,
-    /// Ended well: still selected, and missing as soon as its value ends.
+    /// Completed: still selected, and missing once its value ends.
     Succeeded,
-    /// Ended badly.
+    /// Failed.
     Failed,
     /// Its node does not answer.
     Unknown,
@@ -68,20 +68,20 @@ pub struct Sample {
     pub milli: i64,
     /// The time of the value.
     pub at: Timestamp,
-    /// What it is a mean over; a minute where the API does not say.
+    /// The span of its mean; a minute if the API does not say.
     pub window: Duration,
 }
 
-/// Pods in the groups that the controller makes.
+/// Pods by the controller's groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Groups {
-    /// Their values count, and they do.
+    /// Pods that count, with their values.
     pub ready: Vec<String>,
-    /// Their values do not count yet; zero when that slows scaling up.
+    /// Pods whose values do not count yet; zero when that slows scaling up.
     pub unready: Vec<Left>,
-    /// No value: a careful one is put in its place.
+    /// Pods without a value, which a conservative one replaces.
     pub missing: Vec<Left>,
-    /// Neither they nor their values count.
+    /// Pods that do not count, nor do their values.
     pub ignored: Vec<Left>,
     /// Values of pods that the selector does not take: they count all the same,
     /// but in a utilization, where their requests are not known.
@@ -98,17 +98,17 @@ pub struct Left {
 }
 
 impl Pod {
-    /// Running, and Ready is true: what a target of type `Value` multiplies.
+    /// Whether it is running and ready: a target of type `Value` multiplies these pods.
     #[must_use]
     pub fn is_running_and_ready(&self) -> bool {
         self.phase == Phase::Running && self.ready.is_some_and(|ready| ready.ready == Some(true))
     }
 
-    /// What it requests of a resource, in thousandths.
+    /// Its request of a resource, in thousandths.
     ///
     /// # Errors
-    /// With the controller's words when a container requests nothing: a
-    /// utilization has no meaning then.
+    /// In the controller's words, when a container has no request: a utilization is then
+    /// undefined.
     pub fn request(
         &self,
         resource: &str,
@@ -141,7 +141,7 @@ impl Pod {
         }
     }
 
-    /// Whether its processor reading is not to be trusted yet, and why.
+    /// Why its CPU reading does not count yet; `None` if it does.
     fn starting(&self, sample: &Sample, flags: &Flags, now: Timestamp) -> Option<&'static str> {
         let (Some(ready), Some(started)) = (self.ready, self.started) else {
             return Some("no start or no Ready condition");
@@ -159,7 +159,7 @@ impl Pod {
     }
 }
 
-/// Puts pods into groups. Only for `cpu` do readiness and times matter.
+/// Groups pods. Readiness and times matter only for `cpu`.
 #[must_use]
 pub fn group(
     pods: &[Pod],
@@ -237,7 +237,7 @@ impl From<&api::Pod> for Pod {
                     "False" => Some(false),
                     _ => None,
                 },
-                // Go's zero time, where there is none.
+                // Go's zero time, if absent.
                 since: condition
                     .last_transition_time
                     .as_ref()
@@ -283,8 +283,8 @@ fn containers(spec: &api::PodSpec) -> Vec<(String, Requests)> {
     .collect()
 }
 
-/// What the whole pod requests: what it says itself, where it says nothing the
-/// sum of its containers, and the overhead of its runtime.
+/// The request of the whole pod: its own, or else the sum of its containers', plus the
+/// overhead of its runtime.
 fn whole(spec: &api::PodSpec) -> Option<Requests> {
     let own = requests(spec.resources.as_ref()?.requests.as_ref()?);
     if own.is_empty() {

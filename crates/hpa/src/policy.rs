@@ -1,4 +1,4 @@
-//! How fast replicas may change, and between which bounds.
+//! How fast replicas may change, and within which bounds.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::stabilise::{History, Past};
 use super::words::counted;
 use apimachinery::time::Timestamp;
 
-/// Without `behavior`, a step up reaches this at least.
+/// Without `behavior`, a step up may reach at least this.
 const FREE_REPLICAS: f64 = 4.0;
 
-/// What one policy allows.
+/// The limit of one policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStep {
@@ -24,9 +24,9 @@ pub struct PolicyStep {
     pub added: i32,
     /// Replicas removed in its period.
     pub removed: i32,
-    /// The replicas at the start of the period: what the policy counts from.
+    /// The replicas at the start of the period, on which the policy is based.
     pub period_start: i32,
-    /// As far as it lets replicas go.
+    /// The number of replicas up to which it allows a change.
     pub limit: i32,
 }
 
@@ -34,15 +34,16 @@ pub struct PolicyStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limited {
-    /// Before.
+    /// The number before.
     pub stabilised: i32,
-    /// Each policy of the direction; none without `behavior`.
+    /// Each policy of the direction; empty without `behavior`.
     pub policies: Vec<PolicyStep>,
-    /// Which of them counts; `None` without `behavior`.
+    /// Which policy applies; `None` without `behavior`.
     pub select: Option<Select>,
-    /// As far as the rate lets replicas go; `None` where no rate applies.
+    /// The number of replicas up to which the rate allows a change; `None` where no rate
+    /// applies.
     pub rate: Option<i32>,
-    /// After.
+    /// The number after.
     pub replicas: i32,
     /// The reason of `ScalingLimited`.
     pub reason: &'static str,
@@ -79,8 +80,8 @@ impl Limited {
         }
     }
 
-    /// With `behavior`: the rules of the direction, then its bound. The other
-    /// bound is not looked at, and replicas that stay are not compared at all.
+    /// With `behavior`: the rules of the direction, then its bound. The other bound is
+    /// not checked, and unchanged replicas are not checked at all.
     pub(super) fn with_behavior(
         behavior: &Behavior,
         history: &History,
@@ -110,7 +111,7 @@ impl Limited {
             select if (select == Select::Max) == up => limits.max().unwrap_or(i32::MIN),
             _ => limits.min().unwrap_or(i32::MAX),
         };
-        // Events of before can put the limit on the wrong side.
+        // Earlier events can put the limit on the wrong side.
         let (rate, why) = if up {
             let rate = rate.max(current);
             limited.replicas = stabilised.min(max).min(rate);
@@ -174,7 +175,7 @@ fn steps(
             removed,
             period_start: start,
             limit: match (policy.percent, up) {
-                // Rounded up: a small percentage would never add anything.
+                // Rounded up: a small percentage would otherwise never add a pod.
                 (true, true) => to_i32((f64::from(start) * (1.0 + share)).ceil()),
                 (true, false) => to_i32(f64::from(start) * (1.0 - share)),
                 (false, true) => start.wrapping_add(policy.value),

@@ -1,5 +1,5 @@
-//! The controller's arithmetic: integers where it has integers, floats where it
-//! has floats, and what its conversions do at their ends.
+//! The controller's arithmetic: integers where it has integers, floats where it has
+//! floats, with the same conversions at their limits.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::{Serialize, Serializer};
 
 use apimachinery::quantity::milli_text;
 
-/// A number in whole thousandths, as the controller keeps every value.
+/// A number in whole thousandths, the controller's unit of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Milli(pub i64);
 
 impl fmt::Display for Milli {
-    /// With a decimal point, for people: `66.666`, where kubectl has `66666m`.
+    /// With a decimal point: `66.666`, where kubectl has `66666m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0.unsigned_abs() / 1000, self.0.unsigned_abs() % 1000);
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -31,7 +31,7 @@ impl Serialize for Milli {
     }
 }
 
-/// A ratio or a product for people: four decimals at most.
+/// A ratio or a product for display: at most four decimals.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Ratio(pub f64);
@@ -43,7 +43,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// How far a ratio may be from 1 before anything happens.
+/// How far a ratio may be from 1 without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tolerances {
     /// Below 1.
@@ -53,7 +53,7 @@ pub struct Tolerances {
 }
 
 impl Tolerances {
-    /// Both ends belong to the range.
+    /// Whether a ratio is within the range, both ends included.
     #[must_use]
     pub fn hold(self, ratio: f64) -> bool {
         (1.0 - self.down) <= ratio && ratio <= (1.0 + self.up)
@@ -66,9 +66,9 @@ impl fmt::Display for Tolerances {
     }
 }
 
-/// Go's `int32(float64)` on amd64: what does not fit becomes the smallest
-/// number, so a ratio that is absurdly high reads as below zero. (On arm64 it
-/// becomes the largest; the controller guards only some of its conversions.)
+/// Go's `int32(float64)` on amd64: a value that does not fit becomes the smallest number,
+/// so an absurdly high ratio reads as below zero. (On arm64 it becomes the largest; the
+/// controller guards only some of its conversions.)
 #[must_use]
 pub fn to_i32(value: f64) -> i32 {
     let fits = value > f64::from(i32::MIN) - 1.0 && value < f64::from(i32::MAX) + 1.0;
@@ -83,18 +83,17 @@ pub fn to_i64(value: f64) -> i64 {
     if fits { value as i64 } else { i64::MIN }
 }
 
-/// What became of a ratio.
+/// The verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum Verdict {
-    /// Near enough to the target: replicas stay.
+    /// Within tolerance of the target: replicas stay.
     WithinTolerance,
-    /// With the missing pods filled in, the ratio points the other way:
-    /// replicas stay.
+    /// With substitutes for the missing pods, the ratio changes direction: replicas stay.
     DirectionChanged,
     /// The rounded number would move against the ratio: replicas stay.
     RoundedAgainst {
-        /// The number that was put aside.
+        /// The rejected number.
         computed: i32,
     },
     /// Rounded up to whole replicas.
@@ -105,7 +104,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Rounded up, and the result.
+    /// The ratio rounded up, and the result.
     pub(super) fn scaled(exact: f64) -> (Self, i32) {
         let replicas = to_i32(exact.ceil());
         let exact = Ratio(exact);

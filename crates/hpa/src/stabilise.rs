@@ -1,4 +1,4 @@
-//! Stabilisation: what was recommended before holds the recommendation of now.
+//! Stabilisation: earlier recommendations limit the current one.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use serde::Serialize;
 use super::hpa::Behavior;
 use apimachinery::time::{Timestamp, millis};
 
-/// What the controller remembers of one autoscaler. It keeps this in memory: a
-/// new leader begins with the current replicas as its only recommendation.
+/// The controller's memory of one autoscaler. A new leader starts with the current
+/// replicas as its only recommendation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// What the metrics asked for, before stabilisation.
+    /// The metrics' proposals, before stabilisation.
     pub recommendations: Vec<Past>,
-    /// Replicas added, only remembered with `behavior`.
+    /// Replicas added, kept only with `behavior`.
     pub ups: Vec<Past>,
-    /// Replicas removed, only remembered with `behavior`.
+    /// Replicas removed, kept only with `behavior`.
     pub downs: Vec<Past>,
 }
 
 impl History {
-    /// The controller wrote another number of replicas.
+    /// Records that the controller changed the replicas.
     pub fn scaled(&mut self, from: i32, to: i32, at: Timestamp) {
         let events = if to > from {
             &mut self.ups
@@ -33,7 +33,7 @@ impl History {
     }
 }
 
-/// A number of replicas, and when.
+/// A number of replicas, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     /// Recommended, added or removed.
@@ -42,13 +42,13 @@ pub struct Past {
     pub at: Timestamp,
 }
 
-/// A recommendation of before.
+/// An earlier recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Earlier {
-    /// What was recommended.
+    /// The replicas recommended.
     pub replicas: i32,
-    /// How many milliseconds ago.
+    /// Its age in milliseconds.
     pub age_ms: i64,
 }
 
@@ -56,24 +56,24 @@ pub struct Earlier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stabilised {
-    /// What the metrics ask for now.
+    /// The metrics' current proposal.
     pub proposed: i32,
-    /// Seconds for which a low recommendation holds replicas down; `None`
-    /// without `behavior`.
+    /// Seconds for which a low recommendation keeps replicas low; `None` without
+    /// `behavior`.
     pub up_window_s: Option<u64>,
     /// The recommendation in that window that is below `proposed`.
     pub lowest: Option<Earlier>,
-    /// Seconds for which a high recommendation keeps replicas.
+    /// Seconds for which a high recommendation keeps replicas high.
     pub down_window_s: u64,
     /// The recommendation in that window that is above `proposed`.
     pub highest: Option<Earlier>,
-    /// What is left.
+    /// The result.
     pub replicas: i32,
 }
 
 impl Stabilised {
-    /// Without `behavior`: the highest recommendation of the flag's window,
-    /// both its ends included.
+    /// Without `behavior`: the highest recommendation of the flag's window, both ends
+    /// included.
     pub(super) fn plain(history: &[Past], window: Duration, proposed: i32, now: Timestamp) -> Self {
         let inside = history.iter().filter(|past| past.at >= now - window);
         let highest = inside.max_by_key(|past| past.replicas);
@@ -88,8 +88,8 @@ impl Stabilised {
         }
     }
 
-    /// With `behavior`: the replicas of now, moved no further than to the
-    /// lowest of one window and the highest of the other, starts excluded.
+    /// With `behavior`: the current replicas, moved at most to the lowest of one window
+    /// and the highest of the other; the windows' starts are excluded.
     pub(super) fn with_behavior(
         history: &[Past],
         behavior: &Behavior,

@@ -66,7 +66,7 @@ impl Trace {
         }
     }
 
-    /// The scale is written.
+    /// Records that the scale is written.
     fn rescaled(&mut self, desired: i32, reason: impl Into<String>) {
         let message =
             format!("the HPA controller was able to update the target scale to {desired}");
@@ -75,7 +75,7 @@ impl Trace {
         self.rescale = Some(reason.into());
     }
 
-    /// The error, when the pods cannot be told.
+    /// The error when the pods cannot be selected.
     fn unselectable(&mut self, selection: &Selection) -> Option<String> {
         let (reason, message, error) = match selection {
             Selection::Clear => return None,
@@ -109,8 +109,8 @@ impl Trace {
         Some(error)
     }
 
-    /// The highest number that a metric asks for, and that metric. `None` when
-    /// metrics failed that would have been needed.
+    /// The highest proposal of a metric, and that metric. `None` when metrics failed that
+    /// were needed.
     fn propose(&mut self, scale: &Scale, situation: &Situation<'_>) -> Option<(i32, String)> {
         let metrics = &situation.hpa.metrics;
         let tolerances: Tolerances = situation.tolerances();
@@ -122,7 +122,7 @@ impl Trace {
             match &trace.outcome {
                 Outcome::Invalid(failure) => invalid.push(failure.clone()),
                 Outcome::Asks(step) => {
-                    // As the controller: a proposal of zero never holds its place.
+                    // As in the controller: any later proposal replaces one of zero.
                     let best_so_far = best.map_or(0, |(_, replicas)| replicas);
                     if best_so_far == 0 || step.replicas() > best_so_far {
                         best = Some((index, step.replicas()));
@@ -157,7 +157,7 @@ impl Trace {
         Some((replicas.max(0), name))
     }
 
-    /// From what metrics ask for to what is written.
+    /// Turns the metrics' proposal into the number written.
     fn normalize(&mut self, current: i32, proposed: i32, name: &str, situation: &Situation<'_>) {
         let (hpa, now) = (situation.hpa, situation.now);
         let window = situation.flags.downscale_stabilisation;
@@ -198,7 +198,7 @@ impl Trace {
         self.limited = Some(limited);
     }
 
-    /// The conditions of stabilisation and limits, and what they hold back.
+    /// Sets the conditions of stabilisation and limits, and records what they hold back.
     fn judge(&mut self, stabilised: &Stabilised, limited: &Limited, current: i32) {
         let (reason, message) = stabilised.condition(current);
         self.set("AbleToScale", true, reason, message);

@@ -1,4 +1,4 @@
-//! What one value, or the sum of a list, makes of replicas.
+//! Computes replicas from one value or the sum of a list.
 
 use std::fmt;
 
@@ -15,28 +15,28 @@ use super::{Pod, Scale};
 pub struct TotalStep {
     /// The value or the sum.
     pub value: Milli,
-    /// How many values were added.
+    /// The number of values added.
     pub values: usize,
-    /// The replicas that the target was multiplied with: those of the scale
-    /// target's status. `None` for a target of type `Value`.
+    /// The replicas by which the target was multiplied: those of the scale target's
+    /// status. `None` for a target of type `Value`.
     pub shared_by: Option<i32>,
     /// Value divided by target (and replicas).
     pub ratio: Ratio,
     /// Pods running and ready, where they were counted.
     pub ready: Option<usize>,
-    /// What kubectl shows: the value, or the value for each replica.
+    /// The value that kubectl shows: the value, or the value for each replica.
     pub shown: Milli,
-    /// What became of the ratio.
+    /// The verdict on the ratio.
     pub verdict: Verdict,
-    /// What this metric asks for.
+    /// The replicas that this metric proposes.
     pub replicas: i32,
 }
 
 impl TotalStep {
-    /// A target of type `Value`: the ratio multiplies the pods that are ready.
+    /// A target of type `Value`: the ratio multiplies the ready pods.
     ///
     /// # Errors
-    /// With the controller's words when there is no pod to multiply.
+    /// In the controller's words, when there is no pod to multiply.
     pub(super) fn whole(
         (value, values): (i64, usize),
         target: Milli,
@@ -71,9 +71,9 @@ impl TotalStep {
         Ok(step(Some(ready), verdict, capped(exact)))
     }
 
-    /// A target of type `AverageValue`: the value is shared by the replicas of
-    /// the status, whether they are ready or not. `guarded` caps the result at
-    /// the largest number; only external metrics have that.
+    /// A target of type `AverageValue`: the value is divided by the replicas of the
+    /// status, ready or not. `guarded` caps the result at the largest number, as for
+    /// external metrics only.
     pub(super) fn shared(
         (value, values): (i64, usize),
         target: Milli,
@@ -129,8 +129,8 @@ pub(super) fn sum(values: &[i64]) -> i64 {
     sum
 }
 
-/// The sum for a target of type `AverageValue`. Whatever is below zero on the
-/// way is taken for an overflow, so a negative value reads as the largest.
+/// The sum for a target of type `AverageValue`. A negative intermediate sum counts as an
+/// overflow, so a negative value reads as the largest.
 pub(super) fn sum_shared(values: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for value in values {

@@ -11,35 +11,34 @@ use super::words::counted;
 use super::{Flags, Hpa};
 use apimachinery::time::Timestamp;
 
-/// The longest window or period that a specification may name.
+/// The longest window or period in a specification.
 const LONGEST_WINDOW: Duration = Duration::from_secs(3600);
 
-/// What one sync computes.
+/// The result of one sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
     /// `spec.replicas` of the scale; `None` when it could not be read.
     pub current: Option<i32>,
-    /// Replicas put aside the metrics: they were not read then.
+    /// The replicas alone decided: metrics were not read.
     pub shortcut: Option<Shortcut>,
     /// Each metric, in the order of the specification.
     pub metrics: Vec<MetricTrace>,
-    /// What the metrics ask for together.
+    /// The proposal of all metrics.
     pub proposal: Option<Proposal>,
-    /// What was recommended before.
+    /// The stabilisation by earlier recommendations.
     pub stabilised: Option<Stabilised>,
-    /// How fast, and between which bounds.
+    /// The limits by rate and bounds.
     pub limited: Option<Limited>,
     /// `status.desiredReplicas`; `None` leaves it as it was.
     pub desired: Option<i32>,
-    /// The reason in the event `SuccessfulRescale`; `None` when the scale is
-    /// not touched.
+    /// The reason in the event `SuccessfulRescale`; `None` when the scale is not written.
     pub rescale: Option<String>,
     /// The conditions that this sync sets.
     pub conditions: Vec<Condition>,
-    /// What the controller reports as failed, whether it scaled or not.
+    /// The failure that the controller reports, whether it scaled or not.
     pub error: Option<String>,
-    /// What keeps replicas from what the metrics ask for.
+    /// What keeps replicas from the metrics' proposal.
     pub held_by: Vec<Hold>,
 }
 
@@ -47,7 +46,7 @@ pub struct Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shortcut {
-    /// No replicas, and the minimum is not zero: somebody switched it off.
+    /// No replicas, and the minimum is not zero: scaling is switched off.
     Disabled,
     /// More replicas than the maximum.
     AboveMaximum,
@@ -55,32 +54,31 @@ pub enum Shortcut {
     BelowMinimum,
 }
 
-/// What all metrics ask for.
+/// The proposal of all metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proposal {
-    /// The highest of them.
+    /// The highest proposal.
     pub replicas: i32,
-    /// The metric that asks for it, by its place; `None` when nothing above
-    /// zero was asked for.
+    /// The index of its metric; `None` when no metric proposes more than zero.
     pub metric: Option<usize>,
-    /// How many metrics could not be used.
+    /// The number of metrics that could not be used.
     pub invalid: usize,
 }
 
-/// Something between a proposal and the replicas.
+/// A limit between the proposal and the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Hold {
     /// The scale of the target cannot be read.
     NoScale,
-    /// The pods of the target cannot be told.
+    /// The pods of the target cannot be selected.
     Selector,
     /// No replicas: scaling is off.
     Disabled,
-    /// No metric can be used, or one cannot and the others ask for less.
+    /// No metric can be used, or one cannot and the others propose less.
     FailedMetrics,
-    /// A recommendation of before.
+    /// An earlier recommendation.
     Stabilisation,
     /// The rate of change.
     Rate,
@@ -105,8 +103,8 @@ pub struct Condition {
 }
 
 impl Trace {
-    /// Adds what the controller remembers of this sync, and drops what no
-    /// window reaches any more.
+    /// Adds this sync to the controller's memory, and drops entries outside of every
+    /// window.
     pub fn remember(&self, history: &mut History, hpa: &Hpa, flags: &Flags, now: Timestamp) {
         if let (Some(current), Some(desired), Some(_), Some(_)) =
             (self.current, self.desired, &self.rescale, &hpa.behavior)
@@ -139,7 +137,7 @@ impl Trace {
         ] {
             events.retain(|event| event.at >= start);
         }
-        // An empty memory would begin again with the replicas of then.
+        // With an empty memory the next sync would start from the replicas at that time.
         if history.recommendations.is_empty() {
             history.recommendations.extend(newest);
         }

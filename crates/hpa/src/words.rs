@@ -1,4 +1,4 @@
-//! The controller's words for metrics, and for those that failed.
+//! The controller's messages for metrics, and for failed ones.
 
 use std::fmt;
 
@@ -16,16 +16,16 @@ where
     format!("{count} {what}{plural}")
 }
 
-/// Where a metric failed: the words around the cause differ.
+/// The kind of a metric's failure: the text around the cause differs.
 pub(super) enum Failure {
-    /// The API failed, or had nothing.
+    /// The API failed, or had no value.
     Fetch(String),
     /// The values could not be used.
     Compute(String),
 }
 
 impl Source {
-    /// The API that it is asked of, as messages name it.
+    /// The API of a metric, by its name in messages.
     pub(super) const fn api(&self) -> &'static str {
         match self {
             Self::Pods { .. } | Self::Object { .. } => "custom",
@@ -36,8 +36,8 @@ impl Source {
 }
 
 impl Metric {
-    /// As the controller names it in messages. A shared value of an object is
-    /// called external there.
+    /// The controller's name for it in messages, where an object's shared value is called
+    /// external.
     pub(super) fn name(&self) -> String {
         let is_shared = matches!(self.target, Target::AverageValue(_));
         match &self.source {
@@ -66,7 +66,7 @@ impl Metric {
         }
     }
 
-    /// A failure in the words of the condition, and in those of the event.
+    /// A failure in the words of the condition and of the event.
     pub(super) fn invalid(&self, failure: Failure, namespace: &str) -> Invalid {
         let is_shared = matches!(self.target, Target::AverageValue(_));
         let (reason, around) = self.source.around(is_shared);
@@ -90,7 +90,7 @@ impl Metric {
 }
 
 impl Source {
-    /// The reason of the condition, and what the event says before the cause.
+    /// The reason of the condition, and the event's text before the cause.
     fn around(&self, is_shared: bool) -> (&'static str, String) {
         match self {
             Self::Pods { .. } => ("FailedGetPodsMetric", "pods metric value".to_owned()),
@@ -124,11 +124,11 @@ impl Source {
         }
     }
 
-    /// The cause, when the API failed or had nothing.
+    /// The cause, when the API failed or had no value.
     fn unfetched(&self, text: &str, namespace: &str) -> String {
         match self {
             Self::Pods { metric } => format!("unable to get metric {metric}: {text}"),
-            // The controller hands these over in the wrong order; so they read.
+            // The controller passes these in the wrong order, and so does its message.
             Self::Object {
                 metric, kind, name, ..
             } => format!("unable to get metric {metric}: {kind} on {namespace} {name}/{text}"),
@@ -142,7 +142,7 @@ impl Source {
     }
 }
 
-/// A selector as Go prints it: it stands in messages and events.
+/// A selector as Go prints it, for messages and events.
 pub(super) fn printed(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else {
         return "nil".to_owned();

@@ -1,6 +1,6 @@
-//! Reading small files that somebody else writes: regular ones only, within a
-//! size and a time. A pipe or a device under the name of a certificate would
-//! else hold up its reader for ever.
+//! Reads small files that other programs write: only regular ones, within a size and a
+//! time. A pipe or a device in place of a certificate would otherwise block its reader
+//! for ever.
 
 pub mod yaml;
 
@@ -9,19 +9,19 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// More than any certificate chain, key or token, in bytes.
+/// Larger than any certificate chain, key or token, in bytes.
 pub const MOST_BYTES: u64 = 1024 * 1024;
 
-/// How long a read may take; a file system behind a network may hang.
+/// The time limit of a read; a network file system may hang.
 pub const WITHIN: Duration = Duration::from_secs(5);
 
-/// Reads a file, or says in words why not. A link is followed. Blocks.
+/// Reads a file; the error says why it could not. Follows a link. Blocks.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     let is_regular = |kind: std::fs::Metadata| match kind.is_file() {
         true => Ok(()),
         false => Err("this is not a regular file".to_owned()),
     };
-    // Before it is opened: opening a pipe waits for its writer.
+    // Checked before opening, because opening a pipe waits for its writer.
     std::fs::metadata(path)
         .map_err(|error| error.to_string())
         .and_then(is_regular)?;

@@ -1,8 +1,8 @@
-//! Bounds on what others can cause: the size of a file and the time that reading
-//! it takes, how much one user may do at a time, how many lines are logged.
+//! Bounds on external input: the size of a file and the time to read it, the parallel
+//! work of one user, the number of log lines.
 //!
-//! The server and its commands use it wherever something from outside is read or
-//! counted. It knows no metric and no Kubernetes.
+//! The server and its commands use it wherever they read or count external input. It is
+//! independent of metrics and Kubernetes.
 //!
 //! ```
 //! use limits::permits::Permits;

@@ -1,7 +1,7 @@
-//! A limit for log lines that clients, or what comes and goes, can cause.
+//! A limit for log lines that clients or changing objects can cause.
 //!
-//! A line costs a client little, so of each kind only so many are written in a
-//! period, mostly a second. How many were left out is said when it is over.
+//! A line costs a client little, so a number of lines of each kind is written in a
+//! period, usually a second. At its end, one line says how many were left out.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use std::time::Duration;
 /// The usual period.
 pub const SECOND: Duration = Duration::from_secs(1);
 
-/// Writes one line that says how many of a kind were left out.
+/// Writes a line with the number of lines of a kind that were left out.
 pub type WriteLeftOut<K> = fn(K, u64);
 
-/// Admits at most so many lines a period of each kind. Kinds are a closed set:
-/// none is made from what a client sends. Clones are the same limit.
+/// Admits at most a number of lines of each kind in a period. Kinds are a closed set,
+/// independent of clients' input. Clones share the limit.
 #[derive(Clone, Debug)]
 pub struct LineLimit<K> {
     most: u64,
@@ -25,7 +25,7 @@ pub struct LineLimit<K> {
 }
 
 impl<K: Clone + Ord + Send + 'static> LineLimit<K> {
-    /// At most so many lines of each kind in a period.
+    /// At most `most` lines of each kind in a period.
     #[must_use]
     pub fn new(most: u64, period: Duration, write_left_out: WriteLeftOut<K>) -> Self {
         Self {
@@ -36,8 +36,8 @@ impl<K: Clone + Ord + Send + 'static> LineLimit<K> {
         }
     }
 
-    /// Whether a line of this kind may be written now. Called on a tokio runtime,
-    /// whose clock counts.
+    /// Whether to write a line of this kind now. Requires a tokio runtime, whose clock it
+    /// uses.
     pub fn admit(&self, kind: K) -> bool {
         let mut lines = self.lines();
         let count = lines.entry(kind.clone()).or_insert(0);

@@ -1,5 +1,5 @@
-//! Permits for what may be done so often at a time, by each user half as often:
-//! one user leaves room for the others.
+//! Permits for parallel work. Each user may hold half of them, which leaves room for
+//! other users.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,7 +16,7 @@ pub struct Permits {
     users: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
 }
 
-/// One of them, until it is dropped.
+/// A permit, until it is dropped.
 #[derive(Debug)]
 pub struct Permit {
     _of_user: OwnedSemaphorePermit,
@@ -24,7 +24,7 @@ pub struct Permit {
 }
 
 impl Permits {
-    /// So many permits. One user has half of them at most, rounded up.
+    /// `most` permits, of which one user may hold half, rounded up.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -45,9 +45,9 @@ impl Permits {
         })
     }
 
-    /// A permit for this user, as soon as one is free. `None`: not within
-    /// `patience`. Waiting requests get permits in the order in which they
-    /// came, first among the user's own and then among all.
+    /// A permit for this user, as soon as one is free. `None`: not within `patience`.
+    /// Waiting requests get permits in their order, first among the user's own and then
+    /// among all.
     pub async fn take(&self, user: &str, patience: Duration) -> Option<Permit> {
         let of_user = self.of_user(user);
         let permit = async {

@@ -1,5 +1,5 @@
-//! Whose name a line carries: the exporter's view of the kubelet, with its
-//! errors (docs/exporter.md, "How a GPU gets its pod").
+//! The owner in a line: the exporter's view of the kubelet, with its errors
+//! (docs/exporter.md, "How a GPU gets its pod").
 
 use super::exporter::{Exporter, Profile};
 use super::fleet::Fleet;
@@ -20,7 +20,7 @@ pub struct Holder<'a> {
     pub container: &'a str,
     /// The pod's UID.
     pub uid: &'a str,
-    /// Which replica of a time-sliced device.
+    /// The replica of a time-sliced device.
     pub replica: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Owner<'a> {
     pub(super) holder: Option<Holder<'a>>,
     /// A line of one process, with `pod_uid`.
     pub(super) process: bool,
-    /// The part of the value that is the process' own.
+    /// The process' own part of the value.
     pub(super) part: f64,
 }
 
@@ -49,9 +49,8 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Whether two lines belong to one series. A pod that was created again
-    /// under its name goes on with the series of the first, unless the line
-    /// carries the UID.
+    /// Whether two lines belong to one series. A pod created again under its name
+    /// continues the series of the first, unless the line has the UID.
     pub(super) fn is(&self, other: &Self) -> bool {
         let key = |owner: &Self| {
             owner.holder.map(|holder| Holder {
@@ -85,8 +84,8 @@ impl Fleet {
         }
     }
 
-    /// The owners under which an exporter prints a field of a device at a
-    /// scrape: one line each, into `out`.
+    /// The owners under which an exporter prints a field of a device at a scrape: one
+    /// line each, into `out`.
     pub(super) fn owners<'a>(
         &'a self,
         exporter: &Exporter,
@@ -155,8 +154,8 @@ impl Fleet {
             Field::FbUsed => tenancy.load.memory_share(),
             _ => tenancy.load.busy(at.millis()),
         };
-        // A pod with two replicas of the device runs one process on it, which has
-        // the memory of both. Each of its lines repeats what is the process'.
+        // A pod with two replicas of the device runs one process on it, which has the
+        // memory of both. Each of its lines repeats the process' value.
         let mut parts: Vec<(u32, f64)> = Vec::new();
         for tenancy in holding().filter(|_| split) {
             match parts.iter_mut().find(|(pod, _)| *pod == tenancy.pod) {
@@ -174,13 +173,13 @@ impl Fleet {
             }
             owner
         }));
-        // Before 4.4.1-4.5.2 sharing mode left out GPUs without a pod.
+        // Before 4.4.1-4.5.2 sharing mode omitted GPUs without a pod.
         if out.is_empty() && profile != Profile::V4_1 {
             out.push(Owner::NOBODY);
         }
     }
 
-    /// Sharing mode off: one of the sharers, another one every few seconds.
+    /// Sharing mode off: one of the sharers, which changes every few seconds.
     fn one_owner(&self, number: usize, at: Timestamp) -> Owner<'_> {
         let tenancies = self.orchestrator.tenancies(number);
         let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));

@@ -1,5 +1,5 @@
-//! Layer 5: exporter generations and the labels that each prints
-//! (docs/exporter.md, "Generations", "Labels", "Lines").
+//! Layer 5: exporter generations and their labels (docs/exporter.md, "Generations",
+//! "Labels", "Lines").
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ impl Profile {
         Self::V4_8_3,
     ];
 
-    /// The name under which it prints a field, if it prints it.
+    /// Its name of a field, if it prints the field.
     #[must_use]
     pub const fn wire_name(self, field: Field, renamed: bool) -> Option<&'static str> {
         let renamed = renamed && matches!(self, Self::V4_8_3);
@@ -70,8 +70,8 @@ impl Profile {
         })
     }
 
-    /// Whether it collects on a timer of its own and serves cached text, so
-    /// that a reading may be 2 × I old when scraped (docs/exporter.md, "Lines").
+    /// Whether it collects on its own timer and serves cached text, so that a reading may
+    /// be 2 × I old when scraped (docs/exporter.md, "Lines").
     #[must_use]
     pub const fn has_pipeline(self) -> bool {
         matches!(self, Self::V2_1 | Self::V3_1 | Self::V3_3)
@@ -89,7 +89,7 @@ impl Profile {
         matches!(self, Self::V4_5_3 | Self::V4_8_3)
     }
 
-    /// Whether labels of an idle GPU stand there empty.
+    /// Whether an idle GPU's labels are printed empty.
     pub(super) const fn has_empty_labels(self) -> bool {
         matches!(self, Self::V2_1 | Self::V3_1)
     }
@@ -113,7 +113,7 @@ impl Profile {
 pub struct Exporter {
     /// Index of its node.
     pub node: u32,
-    /// Its version when the timeline begins.
+    /// Its version at the start of the timeline.
     pub profile: Profile,
     /// Namespace of its pod.
     pub namespace: &'static str,
@@ -121,13 +121,13 @@ pub struct Exporter {
     pub pod: String,
     /// `address:9400`.
     pub instance: String,
-    /// When it falls silent for ever.
+    /// When it becomes silent for good.
     pub silent_from: Option<Timestamp>,
     pub(super) frozen_from: Option<Timestamp>,
     pub(super) duplicates_label: bool,
 }
 
-/// Labels in the order in which they are printed.
+/// Labels in the printed order.
 pub(super) type Pairs<'a> = Vec<(Cow<'static, str>, Cow<'a, str>)>;
 
 impl Exporter {
@@ -160,14 +160,14 @@ impl Exporter {
         }
     }
 
-    /// Whether it gives no answer at a time.
+    /// Whether it does not answer at a time.
     #[must_use]
     pub fn is_silent(&self, at: Timestamp) -> bool {
         self.silent_from.is_some_and(|from| at >= from)
     }
 
-    /// The time whose data it serves at a time: earlier where a pipeline
-    /// caches the text, and never past the moment it froze.
+    /// The time of the data that it serves at a time: earlier if a pipeline caches the
+    /// text, and never after it froze.
     pub(super) fn visible(&self, fleet: &Fleet, at: Timestamp) -> Timestamp {
         let at = self.frozen_from.map_or(at, |frozen| at.min(frozen));
         if self.profile_at(fleet, at).has_pipeline() {
@@ -243,7 +243,7 @@ pub(super) fn labels<'a>(
     pairs
 }
 
-/// A number as text, without an allocation where it has one digit.
+/// A number as text, without an allocation for a single digit.
 fn small_number(number: u32) -> Cow<'static, str> {
     const DIGITS: &str = "0123456789";
     let digit = number as usize;

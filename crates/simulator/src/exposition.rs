@@ -9,7 +9,7 @@ use super::sampler::{Field, SENTINEL_INT};
 use apimachinery::time::Timestamp;
 
 impl Fleet {
-    /// What the exporter answers at a time; `None` when it does not answer.
+    /// The exporter's answer at a time; `None` when it does not answer.
     #[must_use]
     pub fn exposition(&self, exporter: usize, at: Timestamp) -> Option<String> {
         self.exposition_under(exporter, at, &NONE)
@@ -50,7 +50,7 @@ impl Fleet {
         fields
     }
 
-    /// 2.0 and 2.1: all heads first, then the samples device by device.
+    /// 2.0 and 2.1: all headers first, then the samples device by device.
     fn write_by_device(
         &self,
         exporter: &Exporter,
@@ -151,8 +151,8 @@ impl Fleet {
         }
     }
 
-    /// Whether a device has lines at all: a card in MIG mode only where the
-    /// exporter is told to print it beside its instances.
+    /// Whether a device has any lines: a card in MIG mode only if the exporter is
+    /// configured to print it beside its instances.
     pub(super) fn is_printed(&self, number: usize, field: Field) -> bool {
         let device = &self.devices[number];
         let in_mig_mode = device.mig.is_some() || device.parent;
@@ -161,7 +161,7 @@ impl Fleet {
     }
 }
 
-/// Which field of which device.
+/// A field of a device.
 #[derive(Clone, Copy)]
 struct Line {
     field: Field,
@@ -169,7 +169,7 @@ struct Line {
     number: usize,
 }
 
-/// The part of a value that is a process' own; a sentinel has no parts.
+/// A process' own part of a value; a sentinel has no parts.
 pub(super) fn split(field: Field, value: f64, part: f64) -> f64 {
     if part < 1.0 && value < 1e9 && !field.is_float() {
         (value * part).round()
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn numbers_read_as_go_prints_them() {
-        // Printed by Go 1.x with strconv.FormatFloat(v, 'g', -1, 64).
+        // Output of Go 1.x with strconv.FormatFloat(v, 'g', -1, 64).
         for (value, text) in [
             (81_559.0, "81559"),
             (123_456.0, "123456"),

@@ -7,7 +7,7 @@ use super::scenario::{Scenario, picks};
 use super::scrape::{self, Target};
 use apimachinery::time::Timestamp;
 
-/// A GPU model and what differs between models.
+/// A GPU model and its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// H100 80 GB.
@@ -139,7 +139,7 @@ pub struct Device {
     pub replicas: u32,
     /// From when it exists.
     pub since: Timestamp,
-    /// Until when it exists (lost, or partitioned anew).
+    /// Until when it exists (lost, or partitioned again).
     pub until: Option<Timestamp>,
     pub(super) noise: Noise,
 }
@@ -162,8 +162,8 @@ impl Device {
     }
 }
 
-/// A fleet: a function from time to everything that a cluster's exporters,
-/// its API server and its Prometheus would say.
+/// A fleet: maps a time to everything that a cluster's exporters, API server and
+/// Prometheus would return.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) scenario: Scenario,
@@ -274,8 +274,8 @@ impl Fleet {
         self.devices.push(Device { replicas, ..whole });
     }
 
-    /// The card itself, the instances of its layout, and those of the next
-    /// layout when the scenario partitions it anew.
+    /// Adds the card itself, the instances of its layout, and those of the next layout if
+    /// the scenario partitions it again.
     fn add_instances(&mut self, card: &Device, layouts: &'static [Layout]) {
         let first = usize::try_from(card.noise.at(9).below(layouts.len() as u64)).unwrap_or(0);
         let change = self.scenario.hardware.mig_reconfigured;

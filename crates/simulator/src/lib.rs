@@ -1,5 +1,5 @@
-//! A deterministic DCGM fleet: what exporters, an API server and a Prometheus
-//! would say of GPUs whose truth is known (docs/architecture.md, "Simulator").
+//! A deterministic DCGM fleet: the output of exporters, an API server and a Prometheus
+//! for GPUs whose true state is known (docs/architecture.md, "Simulator").
 //!
 //! ```text
 //!  Scenario { seed, nodes, … }
@@ -7,7 +7,7 @@
 //!      ▼
 //!  1 fleet         nodes, cards, MIG instances, replicas, UUIDs
 //!      │
-//!  2 orchestrator  pods, owners (workloads), who holds what from when ──► truth:
+//!  2 orchestrator  pods, owners (workloads), holders of each device ────► truth:
 //!      │                                                                  inventory,
 //!  3 load          the true busy fraction of each device ───────────────► true means
 //!      │
@@ -19,9 +19,9 @@
 //!                                                                         Prometheus JSON
 //! ```
 //!
-//! Everything is a function of the scenario and the time: nothing is stored
-//! between two questions, there is no clock and no generator with a state, and
-//! noise is a hash of the thing it belongs to. All outputs therefore agree.
+//! Everything is a function of the scenario and the time: no state is kept between calls,
+//! there is no clock and no stateful generator, and noise is a hash of its subject. All
+//! outputs therefore agree.
 
 mod attribution;
 mod exporter;

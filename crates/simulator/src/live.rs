@@ -17,8 +17,7 @@ pub use super::overrides::Controls;
 use super::fleet::Fleet;
 use apimachinery::time::Timestamp;
 
-/// An exporter that listens. It stops when this is dropped, connections and
-/// all.
+/// A listening exporter. Dropping it stops it and its connections.
 #[derive(Debug)]
 pub struct RunningExporter {
     /// Its index in [`Fleet::exporters`].
@@ -44,8 +43,8 @@ impl Drop for RunningExporter {
 
 /// Serves every exporter of a fleet on a port of its own on 127.0.0.1.
 ///
-/// A silent exporter closes the connection without an answer: to a scraper,
-/// the target is down.
+/// A silent exporter closes the connection without an answer: the scraper sees the target
+/// down.
 ///
 /// # Errors
 /// When a port cannot be bound.
@@ -73,7 +72,7 @@ where
     Ok(running)
 }
 
-/// What one endpoint needs to answer.
+/// The state of one endpoint.
 #[derive(Clone)]
 struct Endpoint<C> {
     fleet: Arc<Fleet>,
@@ -82,7 +81,7 @@ struct Endpoint<C> {
     index: usize,
 }
 
-/// Owns the connections: they end with the task.
+/// Owns the connections, which end with the task.
 async fn accept<C>(listener: TcpListener, endpoint: Endpoint<C>)
 where
     C: Fn() -> Timestamp + Clone + Send + Sync + 'static,
@@ -100,7 +99,7 @@ where
                 async move { answer.ok_or(Silent) }
             });
             let connection = hyper::server::conn::http1::Builder::new();
-            // An error here is a scraper that left or a silent exporter.
+            // An error here means that a scraper left or the exporter is silent.
             let _ = connection
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -108,7 +107,7 @@ where
     }
 }
 
-/// The exporter gives no answer.
+/// The exporter does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the exporter is silent")]
 struct Silent;

@@ -1,8 +1,8 @@
 //! Layer 3: the true busy fraction of a device's memory, by class of load
 //! (docs/exporter.md, "Scenarios").
 //!
-//! The signal is constant over each [`RESOLUTION`], so its mean over any span
-//! is a finite sum and no approximation.
+//! The signal is constant over each [`RESOLUTION`], so its mean over any span is an exact
+//! finite sum.
 
 use super::random::Noise;
 
@@ -14,11 +14,11 @@ pub const RESOLUTION: i64 = 250;
 pub enum LoadClass {
     /// Steps at a level of 20–60 with gaps for data and checkpoints.
     Training,
-    /// LLM decoding: bursts of seconds to minutes at 40–85, silence between.
+    /// LLM decoding: bursts of seconds to minutes at 40–85, idle between.
     DecodeServing,
     /// Vision inference: short bursts at 5–30.
     VisionInference,
-    /// Holds memory, does nothing.
+    /// Holds memory without computing.
     Idle,
     /// Always this many percent, for tests.
     Constant(f64),
@@ -27,7 +27,7 @@ pub enum LoadClass {
 /// Deviation between readings, percent points (docs/exporter.md, "Scenarios").
 const SIGMA: f64 = 8.0;
 
-/// What one pod does on one device.
+/// The load of one pod on one device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) class: LoadClass,
@@ -35,8 +35,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Busy percent at a time in milliseconds: 0, or between 1 and 100, so
-    /// that what is busy never rounds to idle.
+    /// Busy percent at a time in milliseconds: 0, or between 1 and 100, so that a busy
+    /// value never rounds to idle.
     pub(super) fn busy(&self, millis: i64) -> f64 {
         let (low, high) = match self.class {
             LoadClass::Idle => return 0.0,
@@ -68,7 +68,7 @@ impl Load {
         };
         let quarters = self.noise.at(3).between(low, high) * 4.0;
         let slot = (quarters as i64).max(1) * RESOLUTION;
-        // By day three times the requests of the night.
+        // Three times as many requests by day as by night.
         let day = millis.rem_euclid(86_400_000) as f64 / 86_400_000.0;
         let diurnal = if self.class == LoadClass::DecodeServing {
             0.75 + 0.5 * (1.0 - (2.0 * day - 1.0).abs())

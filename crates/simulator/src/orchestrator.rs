@@ -1,8 +1,6 @@
-//! Layer 2: pods, their owners, and which device each holds from when until
-//! when.
+//! Layer 2: pods, their owners, and the times for which each holds a device.
 //!
-//! The whole timeline is laid out once; afterwards every question is a look
-//! into sorted tables.
+//! The whole timeline is built once; lookups then read sorted tables.
 
 use std::sync::Arc;
 
@@ -22,7 +20,7 @@ pub(super) struct PodRecord {
     pub(super) uid: String,
     pub(super) container: &'static str,
     pub(super) app: Arc<str>,
-    /// Its controller, the controller's controller …
+    /// Its controller, that one's controller …
     pub(super) owners: Vec<u32>,
     pub(super) node: u32,
     pub(super) from: Timestamp,
@@ -120,8 +118,7 @@ struct Builder<'a> {
     slots: u32,
 }
 
-/// Devices that one pod after another holds, with the replica of each that is
-/// meant.
+/// Devices that one pod after another holds, with the replica of each.
 struct Slot {
     number: u32,
     node: u32,
@@ -130,7 +127,7 @@ struct Slot {
     idle: bool,
 }
 
-/// From when until when a pod runs, and until when it stays listed.
+/// The start and end of a pod's run, and until when it stays listed.
 type Span = (Timestamp, Option<Timestamp>, Option<Timestamp>);
 
 impl Builder<'_> {
@@ -208,7 +205,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Gives a slot its pods.
+    /// Places pods on a slot.
     fn fill(&mut self, node: u32, devices: Vec<(u32, Option<u32>)>) {
         let number = self.slots;
         self.slots += 1;
@@ -251,7 +248,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `pod-0` dies, and 20 s later another `pod-0` takes its place.
+    /// `pod-0` dies, and another `pod-0` replaces it 20 s later.
     fn recreate(&mut self, slot: &Slot, start: Timestamp, event: Timestamp) {
         let set = self.workloads.open(&slot.wish(Controller::StatefulSet));
         self.run(slot, &set, (start, Some(event), Some(event)));
@@ -259,8 +256,8 @@ impl Builder<'_> {
         self.run(slot, &set, (again, None, None));
     }
 
-    /// Six Jobs of a CronJob within the horizon, each at work for 80 % of its
-    /// turn; a finished pod is listed until the next one starts.
+    /// Six Jobs of a CronJob within the horizon, each running for 80 % of its turn; a
+    /// finished pod is listed until the next one starts.
     fn repeat(&mut self, slot: &Slot) {
         let scenario = &self.fleet.scenario;
         let turn = scenario.horizon / 6;
@@ -312,7 +309,7 @@ impl Builder<'_> {
 }
 
 impl Slot {
-    /// What kind of workload should take the slot.
+    /// The workload that the slot is for.
     fn wish(&self, controller: Controller) -> super::workloads::Wish {
         super::workloads::Wish {
             controller,

@@ -1,4 +1,4 @@
-//! What a test or a person changes while exporters run.
+//! Changes by a test or a person while exporters run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,14 @@ use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
 
-/// A pod named by hand.
+/// A pod named manually.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) namespace: Arc<str>,
     pub(super) pod: Arc<str>,
 }
 
-/// Deviations from the scenario at one moment.
+/// Deviations from the scenario at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
     pub(super) holders: BTreeMap<usize, Option<Named>>,
@@ -30,23 +30,23 @@ pub(super) static NONE: Overrides = Overrides {
     silent: BTreeSet::new(),
 };
 
-/// The handle by which running exporters are changed. It takes effect at the
-/// next scrape; the history of the scenario does not change.
+/// Changes running exporters. A change takes effect at the next scrape; the history of
+/// the scenario stays.
 #[derive(Debug, Default)]
 pub struct Controls(Mutex<Overrides>);
 
 impl Controls {
-    /// The exporter gives no answer until [`Controls::resume`].
+    /// Silences the exporter until [`Controls::resume`].
     pub fn silence(&self, exporter: usize) {
         self.alter(|overrides| overrides.silent.insert(exporter));
     }
 
-    /// The exporter answers again.
+    /// Lets the exporter answer again.
     pub fn resume(&self, exporter: usize) {
         self.alter(|overrides| overrides.silent.remove(&exporter));
     }
 
-    /// Hands a device to a pod, which may be one the scenario does not know.
+    /// Assigns a device to a pod, which may be unknown to the scenario.
     pub fn reassign(&self, device: usize, namespace: &str, pod: &str) {
         let named = Named {
             namespace: namespace.into(),
@@ -60,12 +60,12 @@ impl Controls {
         self.alter(|overrides| overrides.holders.insert(device, None));
     }
 
-    /// The device is busy for this many percent from now on.
+    /// Sets a device's busy percent from now on.
     pub fn force_value(&self, device: usize, mcu_percent: f64) {
         self.alter(|overrides| overrides.busy.insert(device, mcu_percent));
     }
 
-    /// The inventory with the pods that devices were handed to.
+    /// The inventory, including the pods that devices were assigned to.
     #[must_use]
     pub fn inventory(&self, fleet: &Fleet, at: Timestamp) -> Inventory {
         let mut inventory = fleet.inventory(at);

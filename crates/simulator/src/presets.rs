@@ -14,9 +14,9 @@ const fn secs(secs: u64) -> Duration {
 }
 
 impl Scenario {
-    /// Three nodes of eight GPUs for people to look at: the second node's
-    /// exporter is of the 2.0 generation, the third node has a MIG card and a
-    /// time-sliced card. One reading every 2 s.
+    /// Three nodes of eight GPUs for a demo: the second node's exporter is of the 2.0
+    /// generation, the third node has a MIG card and a time-sliced card. One reading
+    /// every 2 s.
     #[must_use]
     pub fn demo() -> Self {
         let mut scenario = Self::clean(3, 8, 42);
@@ -53,16 +53,16 @@ impl Scenario {
         exporters.mig_parent_lines = true;
         exporters.silent = Some((13, secs(400)));
         exporters.frozen = Some((17, secs(200)));
-        // 8 schemes against 7 versions: every pair meets within 56 nodes.
+        // 8 schemes against 7 versions: every pair occurs within 56 nodes.
         scenario.scrape.schemes = LabelScheme::ALL.to_vec();
         scenario.scrape.failed_rate = 0.01;
         scenario.scrape.replicas = 2;
         scenario
     }
 
-    /// The scenario of that name (`"S2"`; docs/exporter.md, "Scenarios"), on a
-    /// small fleet. `None` for those that are not about data: S14 (faulty HTTP
-    /// answers), S17 (the reader's clock), S18 (an engine's query delay).
+    /// The scenario of that name (`"S2"`; docs/exporter.md, "Scenarios"), on a small
+    /// fleet. `None` for those that do not concern data: S14 (faulty HTTP answers), S17
+    /// (the reader's clock), S18 (an engine's query delay).
     #[must_use]
     pub fn named(name: &str, seed: u64) -> Option<Self> {
         let mut scenario = Self::clean(2, 8, seed);
@@ -133,7 +133,7 @@ impl Scenario {
         }
     }
 
-    /// The same scenario with every pod under one load.
+    /// The same scenario with one load for every pod.
     #[must_use]
     pub const fn under(mut self, load: LoadClass) -> Self {
         self.workloads.load = Some(load);

@@ -1,7 +1,7 @@
-//! Noise without state: a number is a hash of what it belongs to.
+//! Stateless noise: a number is a hash of its subject.
 //!
-//! The same seed, device and time bucket always give the same number, so any
-//! moment can be asked for in any order.
+//! The same seed, device and time bucket always give the same number, so any time can be
+//! computed in any order.
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit
 /// changes about half of the output bits.
@@ -53,8 +53,8 @@ impl Noise {
         probability > 0.0 && self.unit() < probability
     }
 
-    /// About normal with mean 0 and deviation 1: the sum of four uniform
-    /// numbers of 16 bits (Irwin–Hall), cheap and bounded by ±3.5.
+    /// Approximately normal with mean 0 and deviation 1: the sum of four uniform numbers
+    /// of 16 bits (Irwin–Hall), cheap and bounded by ±3.5.
     pub const fn gauss(self) -> f64 {
         let sum = (self.0 & 0xffff)
             + ((self.0 >> 16) & 0xffff)
@@ -63,8 +63,8 @@ impl Noise {
         (sum as f64 / 65_536.0 - 2.0) * 1.732_050_807_568_877_2
     }
 
-    /// `len` characters as Kubernetes makes them for generated names: no
-    /// vowels, nothing that is mistaken for another.
+    /// `len` characters as in Kubernetes' generated names: no vowels, no characters that
+    /// look alike.
     pub fn suffix(self, len: usize) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..len as u64)

@@ -1,8 +1,7 @@
-//! Layer 4: what DCGM reads from a device, and when (docs/exporter.md,
-//! "Values").
+//! Layer 4: DCGM's readings of a device and their times (docs/exporter.md, "Values").
 //!
-//! Once per exporter interval I, at a phase of the node's own, every field is
-//! read; between two readings the exporter repeats the last one.
+//! Every field is read once per exporter interval I, at a phase of the node's own;
+//! between two readings the exporter repeats the last one.
 
 use super::fleet::{Device, Fleet};
 use super::load::RESOLUTION;
@@ -63,7 +62,7 @@ pub(super) const SENTINEL_INT: i64 = 9_223_372_036_854_775_794;
 const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;
 
 impl Fleet {
-    /// The time of the reading that the sampler of a node last took.
+    /// The time of the last reading of a node's sampler.
     pub(super) fn tick(&self, node: u32, at: Timestamp) -> Timestamp {
         self.grid(node, at, 11)
     }
@@ -77,7 +76,7 @@ impl Fleet {
         Timestamp::from_millis(at.millis() - back)
     }
 
-    /// The value of a field at a reading; `None` where the device has none.
+    /// The value of a field at a reading; `None` if the device has none.
     pub(super) fn reading(
         &self,
         number: usize,
@@ -131,7 +130,7 @@ impl Fleet {
         self.forced_or_mean(number, tick, window, overrides)
     }
 
-    /// Mean over the collection interval, as profiling counters have it.
+    /// Mean over the collection interval, as of profiling counters.
     fn interval_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
         let interval = millis(self.scenario.exporters.interval).max(100);
         self.forced_or_mean(number, tick, interval, overrides)
@@ -158,8 +157,8 @@ impl Fleet {
         sum / (to - from) as f64
     }
 
-    /// The busy percent of a device; of a card in MIG mode, of all instances
-    /// by their share of it.
+    /// The busy percent of a device; for a card in MIG mode, of all instances by their
+    /// share of it.
     pub(super) fn busy(&self, number: usize, millis: i64) -> f64 {
         let device = &self.devices[number];
         if device.parent {

@@ -1,4 +1,4 @@
-//! What a fleet is made of: one plain struct, with every knob.
+//! The settings of a fleet, in one plain struct.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::load::LoadClass;
 use super::scrape::LabelScheme;
 use apimachinery::time::Timestamp;
 
-/// Everything that decides what a fleet does. Two equal scenarios make two
-/// fleets that agree byte for byte at every time.
+/// All settings of a fleet. Two equal scenarios make fleets that agree byte for byte at
+/// every time.
 ///
-/// `…_every: n` picks every n-th of a kind in the order of construction, and
-/// none for 0; `…_rate` is a probability per sample or scrape.
+/// `…_every: n` picks every n-th of a kind in the order of construction, and none for 0;
+/// `…_rate` is a probability per sample or scrape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Source of all noise.
@@ -54,8 +54,7 @@ pub struct Hardware {
     pub mig_reconfigured: Option<Duration>,
 }
 
-/// Layers 2 and 3. A slot is a set of devices that one pod
-/// after another holds.
+/// Layers 2 and 3. A slot is a set of devices that one pod after another holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workloads {
     /// Number of namespaces.
@@ -108,22 +107,21 @@ pub struct Exporters {
     pub nan_rate: f64,
     /// GR_ENGINE_ACTIVE sticks at 0 (docs/exporter.md, "Values").
     pub gr_engine_stuck: bool,
-    /// Every n-th exporter serves what it knew at this offset for ever.
+    /// Every n-th exporter serves its data of this offset for ever.
     pub frozen: Option<(u32, Duration)>,
     /// Every n-th exporter prints a label name twice, which a scraper refuses.
     pub duplicate_label_every: u32,
-    /// Every n-th exporter gives no answer from this offset on.
+    /// Every n-th exporter does not answer from this offset on.
     pub silent: Option<(u32, Duration)>,
-    /// Rate of scrapes whose lines lack their pod labels, because the kubelet
-    /// did not answer (docs/exporter.md, "How a GPU gets its pod").
+    /// Rate of scrapes whose lines lack their pod labels, because the kubelet did not
+    /// answer (docs/exporter.md, "How a GPU gets its pod").
     pub dropout_rate: f64,
 }
 
-/// Whether replicas of a shared card are printed one by one (docs/exporter.md,
-/// "Lines").
+/// Whether replicas of a shared card have lines of their own (docs/exporter.md, "Lines").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharingMode {
-    /// One line per card; which sharer it names changes.
+    /// One line per card; the sharer that it names changes.
     Off,
     /// One line per replica.
     On,
@@ -210,7 +208,7 @@ impl Scenario {
 }
 
 impl Exporters {
-    /// One version that makes no mistake, reading every 15 s.
+    /// One faultless version that reads every 15 s.
     pub(super) fn faultless(profile: Profile) -> Self {
         Self {
             profiles: vec![profile],
@@ -232,7 +230,7 @@ impl Exporters {
     }
 }
 
-/// Whether the `index`-th of a kind is one of every `every`.
+/// Whether every `every`-th of a kind includes the `index`-th.
 pub(super) const fn picks(every: u32, index: u32) -> bool {
     every > 0 && index % every == every - 1
 }

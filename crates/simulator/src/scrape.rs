@@ -1,5 +1,4 @@
-//! Layer 6: what a scrape makes of an exporter's labels, and when it happens
-//! (docs/exporter.md, "After the scrape").
+//! Layer 6: the labels of a scrape, and its times (docs/exporter.md, "After the scrape").
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -99,11 +98,11 @@ impl LabelScheme {
 pub struct Target {
     /// Index of the exporter it scrapes.
     pub exporter: usize,
-    /// What it does to labels.
+    /// Its label scheme.
     pub scheme: LabelScheme,
     /// Its scrape interval S.
     pub interval: Duration,
-    /// Which Prometheus of an HA pair it belongs to.
+    /// The Prometheus of an HA pair that it belongs to.
     pub replica: u32,
     phase: i64,
     noise: Noise,
@@ -160,8 +159,8 @@ impl Target {
         }
     }
 
-    /// The times in `[from, to]` at which it stores what it scrapes: without
-    /// failed scrapes, silent exporters and refused texts.
+    /// The times in `[from, to]` at which it stores a scrape: without failed scrapes,
+    /// silent exporters and refused texts.
     pub fn scrapes<'a>(
         &'a self,
         fleet: &'a Fleet,
@@ -189,15 +188,15 @@ impl Target {
             .map(|(_, at)| at)
     }
 
-    /// The label set a line gets in the store, sorted by name: Prometheus'
+    /// The label set of a line in the store, sorted by name: Prometheus'
     /// `mutateSampleLabels`.
     pub(super) fn relabel<'a>(&'a self, exposed: Pairs<'a>) -> Pairs<'a> {
         let honor = self.scheme == LabelScheme::HonorTrue;
         let own = |name: &str| self.labels.iter().any(|(label, _)| *label == name);
         let mut pairs: Pairs<'a> = Vec::with_capacity(exposed.len() + self.labels.len());
         for (name, value) in &self.labels {
-            // Honoured: an exposed label hides the target's, and an empty one
-            // is dropped afterwards.
+            // With honor_labels an exposed label hides the target's, and an empty one is
+            // dropped afterwards.
             if !(honor && exposed.iter().any(|(label, _)| label == name)) {
                 pairs.push((Cow::Borrowed(*name), Cow::Borrowed(value)));
             }

@@ -1,4 +1,4 @@
-//! What Prometheus has stored: series with their samples.
+//! The content of Prometheus: series with their samples.
 
 use std::io::{self, Write};
 #[cfg(test)]
@@ -80,7 +80,7 @@ impl Fleet {
     /// `promtool tsdb create-blocks-from openmetrics`.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// For errors of the writer.
     pub fn openmetrics(
         &self,
         from: Timestamp,
@@ -116,8 +116,8 @@ impl Fleet {
         out.write_all(b"# EOF\n")
     }
 
-    /// The body that `/api/v1/query` answers to `{__name__=~"…"}[range]` at
-    /// `at`, the window closed on both sides as in Prometheus 2.x.
+    /// The body of `/api/v1/query` for `{__name__=~"…"}[range]` at `at`, with both ends
+    /// of the range included as in Prometheus 2.x.
     #[must_use]
     pub fn prometheus_json(&self, names: &[&str], at: Timestamp, range: Duration) -> String {
         let mut out = String::with_capacity(1024 * self.devices.len().max(1));
@@ -171,7 +171,7 @@ impl Fleet {
         })
     }
 
-    /// Which field a target's exporter ever prints under a name.
+    /// The field that a target's exporter prints under a name.
     fn field_of(&self, name: &str, target: &Target) -> Option<Field> {
         let exporter = &self.exporters[target.exporter];
         let upgraded = self.scenario.exporters.upgrade.map(|(_, profile)| profile);
@@ -232,7 +232,7 @@ impl Fleet {
     }
 }
 
-/// The series of one field of one device while they are collected.
+/// The series of one field of one device during collection.
 struct Collected<'a> {
     target: &'a Target,
     device: &'a Device,
@@ -242,8 +242,7 @@ struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    /// Adds a sample to the series it belongs to; labels are made only for a
-    /// version and owner not met before.
+    /// Adds a sample to its series; labels are built only for a new version and owner.
     fn push(&mut self, profile: Profile, owner: &Owner<'a>, sample: (Timestamp, f64)) {
         let mut known = self.series.iter_mut();
         let known = known.find(|(version, known, _)| *version == profile && known.is(owner));
@@ -309,7 +308,7 @@ fn push_time(at: Timestamp, out: &mut String) {
     };
 }
 
-/// Shortest digits without an exponent: the form of Prometheus' JSON.
+/// Shortest digits without an exponent, as in Prometheus' JSON.
 fn push_value(value: f64, out: &mut String) {
     use std::fmt::Write as _;
     let _ = if value.fract() == 0.0 && value.abs() < 1e9 {

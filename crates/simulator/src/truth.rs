@@ -1,5 +1,5 @@
-//! The truth beside the data: what a perfect observer would have seen, and
-//! how far samples may stray from it (docs/exporter.md, "Scenarios").
+//! The truth beside the data: the exact state, and how far samples may deviate from it
+//! (docs/exporter.md, "Scenarios").
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use gpu_metrics::inventory::{
     Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, PodPhase, Workload,
 };
 
-/// A pod's true mean over a window, and what samples can know of it.
+/// A pod's true mean over a window, and the precision of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrueMean {
-    /// Time average of the mean over the pod's busy devices, 0 when none is
-    /// busy: what `mean-of-instants` estimates. Percent.
+    /// Time average of the mean over the pod's busy devices, 0 when none is busy, which
+    /// `mean-of-instants` estimates. Percent.
     pub active: f64,
     /// Deviation of `active`'s integrand over time, percent points.
     pub deviation: f64,
@@ -29,10 +29,9 @@ pub struct TrueMean {
 }
 
 impl TrueMean {
-    /// k standard errors of a mean over the readings, percent points: from the
-    /// true variance, which for on/off load is the p(1−p) of docs/exporter.md,
-    /// "Scenarios". Readings of one device count once: bursts are common to
-    /// them.
+    /// k standard errors of a mean over the readings, percent points: from the true
+    /// variance, which for on/off load is the p(1−p) of docs/exporter.md, "Scenarios".
+    /// Readings of all devices at a time count once: bursts are common to them.
     #[must_use]
     pub fn bound(&self, k: f64) -> f64 {
         let readings = f64::from(self.readings.max(1));
@@ -42,8 +41,8 @@ impl TrueMean {
 }
 
 impl Fleet {
-    /// The true means of a pod over a window, cut at its start and end. `None`
-    /// when no such pod holds a device in the window.
+    /// The true means of a pod over a window, cut at the pod's start and end. `None` when
+    /// no such pod holds a device in the window.
     #[must_use]
     pub fn true_mean(
         &self,
@@ -54,7 +53,7 @@ impl Fleet {
     ) -> Option<TrueMean> {
         let alive = |pod: &PodRecord| pod.from < to && pod.until.is_none_or(|until| until > from);
         let mut pods = self.orchestrator.pods.iter().enumerate();
-        // Of two lives under one name the later one is the pod.
+        // The later of two pods of one name.
         let (index, record) = pods.rfind(|(_, record)| {
             record.namespace.as_ref() == namespace && record.name.as_ref() == pod && alive(record)
         })?;
@@ -93,12 +92,12 @@ impl Fleet {
         }
     }
 
-    /// When everything that was there before the timeline was made.
+    /// The time at which everything older than the timeline was created.
     pub(super) fn long_ago(&self) -> Timestamp {
         self.scenario.epoch - std::time::Duration::from_secs(864_000)
     }
 
-    /// The cluster's objects at a time, as its API server would list them.
+    /// The cluster's objects at a time, as its API server lists them.
     #[must_use]
     pub fn inventory(&self, at: Timestamp) -> Inventory {
         let mut workloads = self.orchestrator.workloads.clone();
@@ -163,8 +162,7 @@ impl Fleet {
         nodes
     }
 
-    /// Pods that went within [`REMEMBERED`], those that went last first of each
-    /// name.
+    /// Pods that departed within [`REMEMBERED`], for each name the last first.
     fn departed(&self, at: Timestamp) -> Vec<Pod> {
         let records = self.orchestrator.pods.iter().enumerate();
         let mut departed: Vec<_> = records
@@ -200,7 +198,7 @@ impl Fleet {
         (pods, nodes)
     }
 
-    /// A pod as it is, or was, at a time.
+    /// A pod in its state at a time.
     fn pod(&self, index: usize, at: Timestamp) -> Pod {
         let pod = &self.orchestrator.pods[index];
         let running = is_running(pod, at);
@@ -246,15 +244,14 @@ impl Fleet {
     }
 }
 
-/// How long a pod that went is remembered.
+/// How long a departed pod is kept.
 const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(600);
 
 fn is_running(pod: &PodRecord, at: Timestamp) -> bool {
     pod.from <= at && pod.until.is_none_or(|until| at < until)
 }
 
-/// Whether the API server lists it: while it runs, and until its end is
-/// forgotten.
+/// Whether the API server lists it: while it runs, and for a time after its end.
 fn is_listed(pod: &PodRecord, at: Timestamp) -> bool {
     let gone = pod.listed_until.is_some_and(|until| at >= until);
     pod.from <= at && (is_running(pod, at) || !gone)

@@ -1,5 +1,5 @@
-//! Names and owner chains: Deployment → ReplicaSet → Pod, StatefulSet → Pod,
-//! CronJob → Job → Pod, with the names that Kubernetes would make.
+//! Names and owner chains: Deployment → ReplicaSet → Pod, StatefulSet → Pod, CronJob →
+//! Job → Pod, with names as Kubernetes generates them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) enum Controller {
     CronJob(u32),
 }
 
-/// What a slot asks for.
+/// The workload that a slot needs.
 pub(super) struct Wish {
     pub(super) controller: Controller,
     pub(super) slot: u32,
@@ -30,7 +30,7 @@ pub(super) struct Wish {
     pub(super) noise: Noise,
 }
 
-/// A pod to be: its name, its owners, what it does.
+/// A planned pod: its name, its owners, its load.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) namespace: Arc<str>,
@@ -41,7 +41,7 @@ pub(super) struct Open {
     pub(super) class: LoadClass,
 }
 
-/// A Deployment or StatefulSet that still wants replicas.
+/// A Deployment or StatefulSet that still needs replicas.
 #[derive(Debug)]
 struct Growing {
     namespace: Arc<str>,
@@ -69,7 +69,7 @@ const NAMESPACES: [&str; 8] = [
     "team-a", "team-b", "vision", "search", "research", "batch", "speech", "ads",
 ];
 
-/// Name, container and load by what runs there.
+/// Name, container and load of a role.
 type Role = (&'static str, &'static str, LoadClass);
 
 const SERVICES: [Role; 6] = [
@@ -111,8 +111,8 @@ impl Workloads {
         }
     }
 
-    /// The next pod for a wish: another replica of a workload that still wants
-    /// one, or the first of a new workload.
+    /// The next pod for a slot: another replica of a workload that needs one, or the
+    /// first of a new workload.
     pub(super) fn open(&mut self, wish: &Wish) -> Open {
         match wish.controller {
             Controller::Deployment | Controller::StatefulSet => self.replica(wish),
@@ -129,8 +129,8 @@ impl Workloads {
         let kept = self.growing.remove(&key);
         let mut new = self.replica(wish);
         if new.namespace == old.namespace && self.namespaces.len() > 1 {
-            // Each new workload takes the next namespace: the second try
-            // cannot land on the same one.
+            // Each new workload gets the next namespace, so the second try gets a
+            // different one.
             self.growing.remove(&key);
             new = self.replica(wish);
         }
@@ -219,7 +219,7 @@ impl Workloads {
             self.cron.insert(wish.slot, entry.clone());
             entry
         });
-        // A CronJob's Jobs carry the minute they were due.
+        // A CronJob's Jobs are named by the minute they were due.
         let name = format!("{app}-{}", 28_333_333 + run * 2);
         let job = self.add(JOB, &namespace, &name, &app);
         let suffix = wish.noise.at(30 + u64::from(run)).suffix(5);
@@ -233,7 +233,7 @@ impl Workloads {
         }
     }
 
-    /// The next role in turn and a name that no other workload has.
+    /// The next role in turn and a unique name.
     fn name(&mut self, roles: &[Role]) -> (Arc<str>, Role) {
         let first = roles[0].0;
         let turn = self.named.entry(first).or_default();

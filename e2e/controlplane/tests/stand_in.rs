@@ -1,4 +1,4 @@
-//! The least that the aggregator takes for a server of an API group.
+//! A minimal server of an API group for the aggregator.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -21,8 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::controlplane::Identity;
 
-/// A TLS server that answers every request with who asked; ended with the
-/// value.
+/// A TLS server that answers every request with its user, ended on drop.
 #[derive(Debug)]
 pub(super) struct StandIn {
     port: u16,
@@ -30,7 +29,7 @@ pub(super) struct StandIn {
 }
 
 impl StandIn {
-    /// Starts one that lets in only certificates of an authority.
+    /// Starts a server that accepts only certificates of an authority.
     pub(super) fn start(identity: &Identity, clients: &Path) -> Self {
         let acceptor = TlsAcceptor::from(tls(identity, clients));
         let runtime = Runtime::new().unwrap();
@@ -68,7 +67,7 @@ fn tls(identity: &Identity, clients: &Path) -> Arc<ServerConfig> {
         .into()
 }
 
-/// Serves a connection; one that breaks off, a stranger's too, is over.
+/// Serves a connection, until it ends or its handshake fails.
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
     if let Ok(stream) = acceptor.accept(stream).await {
         let service = service_fn(answer);

@@ -1,18 +1,18 @@
-//! Kinds of objects, and the labels that name one in an expression.
+//! Kinds of objects, and the labels that identify an object in an expression.
 
-/// The series that stands for the pod watch: start times, in seconds.
+/// The series that replaces the pod watch: start times, in seconds.
 pub(crate) const POD_STARTED: &str = "pod_started";
 
 /// The labels of a device.
 pub(super) const DEVICE: &str = "uuid, gpu_i_id, gpu_i_profile";
 
-/// A kind of object, and the labels that name one.
+/// A kind of object, and the labels that identify an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Pods,
     Namespaces,
     Nodes,
-    /// By the label of [`POD_STARTED`] that carries the owner's name.
+    /// By the label of [`POD_STARTED`] with the owner's name.
     Workloads(String),
     Cluster,
 }
@@ -29,7 +29,7 @@ impl View {
         }
     }
 
-    /// The labels that name an object.
+    /// The labels that identify an object.
     pub(crate) fn labels(&self) -> Vec<&str> {
         match self {
             Self::Pods => vec!["ns", "po"],

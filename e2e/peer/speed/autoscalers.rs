@@ -1,4 +1,4 @@
-//! 500 autoscalers of 500 Deployments, asked for by the real controller.
+//! 500 autoscalers of 500 Deployments, evaluated by the real controller.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,7 @@ use crate::prometheus::Engine;
 const AUTOSCALERS: usize = 500;
 const SYNC: Duration = Duration::from_secs(15);
 
-/// What is waited before it is measured, and for how long that is: two looks of
-/// each autoscaler.
+/// The time before and during the measurement: two syncs of each autoscaler.
 const BEFORE: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_secs(30);
 
@@ -54,7 +53,7 @@ fn deploy(plane: &ControlPlane) {
     });
 }
 
-/// Nobody scales: what is measured is the same all the time.
+/// The autoscalers change nothing, so the load is constant.
 fn autoscale(plane: &ControlPlane, metric: &str) {
     let autoscaler = |number| {
         json!({
@@ -76,7 +75,7 @@ fn autoscale(plane: &ControlPlane, metric: &str) {
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
 }
 
-/// A counter's lines whose labels have all of these, summed.
+/// The sum of a counter's series with all of these labels.
 fn count(metrics: &str, name: &str, labels: &[&str]) -> u64 {
     lines(metrics, name, labels)
         .map(|(_, value)| value as u64)
@@ -96,7 +95,7 @@ fn lines<'m>(
     })
 }
 
-/// What was counted up to a moment.
+/// The counters at a time.
 struct Reading {
     metrics: String,
     kubernetes: String,
@@ -105,7 +104,7 @@ struct Reading {
 }
 
 /// A server's histogram of requests, and the labels of lists of pods in it:
-/// discovery is asked for all the time.
+/// discovery is requested all the time.
 #[derive(Clone, Copy)]
 struct Histogram {
     name: &'static str,
@@ -121,7 +120,7 @@ const OURS: Histogram = Histogram {
     of_lists: [r#"group="custom.metrics.k8s.io""#, r#"resource="pods""#],
 };
 
-/// Where the numbers are from.
+/// The sources of the measurement.
 struct Watch<'a> {
     scene: Scene<'a>,
     side: &'a Side,
@@ -189,7 +188,7 @@ impl Watch<'_> {
     }
 }
 
-/// The bound of a bucket, in seconds.
+/// The upper bound of a bucket, in seconds.
 fn bound(series: &str) -> Option<f64> {
     let (_, rest) = series.split_once("le=\"")?;
     rest.split_once('"')?.0.parse().ok()
@@ -205,7 +204,7 @@ fn part(plane: &ControlPlane, name: &str) -> u32 {
         .unwrap()
 }
 
-/// What is started one after another, and asked for what.
+/// A server to measure, and its requests.
 struct Case {
     name: &'static str,
     side: Side,
@@ -258,7 +257,7 @@ async fn five_hundred_autoscalers() {
     };
     let authority = Authority::new("bench");
     let identity = authority.server(&["bench.bench.svc", "localhost"]);
-    // Both take a pair of this name from --cert-dir.
+    // Both use a pair of this name in --cert-dir.
     let dir = plane.dir().join("serving");
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("apiserver.crt"), &identity.certificate).unwrap();

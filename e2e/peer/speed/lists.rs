@@ -1,4 +1,4 @@
-//! A list of 4 and of 1,000 pods, by selectors that each come once.
+//! Lists of 4 and of 1,000 pods, with selectors that are each used once.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
 use crate::program::eventually;
 
-/// Pods, and those of them that a selector finds.
+/// The number of pods, and of those that a selector matches.
 const PODS: usize = 1_000;
 const FEW: usize = 4;
 
@@ -23,7 +23,7 @@ const NAMESPACE: &str = "crowd";
 const RULE: &str = "busy";
 const GPU: &str = "gpu_memory_utilization";
 
-/// How long one row of the table is measured, in seconds, after a second that is
+/// How long one row of the table is measured, in seconds, after one second that is
 /// not.
 const SECONDS: u32 = 4;
 
@@ -60,7 +60,7 @@ fn path(metric: &str, pods: usize) -> String {
     format!("{all}/{metric}?labelSelector={selector}")
 }
 
-/// Loads with numbers that go on from one to the next.
+/// Loads whose selector numbers continue from one to the next.
 struct Bench {
     token: String,
     next: u64,
@@ -72,7 +72,7 @@ impl Bench {
         wrk::load(port, path, &self.token, (connections, seconds), self.next)
     }
 
-    /// The cells of a server: a row for each number of pods and connections.
+    /// The rows of a server: one for each number of pods and connections.
     fn rows(&mut self, name: &str, id: u32, port: u16, path: impl Fn(usize) -> String) {
         for (pods, connections) in [(FEW, 1), (FEW, 8), (PODS, 1), (PODS, 8)] {
             let path = path(pods);
@@ -103,7 +103,7 @@ impl Bench {
     }
 }
 
-/// The answers are whole, and what they are.
+/// Checks that the answers are complete, and returns them.
 async fn bodies(side: &Side, metric: &str) -> Vec<(String, String)> {
     let mut bodies = Vec::new();
     for pods in [FEW, PODS] {

@@ -1,4 +1,4 @@
-//! nginx with answers that were made before, from disk over TLS: the limit.
+//! nginx with prepared answers, from disk over TLS, as the upper limit.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::prometheus::free_port;
 
 const REMEDY: &str = "is missing: apt-get install nginx-light";
 
-/// A running nginx, ended with the value.
+/// A running nginx, ended on drop.
 #[derive(Debug)]
 pub(super) struct Nginx {
     program: Option<Program>,
@@ -61,13 +61,13 @@ impl Nginx {
         }
     }
 
-    /// The process whose children do the work.
+    /// The process id of the master, whose children do the work.
     pub(super) fn id(&self) -> u32 {
         self.program.as_ref().map_or(0, Program::id)
     }
 }
 
-/// As many workers as processors, as Debian has it; no line for each request.
+/// As many workers as processors, as in Debian's default, and no access log.
 fn configuration(dir: &Path, port: u16) -> String {
     let dir = dir.display();
     format!(
@@ -87,7 +87,7 @@ fn configuration(dir: &Path, port: u16) -> String {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its workers would outlive a master that is killed.
+        // The workers would survive a killed master.
         if let Some(program) = self.program.take() {
             program.signal("TERM");
             program.await_end(Duration::from_secs(10));

@@ -1,13 +1,12 @@
-//! What a process has used.
+//! Resources used by a process.
 
 use std::time::Duration;
 
-/// The kernel's clock ticks a second (`USER_HZ`, 100 on all of Linux'
-/// architectures that matter here).
+/// The kernel's clock ticks per second (`USER_HZ`, 100 on all relevant Linux
+/// architectures).
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time of a process and its children so far, in user and kernel
-/// mode.
+/// CPU time of a process and its children so far, in user and kernel mode.
 pub(super) fn cpu(id: u32) -> Duration {
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let children = children.unwrap_or_default();
@@ -17,7 +16,8 @@ pub(super) fn cpu(id: u32) -> Duration {
 
 fn own(id: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    // Behind the name, which may hold spaces, in parentheses: field 3 and on.
+    // Fields 3 and on follow the name, which is in parentheses and may contain
+    // spaces.
     let (_, rest) = stat.rsplit_once(") ").unwrap();
     let ticks = |field: usize| -> u32 {
         let field = rest.split(' ').nth(field - 3);
@@ -26,7 +26,7 @@ fn own(id: u32) -> Duration {
     TICK * (ticks(14) + ticks(15))
 }
 
-/// The most memory that a process has held (VmHWM), in MiB.
+/// The peak memory of a process (VmHWM), in MiB.
 pub(super) fn peak_mib(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,12 +1,12 @@
-//! Load by wrk, in which a client of ours would be the bottleneck.
+//! Load by wrk; a client in Rust would be the bottleneck.
 
 use std::process::Command;
 use std::time::Duration;
 
 const REMEDY: &str = "is missing: apt-get install wrk";
 
-/// Asks each time for what nobody has asked for: `?labelSelector=size=few` goes
-/// on with `,n!=17`. Prints what [`Load`] holds.
+/// Each request has a new selector: `?labelSelector=size=few` continues with
+/// `,n!=17`. Prints the fields of [`Load`].
 const SCRIPT: &str = r#"
 local number = 0
 function init(arguments)
@@ -24,7 +24,7 @@ function done(summary, latency)
 end
 "#;
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) requests: u64,
@@ -34,8 +34,9 @@ pub(super) struct Load {
     pub(super) p99: f64,
 }
 
-/// Asks as fast as it is answered, on so many connections for so long. `path`
-/// ends in a selector. `first` is a number that no other load has got to.
+/// Sends requests as fast as they are answered, on a number of connections for some
+/// time. `path` ends in a selector. `first` is a number that no other load has
+/// reached.
 pub(super) fn load(
     port: u16,
     path: &str,

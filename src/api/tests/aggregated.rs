@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What kube-apiserver 1.30 to 1.36 sends.
+/// The Accept header of kube-apiserver 1.30 to 1.36.
 const BOTH: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
@@ -79,7 +79,7 @@ async fn s008_every_way_of_asking_for_it_is_understood() {
             "{content_type}"
         );
     }
-    // A version nobody knows leaves what else is asked for, or nothing.
+    // An unknown version is skipped for the next clause, if any.
     let answer = ask(&server, &format!("{},application/json", only("v3"))).await;
     assert_eq!(answer.json()["kind"], "APIGroupList");
     assert_eq!(answer.header("vary"), Some("Accept"));
@@ -101,7 +101,7 @@ async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
     assert_eq!(etag(&answer), tag);
     assert_eq!(answer.header("location"), None);
 
-    // Another replica, whose provider lists in another order, agrees.
+    // Another replica, whose provider lists in another order, has the same document.
     let mut same = Fixture::new();
     same.custom.reverse();
     let replica = TestServer::start(open(&api(&Arc::new(same)))).await;

@@ -1,4 +1,4 @@
-//! Answers that take work, while the server has other things to do.
+//! Expensive answers under concurrent requests.
 
 use std::sync::{Condvar, Mutex};
 
@@ -15,7 +15,7 @@ use gpu_metrics::metric::Value;
 
 use super::*;
 
-/// Answers `quick` at once, `work` where it may work, and `slow` and all
+/// Answers `quick` at once, `work` where expensive work is allowed, and `slow` and all
 /// explanations once the gate is open.
 #[derive(Debug, Default)]
 struct Gated {
@@ -93,8 +93,8 @@ impl Provider for Gated {
     }
 }
 
-/// The test's one thread serves everything but the work: were the work done
-/// on it, nothing would be answered at all.
+/// The test has one thread for everything but the work: work on that thread would block
+/// all answers.
 #[tokio::test]
 async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
     let provider = Arc::new(Gated::default());
@@ -107,7 +107,7 @@ async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
     };
     let mut slow: Vec<_> = (0..6).map(|_| tokio::spawn(ask("slow"))).collect();
     assert_eq!(ask("quick").await.unwrap().status(), 200);
-    // At most four work, whatever the machine: the others give up waiting.
+    // At most four requests work, on any machine; the others time out in the queue.
     let mut refused = 0;
     while refused < 2 {
         tokio::task::yield_now().await;
@@ -140,8 +140,8 @@ async fn values_do_not_wait_for_explanations() {
         let path = format!("{V2}/namespaces/ns/metrics/{path}");
         client.get(server.url(&path)).send()
     };
-    // All who could work would be kept by five; each that is turned away has
-    // waited for a place.
+    // Five explanations would occupy every worker of values; each refused one has waited
+    // for a permit.
     let asked = (0..5).map(|_| tokio::spawn(ask("work?explain=true")));
     let mut explained: JoinSet<_> = asked.map(|task| async { task.await.unwrap() }).collect();
     let answer = explained.join_next().await.unwrap().unwrap().unwrap();

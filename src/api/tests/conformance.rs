@@ -1,6 +1,6 @@
-//! NVIDIA's validator of AI clusters asks an adapter of metrics this
-//! (NVIDIA/aicr `validators/conformance/pod_autoscaling_check.go` and
-//! `ai_service_metrics_check.go`), with the rules of its recipes or without any.
+//! The requests of NVIDIA's validator of AI clusters to a metrics adapter (NVIDIA/aicr
+//! `validators/conformance/pod_autoscaling_check.go` and `ai_service_metrics_check.go`),
+//! with the rules of its recipes or without any.
 
 use std::time::Duration;
 
@@ -69,15 +69,15 @@ externalRules:
   resources: {namespaced: false}
 "#;
 
-/// The metrics and namespaces that the check goes through until one has items.
+/// The metrics and namespaces that the check tries until one has items.
 const POD_METRICS: [&str; 3] = ["gpu_utilization", "gpu_memory_used", "gpu_power_usage"];
 const NAMESPACES: [&str; 2] = ["gpu-operator", "dynamo-system"];
 
 /// The exporter's own pod, which bare labels name.
 const EXPORTER: &str = "nvidia-dcgm-exporter-x7";
 
-/// Two GPUs held by a pod of `dynamo-system` and one by nobody, over two
-/// minutes and a half: use, memory and power of each.
+/// Two GPUs held by a pod of `dynamo-system` and one unheld, over two and a half minutes:
+/// use, memory and power of each.
 fn gpus() -> Arc<GpuProvider> {
     let scrape = Duration::from_secs(15);
     let mut pipeline = Pipeline::new(Settings {
@@ -131,7 +131,7 @@ fn gpus() -> Arc<GpuProvider> {
     Arc::new(provider)
 }
 
-/// A cluster in which the exporter runs.
+/// A cluster that runs the exporter.
 #[derive(Debug)]
 struct Cluster;
 
@@ -155,7 +155,7 @@ impl ObjectNames for Cluster {
     }
 }
 
-/// What the recipe's queries find.
+/// The series that the recipe's queries find.
 #[derive(Debug)]
 struct Prometheus;
 
@@ -226,8 +226,8 @@ async fn serving(provider: Arc<dyn Provider>) -> TestServer {
     TestServer::start(open(&api)).await
 }
 
-/// The requests of the validator, in its order; the power that the external
-/// metric has in each namespace where it is asked for.
+/// The requests of the validator, in its order; returns the power that the external
+/// metric has in each namespace requested.
 async fn validate(server: &TestServer) -> Vec<Json> {
     let discovery = server.get(V1).await;
     assert_eq!(discovery.status, 200);
@@ -246,7 +246,7 @@ async fn validate(server: &TestServer) -> Vec<Json> {
         assert!(found > 0, "{metric}");
     }
     let mut power = Vec::new();
-    // The second is the one that its HorizontalPodAutoscaler is in.
+    // The second is the namespace of its HorizontalPodAutoscaler.
     for namespace in ["default", "hpa-test-0a1b2c3d"] {
         let path = format!("{EXT}/namespaces/{namespace}/dcgm_gpu_power_usage");
         let answer = server.get(&path).await;

@@ -1,5 +1,5 @@
-//! A small cluster: pods `a` and `b` of `ns` have metric `m`, `c` has none. Metric
-//! `rule` has to be fetched, which never ends.
+//! A small cluster: pods `a` and `b` of `ns` have metric `m`, `c` has none. Metric `rule`
+//! needs a fetch, which never ends.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,9 +39,9 @@ pub(super) struct Fixture {
     objects: Vec<Object>,
     external: Vec<ExternalSeries>,
     pub(super) ready: AtomicBool,
-    /// How often the provider was asked for values.
+    /// The number of requests to the provider for values.
     pub(super) asked: AtomicUsize,
-    /// The users of the requests that wait for what is fetched.
+    /// The users of the requests that wait for a fetch.
     pub(super) fetching: Mutex<Vec<String>>,
     pub(super) custom: Vec<CustomMetric>,
     pub(super) external_names: Vec<Arc<str>>,

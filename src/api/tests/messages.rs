@@ -1,5 +1,5 @@
-//! The envelope and the value lists as messages: the tests' independent reading of what the
-//! direct encoder wrote.
+//! The envelope and the value lists as messages: the tests' own decoder of the direct
+//! encoder's output.
 
 use crate::api::messages::{LabelSelector, ListMeta};
 

@@ -38,7 +38,7 @@ fn api(fixture: &Arc<Fixture>) -> Api {
     Api::new(fixture.clone(), || NOW, Telemetry::new())
 }
 
-/// The API for whoever comes, as a listener takes it.
+/// The API without authentication, as a listener takes it.
 fn open(api: &Api) -> Service {
     router::into_service(router::open(api))
 }
@@ -59,7 +59,7 @@ fn names(answer: &Answer) -> Vec<String> {
         .collect()
 }
 
-/// Checks that an answer is a `Status` and gives it.
+/// Checks that an answer is a `Status` and returns it.
 fn status(answer: &Answer) -> Json {
     const REASONS: [&str; 11] = [
         "BadRequest",

@@ -292,8 +292,8 @@ async fn s052_hostile_accept_headers_are_answered_at_once() {
     ] {
         let answer = accept(&server, &pods(), wish).await;
         assert!(matches!(answer.status, 200 | 400 | 406), "{wish:.20}");
-        // The time is that of the answer, without connection and handshake; the
-        // shortest of some, because the machine does other things too.
+        // The time of the answer, without connection and handshake; the shortest of
+        // several, because the machine has other load.
         let request = http::Request::get(pods())
             .header("accept", wish)
             .body(())

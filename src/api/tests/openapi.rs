@@ -20,7 +20,7 @@ fn references(value: &Json, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Checks that all references lead to a schema, and that none is idle.
+/// Checks that all references have a schema, and that every schema is referenced.
 pub(super) fn check_references(document: &Json, schemas: &str) {
     let mut found = BTreeSet::new();
     references(document, &mut found);
@@ -79,7 +79,7 @@ async fn s011_the_swagger_document_is_whole_and_has_a_tag() {
     check_paths(&body);
     assert_eq!(body["paths"].as_object().unwrap().len(), 7);
     let tag = answer.header("etag").unwrap();
-    // The tag of the server that stood here before means nothing.
+    // A tag of another server is ignored.
     for (given, wanted) in [(tag, 304), ("\"ABCD\"", 200)] {
         let headers = [("Accept", "application/json"), ("If-None-Match", given)];
         let answer = server.send("GET", "/openapi/v2", &headers).await;

@@ -7,7 +7,7 @@ use super::*;
 use crate::telemetry::health::{State, Weight};
 use crate::telemetry::metrics::Exposition;
 
-/// A server whose requests are counted, and what counts them.
+/// A server whose requests are counted, and its counters.
 async fn counted() -> (TestServer, Telemetry) {
     let telemetry = Telemetry::new();
     let fixture = Arc::new(Fixture::new());

@@ -184,7 +184,7 @@ async fn s027_watching_is_refused_and_timeouts_are_checked() {
     assert_eq!(message, wanted);
 }
 
-/// An explanation tells the value: it asks for no less than that.
+/// An explanation reveals the value, so it needs the same access.
 #[tokio::test]
 async fn an_explanation_is_of_one_value_and_is_no_watch() {
     let (server, _) = server().await;

@@ -223,7 +223,7 @@ async fn a_panic_is_our_fault_and_a_status() {
     assert_eq!(body["code"], 500);
     let refused = api.counters().refusals(DeniedKind::Panicked);
     assert_eq!(refused, 1, "counted once");
-    // To count a request for values asks the provider for the names it may count.
+    // Counting a request for values asks the provider for the countable names.
     let values = format!("{V2}/namespaces/ns/pods/a/m");
     assert_eq!(status(&server.get(&values).await)["code"], 500);
 }

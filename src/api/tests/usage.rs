@@ -37,7 +37,7 @@ impl ObjectNames for Cluster {
     }
 }
 
-/// Answers with the same samples whatever is asked, and remembers it.
+/// Returns the same samples to every query, and records the query.
 #[derive(Clone, Debug, Default)]
 struct Prometheus {
     asked: Arc<Mutex<Vec<String>>>,
@@ -73,8 +73,8 @@ impl Answers for Prometheus {
     }
 }
 
-/// Pods `a` and `b` of `ns` have data, `c` has none, `late` does not run yet;
-/// of the nodes `n1` has some.
+/// Pods `a` and `b` of `ns` have data, `c` has none, `late` does not run yet; of the
+/// nodes, `n1` has some.
 async fn metrics(prometheus: Prometheus) -> TestServer {
     let mut late = pod("ns", "late", &[]);
     late.phase = PodPhase::Pending;
@@ -290,13 +290,13 @@ async fn s119_a_table_has_the_columns_of_kubectl() {
     assert_eq!(only["rows"][0]["object"]["metadata"], pod_a()["metadata"]);
     let plain = accept(&server, "pods", &format!("application/json,{TABLE}")).await;
     assert_eq!(plain.json()["kind"], "PodMetricsList");
-    // A table in protobuf is not made; the plain list is.
+    // A table in protobuf is not available; the plain list is.
     let other = format!("{},{PROTOBUF}", TABLE.replace("application/json", PROTOBUF));
     let other = accept(&server, "pods", &other).await;
     assert_eq!(other.header("content-type"), Some(PROTOBUF));
 }
 
-/// The reader's own messages, by the numbers of
+/// The decoder's own messages, numbered as in
 /// `k8s.io/metrics/pkg/apis/metrics/v1beta1/generated.proto`.
 mod wire {
     use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! One round of queries: every signal that is due, all as of one time.
+//! One round of queries: every signal that is due, all at one time.
 
 use super::super::{clock, measure};
 use super::{Engine, Round, SMALL_FLEET_SERIES};
@@ -10,19 +10,18 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::intake::Report;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 
-/// In a large fleet framebuffer fields, which hardly change, are asked for at
-/// every so-manieth poll.
+/// Polls between two queries of framebuffer fields in a large fleet: these fields hardly
+/// change.
 const FRAMEBUFFER_EVERY: u64 = 4;
 
-/// In a large fleet so many queries are asked side by side: one is received
-/// while the store evaluates the other.
+/// Parallel queries in a large fleet: one is received while the store evaluates the
+/// other.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Differences of clocks below this are the resolution of the header that shows
-/// them.
+/// Smaller differences of the clocks are within the resolution of the `Date` header.
 const SKEW_MIN_MS: i64 = 2_000;
 
-/// What is read of a signal in a round.
+/// A query's reads of one signal in a round.
 struct Read<'a> {
     spec: &'a SignalSpec,
     parts: Parts,
@@ -30,7 +29,7 @@ struct Read<'a> {
 }
 
 impl Engine {
-    /// Asks for every signal once, all as of one time.
+    /// Queries every signal that is due once, all at one time.
     pub(super) async fn round(&mut self) -> Round {
         let at = self.now();
         let mut round = Round::Complete;
@@ -60,9 +59,9 @@ impl Engine {
         if self.is_large() { SIDE_BY_SIDE } else { 1 }
     }
 
-    /// Whether a signal is asked for in this round: not while it is left alone
-    /// after a failure, profiling fields where devices need them, and in a large
-    /// fleet framebuffer fields now and then.
+    /// Whether this round queries the signal. A failed signal waits for its retry,
+    /// profiling fields are read where devices need them, and a large fleet's framebuffer
+    /// fields only now and then.
     fn is_due(&self, spec: &SignalSpec, at: Timestamp) -> bool {
         if self.retries.is_left_alone(spec.id, self.started.elapsed()) {
             return false;
@@ -72,8 +71,8 @@ impl Engine {
             && (!slow || self.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
     }
 
-    /// Asks for some signals side by side and takes what is answered; in parts of
-    /// the time where that is too much at once.
+    /// Queries the signals in parallel and takes in the answers; a query that is too
+    /// large is split by time.
     async fn ask(&mut self, specs: &[SignalSpec], at: Timestamp) -> Round {
         let read = |spec| Read {
             spec,
@@ -89,7 +88,7 @@ impl Engine {
         round
     }
 
-    /// Asks for the next part of each.
+    /// Queries the next part of each signal.
     async fn ask_parts(&mut self, reads: &mut [Read<'_>], at: Timestamp) -> Round {
         let queries: Vec<Query<'_>> = reads.iter().map(|read| self.query(read, at)).collect();
         let mut batches = std::mem::take(&mut self.batches);
@@ -105,8 +104,8 @@ impl Engine {
         round
     }
 
-    /// Whole GPUs are left out of profiling fields where MIG instances alone
-    /// need them, but for the look every ten minutes whether others do.
+    /// Profiling fields leave whole GPUs out where only MIG instances need them; every
+    /// ten minutes a query includes all, to see whether others do.
     fn query<'a>(&self, read: &Read<'a>, at: Timestamp) -> Query<'a> {
         let spec = read.spec;
         let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
@@ -225,13 +224,13 @@ impl Engine {
     }
 }
 
-/// Whether a failure concerns the source as a whole: asking for the other
-/// signals would only wait as long again.
+/// Whether a failure concerns the source as a whole: a query of another signal would only
+/// wait as long again.
 fn is_fatal(error: &Error) -> bool {
     is_of_source(error) || error.kind() == ErrorKind::Timeout
 }
 
-/// Whether a failure has nothing to do with the signal that was asked for.
+/// Whether a failure is independent of the signal queried.
 fn is_of_source(error: &Error) -> bool {
     matches!(
         error.kind(),

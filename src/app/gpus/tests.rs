@@ -1,5 +1,4 @@
-//! Engines that follow one another, with a cluster and stores that answer over
-//! HTTP.
+//! Engines that replace one another, with a cluster and stores that answer over HTTP.
 
 use std::fmt::Write as _;
 
@@ -24,7 +23,7 @@ const FIELD: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
 
 pub(in crate::app) const METRIC: &str = "gpu_memory_utilization";
 
-/// A limit that only a hang reaches.
+/// A limit that only a hang exceeds.
 pub(in crate::app) const GENEROUS: Duration = Duration::from_secs(60);
 
 pub(in crate::app) const TICK: Duration = Duration::from_millis(50);
@@ -45,7 +44,7 @@ fn readings(value: u8) -> String {
     )
 }
 
-/// A store whose exporter reads this value; it ends when dropped.
+/// A store whose exporter reads this value; it stops when dropped.
 pub(in crate::app) struct Store {
     pub(in crate::app) fake: Arc<FakePrometheus>,
     _scraping: JoinSet<()>,
@@ -81,7 +80,7 @@ impl Store {
         }
     }
 
-    /// How often the field was asked for.
+    /// The number of queries for the field.
     fn asked(&self) -> usize {
         let requests = self.fake.requests();
         let of_field = requests.iter().filter(|request| {
@@ -130,7 +129,7 @@ pub(in crate::app) async fn cluster() -> FakeKube {
     kube
 }
 
-/// What an autoscaler is told of the pod.
+/// The answer to an autoscaler for the pod.
 pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, String> {
     let selector = Selector::everything();
     let query = Query {
@@ -151,7 +150,7 @@ pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, 
     Ok(value.unwrap())
 }
 
-/// What runs; it ends when dropped.
+/// The running tasks; they end when dropped.
 struct World {
     _kube: FakeKube,
     telemetry: Telemetry,
@@ -196,7 +195,7 @@ impl World {
         ask(&**self.served.load(), metric)
     }
 
-    /// Waits for a value; all that is told until then must be as `rightly` says.
+    /// Waits for a value; every answer before it must satisfy `rightly`.
     async fn until(&self, wanted: f64, rightly: impl Fn(&Result<f64, String>) -> bool) {
         let began = tokio::time::Instant::now();
         loop {
@@ -269,7 +268,7 @@ async fn values_end_where_the_new_prometheus_does_not_answer() {
     );
     let check = world.check("metrics-source");
     assert!(check.contains("server_error"), "{check}");
-    // Back to what was well.
+    // Back to the good settings.
     world.change(old.settings("{}"));
     world.until(40.0, Result::is_err).await;
     assert_eq!(world.check("metrics-source"), "Ok");

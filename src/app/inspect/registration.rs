@@ -18,25 +18,25 @@ const READ_APISERVICES: Right<'static> =
     right("get", "apiregistration.k8s.io", "v1", "apiservices");
 const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
 
-/// Where the APIServices lead.
+/// The servers that the APIServices lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The Service of this server; `None`: none leads to it.
     pub home: Option<Home>,
-    /// Those that lead to another server.
+    /// The APIServices that lead to another server.
     pub of_others: Vec<&'static str>,
 }
 
 /// The Service of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Home {
-    /// The APIServices that lead there; by the first it is asked.
+    /// The APIServices that lead there; the first one is used to identify the server.
     pub apiservices: Vec<&'static str>,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub service: String,
-    /// Namespace and name of the Helm release that it is of.
+    /// Namespace and name of its Helm release.
     release: Option<[String; 2]>,
     /// The labels of the pods behind it.
     pub selector: BTreeMap<String, String>,
@@ -68,8 +68,7 @@ impl Home {
 }
 
 impl Look<'_> {
-    /// The APIServices, and what is wrong with them. `pre`: before the server is
-    /// installed.
+    /// The APIServices, and findings about them. `pre`: before the server is installed.
     ///
     /// # Errors
     /// See [`Look`].
@@ -127,7 +126,7 @@ impl Look<'_> {
         Ok(read.found())
     }
 
-    /// Which server answers there. The next read reports an outage.
+    /// Identifies the server that answers there. An outage is left to the next read.
     async fn answers(&self, registered: &Registered) -> Answers {
         if !registered.is_available() {
             return Answers::NoServer;

@@ -17,7 +17,7 @@ const ASK_RIGHTS: Right<'static> = right(
     "subjectaccessreviews",
 );
 
-/// The account by which the HPA controller asks where it has none of its own
+/// The account of the HPA controller where it has none of its own
 /// (`--use-service-account-credentials`).
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
@@ -38,8 +38,8 @@ impl Look<'_> {
         self.role(Role::Autoscaler, &installed, &[own, whole]).await;
     }
 
-    /// The rights of the server, which runs by this account. The Secret: where it
-    /// keeps certificates of its own making.
+    /// The rights of the server, which runs under this account. `secret` names the Secret
+    /// of a certificate that the server issues itself.
     pub async fn server_rights(&mut self, home: &Home, account: &str, secret: Option<String>) {
         let (registered, others) = APISERVICES
             .iter()
@@ -59,7 +59,8 @@ impl Look<'_> {
         }
     }
 
-    /// Notes what none of these may of what a role gives, or that it cannot be known.
+    /// Reports each right of a role that none of the accounts has, or that it could not
+    /// be reviewed.
     async fn role(&mut self, role: Role, installed: &Installed<'_>, accounts: &[Identity]) {
         let reviewer = KubeReviewer::for_a_look(self.client.clone());
         let mut missing = role.rights(installed);
@@ -81,7 +82,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether one of these may.
+/// Whether one of the accounts has the right.
 async fn may(
     reviewer: &KubeReviewer,
     accounts: &[Identity],

@@ -1,4 +1,4 @@
-//! Files that are good, bad, swapped and gone.
+//! Files that are good, bad, replaced and missing.
 
 use super::super::backing::Asked;
 use super::*;
@@ -38,7 +38,7 @@ const RESOURCES: &str = "resourceRules:
   memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
 ";
 
-/// A follower and the ends of what it writes.
+/// A follower and the receiving ends of its targets.
 struct Scene {
     reload: Reload,
     file: ConfigFile,
@@ -84,7 +84,7 @@ impl Scene {
         }
     }
 
-    /// The file holds this now.
+    /// Replaces the file's text.
     async fn write(&mut self, text: &str) {
         text.clone_into(&mut self.file.text);
         self.reload.read(&self.file).await;
@@ -102,7 +102,7 @@ impl Scene {
         line.map(str::to_owned)
     }
 
-    /// The address that rules are asked at.
+    /// The address that rules' queries go to.
     fn prometheus(&self) -> String {
         format!("{:?}", self.rules.borrow().prometheus)
     }
@@ -205,7 +205,8 @@ async fn a_bad_file_leaves_all_of_the_old_one_in_force_and_says_where_it_is_wron
     );
 }
 
-/// Tests have one thread: what runs beside a read does so because that waits.
+/// Tests run on one thread: a concurrent task progresses only if the read does not block
+/// it.
 #[tokio::test]
 async fn a_file_is_read_away_from_the_threads_that_serve() {
     let mut scene = Scene::new(Flags::default());
@@ -257,7 +258,7 @@ async fn a_mounted_file_is_followed_through_its_links_and_missed_when_it_is_gone
     version("v3", FIRST);
     rules.changed().await.unwrap();
     assert_eq!(check(&telemetry), State::Ok);
-    // The same text is put in force again when somebody asks for it.
+    // A reload on request puts the same text in force again.
     rules.borrow_and_update();
     let process = std::process::id().to_string();
     let mut kill = std::process::Command::new("kill");

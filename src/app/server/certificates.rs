@@ -1,4 +1,4 @@
-//! What keeps the serving certificates, and what health and metrics say of them.
+//! The serving certificates: the tasks that keep them, their health checks and metrics.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,7 +21,8 @@ use ::findings::codes::GM105;
 use ::findings::own;
 
 impl Background {
-    /// Keeps the certificate, and those for names; what TLS asks for them.
+    /// Starts the tasks that keep the certificate and those for names; returns what TLS
+    /// reads.
     pub(super) fn keep_certificates(
         &mut self,
         source: CertificateSource,
@@ -104,7 +105,7 @@ impl Background {
     }
 }
 
-/// Tells when what the certificate comes from is lost; for ever.
+/// Reports when the certificate's source is lost, until cancelled.
 async fn tell_lost(mut status: watch::Receiver<CertificateStatus>, lost: Own) {
     loop {
         let found = status.borrow_and_update().lost().map(|trouble| {

@@ -1,4 +1,4 @@
-//! Whether kube-apiserver answers the server's reviews: without them every request is
+//! Checks that kube-apiserver answers the server's reviews: without them every request is
 //! refused, and the server is not ready.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::Background;
 use crate::cluster::review::KubeReviewer;
 use crate::telemetry::health::{State, Weight};
 
-/// How often a review is asked for while none is known to be allowed.
+/// How often a review is tried while none is known to be allowed.
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Background {

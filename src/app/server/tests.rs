@@ -1,4 +1,4 @@
-//! The file and all that follows it, wired as in a server.
+//! The configuration file and its followers, wired as in a server.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ async fn until(what: &str, reached: impl Fn() -> bool) {
     assert!(reached.is_ok(), "never: {what}");
 }
 
-/// A server without its listeners, by a file.
+/// A server without its listeners, configured by a file.
 struct Scene {
     background: Background,
     provider: Arc<Composite>,
@@ -71,7 +71,8 @@ impl Scene {
     }
 }
 
-/// The answer to a search for the series of [`rule`]; it is none to a query.
+/// The answer to a search for the series of [`rule`]; as an answer to a query it is
+/// invalid.
 const SERIES: &str = r#"{"status":"success","data":[{"__name__":"up"}]}"#;
 
 /// A file with one rule.

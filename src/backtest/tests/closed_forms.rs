@@ -1,7 +1,7 @@
 //! Syncs are every 15 s from 0 on, readings every second, the target is 50 of a
 //! GPU, so a demand of L GPUs needs 2 L replicas. At 0 there is one reading, and a
 //! value needs two. Replicas that were ordered serve 20 s later, at the second sync
-//! from then; until then they are missing, and count 0.
+//! after the order; until then they are missing, and count 0.
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,13 @@ fn for_seconds(demand: f64, seconds: usize) -> impl Iterator<Item = Option<f64>>
 }
 
 /// Four GPUs of work on one replica: it is at 100, twice the target, so replicas
-/// double until 8 share it at 50. With the new half missing the mean is at the
-/// target, and nothing changes: one doubling every second sync, 0, 30 and 60.
+/// double until 8 share it at 50. While the new half is missing, the mean is at the
+/// target, and nothing changes. So there is one doubling every second sync, at 0, 30
+/// and 60.
 ///
 /// Replicas after each of the 240 syncs of the hour: 2 × 2, 2 × 4, 236 × 8,
-/// together 1900, each for 1/240 h: 7.9167 GPU-hours. Overloaded are the 6 syncs
-/// until 75: 1.5 minutes. Missing of 8 there: 2 × 7 + 2 × 6 + 2 × 4 = 34 for a
+/// together 1900, each for 1/240 h: 7.9167 GPU-hours. The 6 syncs until 75 are
+/// overloaded: 1.5 minutes. Missing of 8 in these: 2 × 7 + 2 × 6 + 2 × 4 = 34 for a
 /// quarter of a minute each: 8.5. Scale-ups are counted between syncs: two.
 #[test]
 fn a_constant_demand_is_met_by_doubling_and_kept() {
@@ -38,7 +39,7 @@ fn a_constant_demand_is_met_by_doubling_and_kept() {
     assert_eq!(figures.under_provisioned_replica_minutes, 8.5);
     let events = (figures.scale_ups, figures.scale_downs, figures.flaps);
     assert_eq!(events, (2, 0, 0));
-    // Who knows the demand has 8 from the start.
+    // An autoscaler that knows the demand has 8 replicas from the start.
     let known = trial(&plan, &past).clairvoyant().unwrap();
     let known = measure(&plan).of(&known);
     assert!((known.gpu_hours - 8.0).abs() < 1e-9, "{known:?}");
@@ -48,7 +49,7 @@ fn a_constant_demand_is_met_by_doubling_and_kept() {
 /// From 3 GPUs to 6 at 1795: the six replicas are at 100 when the sync of 1800
 /// looks, and become 12. Back to 3 at 3595: they are at 25, and 6 are recommended
 /// from 3600 on. The 12 of the sync of 3585 count for 300 s, both ends included,
-/// so the first sync that is free of them is that of 3900.
+/// so the first sync without them is that of 3900.
 #[test]
 fn a_step_is_followed_up_at_once_and_down_after_the_stabilisation() {
     let plan = plan(&pods("50"), &Value::Null);
@@ -68,8 +69,8 @@ fn a_step_is_followed_up_at_once_and_down_after_the_stabilisation() {
 /// A thousandth of a GPU more each second, from 5 GPUs on ten replicas. With n
 /// replicas nothing happens up to 1.1 times the target, L = 0.55 n; then there are
 /// 2 L of them, rounded up: 5.5 → 12, 6.6 → 13.2 → 14, 7.7 → 16, 8.8 → 18, 9.9 → 20.
-/// The demand is there 500, 1600, 2700, 3800 and 4900 s after the start; the mean of
-/// the window is 1.5 s behind, and the next sync decides.
+/// The demand reaches these at 500, 1600, 2700, 3800 and 4900 s; the mean of the
+/// window is 1.5 s behind, and the next sync decides.
 #[test]
 fn a_ramp_is_climbed_in_steps_of_the_tolerance() {
     let plan = plan(&pods("50"), &Value::Null);
@@ -88,10 +89,11 @@ fn a_ramp_is_climbed_in_steps_of_the_tolerance() {
 
 /// Four GPUs for two minutes and eight for two, ten times, on eight replicas. The
 /// sync of 120 sees one reading of the peak among three of before, 62.5, and orders
-/// 10; that of 135 sees 100 on eight of the ten, 80, and orders 16. Stabilised for
-/// 300 s no low lasts long enough, and 16 remain. Without stabilisation each peak and
-/// each low is followed. A low is behind each peak but the last, so there are 9 ways
-/// down between 10 up: 18 turns, each within 300 s of what it undoes.
+/// 10; that of 135 sees 100 on eight of the ten, 80, and orders 16. With a
+/// stabilisation of 300 s no low lasts long enough, and 16 remain. Without
+/// stabilisation each peak and each low is followed. A low follows each peak but the
+/// last, so there are 9 scale-downs between 10 scale-ups: 18 reversals, each within
+/// 300 s of the change that it reverses.
 #[test]
 fn a_saw_tooth_is_smoothed_by_the_stabilisation_or_followed_without() {
     let tooth = || for_seconds(4.0, 120).chain(for_seconds(8.0, 120));
@@ -112,10 +114,10 @@ fn a_saw_tooth_is_smoothed_by_the_stabilisation_or_followed_without() {
     assert!(hasty.gpu_hours < smooth.gpu_hours);
 }
 
-/// The sum over the Deployment shared by its replicas is the mean of pods with one
-/// GPU, but for its look at replicas that do not serve yet: it divides by all that
-/// were ordered. Four GPUs on one replica: 100 shared by 1 against 50 → 2 at 0. At
-/// 15 the sum is still 100, 50 each: nothing. So the same steps.
+/// The sum over the Deployment divided by its replicas is the mean of pods with one
+/// GPU, except that it divides by all ordered replicas, including those that do not
+/// serve yet. Four GPUs on one replica: 100 shared by 1 against 50 → 2 at 0. At 15
+/// the sum is still 100, 50 each: no change. So the steps are the same.
 #[test]
 fn a_sum_of_the_workload_scales_as_the_mean_of_its_pods() {
     let sum = json!({"type": "Object", "object": {
@@ -128,8 +130,8 @@ fn a_sum_of_the_workload_scales_as_the_mean_of_its_pods() {
     assert_eq!(sizes(&ticks), [(0, 2), (30, 4), (60, 8)]);
 }
 
-/// For 20 minutes nobody knows the demand: the values end, the autoscaler keeps the
-/// replicas, and afterwards all is as before. Missing is not idle.
+/// For 20 minutes the demand is unknown: the values end, the autoscaler keeps the
+/// replicas, and continues afterwards. A missing value is not an idle GPU.
 #[test]
 fn an_unknown_demand_changes_nothing_and_is_counted() {
     let plan = plan(&pods("50"), &Value::Null);

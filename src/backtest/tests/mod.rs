@@ -1,4 +1,5 @@
-//! Demands whose replicas can be worked out by hand, and what is read and refused.
+//! Demands whose replicas can be computed by hand, and the reading of data and
+//! manifests.
 
 mod closed_forms;
 mod reading;
@@ -18,10 +19,10 @@ use hpa::Flags;
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 
-/// From the order of a replica to its work.
+/// Time from the order of a replica to its first work.
 const READY_AFTER: Duration = Duration::from_secs(20);
 
-/// Half of each GPU of each pod.
+/// A target of half of each GPU of each pod.
 fn pods(target: &str) -> Value {
     json!({"type": "Pods", "pods": {
         "metric": {"name": "gpu_memory_utilization"},
@@ -45,7 +46,7 @@ fn plan(metrics: &Value, behavior: &Value) -> Plan {
     Plan::read(&object(metrics, behavior), "default").unwrap()
 }
 
-/// A demand each second, and the pods that there were at first.
+/// A demand for each second, and the initial pods.
 fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
     let moment = |demand| Moment {
         demand,
@@ -61,7 +62,8 @@ fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
     }
 }
 
-/// Windows of four readings, four seconds: at a sync they hold the present alone.
+/// Windows of four readings, four seconds: at a sync they contain only the current
+/// load.
 static SETTINGS: LazyLock<(Policy, Flags)> = LazyLock::new(|| {
     let policy = Policy {
         window: Some(Duration::from_secs(4)),
@@ -85,7 +87,7 @@ fn trial<'t>(plan: &'t Plan, past: &'t Past) -> Trial<'t> {
     }
 }
 
-/// Seconds from the start, and the replicas from then on.
+/// Changes of the replicas, by seconds since the start.
 fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
     let mut sizes: Vec<(u64, i32)> = Vec::new();
     for tick in ticks {

@@ -1,4 +1,4 @@
-//! From the store's answers to a past, and what a manifest may ask for.
+//! Makes a past from the store's answers, and reads manifests.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn whose(kind: &str, pods: &[&str]) -> Whose {
     }
 }
 
-/// `pod uuid: 10 20 · 30`, a reading each step.
+/// Rows of `pod uuid: 10 20 · 30`, a reading each step.
 fn gathered(whose: Whose, rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
     let texts = rows.iter().map(|(pod, uuid, _)| {
         json!({"UUID": uuid, "exported_namespace": "team", "exported_pod": pod}).to_string()
@@ -55,7 +55,7 @@ fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
     let rows = [
         ("infer-5d4f8c9b7-abcde", "GPU-1", "50 100 100 50"),
         ("infer-5d4f8c9b7-abcde", "GPU-2", "50 96 95 50"),
-        // A second line of the same device: the larger of both.
+        // Of two series of a device, the larger value counts.
         ("infer-5d4f8c9b7-abcde", "GPU-2", "40 40 40 60"),
         ("infer-5d4f8c9b7-fghij", "GPU-3", "· 0 0 80"),
         ("other-0", "GPU-4", "30 0 30 30"),
@@ -79,7 +79,7 @@ fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
     assert_eq!(counts.collect::<Vec<_>>(), expected);
     assert_eq!(past.gpus_per_pod, 2.0);
     assert_eq!(past.censored(), 0.5);
-    // The second pod came at 1 and worked at 3.
+    // The second pod started at 1 and was active at 3.
     assert_eq!(ready_after, Some((2 * STEP, 1)));
 }
 
@@ -91,7 +91,7 @@ fn a_gap_within_a_pods_life_is_no_idleness() {
     ];
     let (past, _) = gathered(whose("Deployment", &[]), &rows);
     let known: Vec<bool> = past.moments.iter().map(|it| it.demand.is_some()).collect();
-    // At 1 half of the GPUs do not answer; at 3 one is gone.
+    // At 1, half of the GPUs have no reading; at 3, one is gone.
     assert_eq!(known, [true, false, true, true]);
     assert_eq!(past.moments[3].demand, Some(0.5));
 }
@@ -116,8 +116,8 @@ fn pods_are_told_by_who_recorded_their_owners_or_by_their_names() {
     assert!(recorded.owns("strange") && !recorded.owns("infer-5d4f8c9b7-abcde"));
 }
 
-/// Eight GPUs in all, on 4, 8, 4 and 8 pods: α is 0. As many GPUs' worth as there
-/// are pods: α is 1.
+/// Eight GPUs of demand on 4, 8, 4 and 8 pods: α is 0. As many GPUs of demand as
+/// pods: α is 1.
 #[test]
 fn conservation_is_read_off_changes_of_the_replicas() {
     let stretches = [4_u32, 8, 4, 8];
@@ -144,7 +144,7 @@ fn conservation_is_read_off_changes_of_the_replicas() {
     assert_eq!(Conservation::of(&nothing_changed, STEP), None);
 }
 
-/// A GPU does 1 for each 10 requests where it is free; 30 requests are 3 GPUs.
+/// An unsaturated GPU has 1 for each 10 requests, so 30 requests are 3 GPUs.
 #[test]
 fn another_measure_stands_in_where_gpus_were_at_their_limit() {
     let mut past = past(2, [Some(1.0), Some(2.0), Some(2.0)]);

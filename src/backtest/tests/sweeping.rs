@@ -1,4 +1,4 @@
-//! What is recommended of a sweep, and what is not.
+//! Recommendations of a sweep.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn the_cheapest_that_is_no_worse_is_recommended_if_it_stays_so() {
     assert_eq!(sweep.best, Some(1));
     let front: Vec<bool> = sweep.rows.iter().map(|row| row.is_on_front).collect();
     assert_eq!(front, [true, true, true, false]);
-    // Found on two thirds, not confirmed by the last.
+    // Best on two thirds, not confirmed by the last.
     let lucky = row((60.0, 9.0), (30.0, 6.0));
     let said = judge(vec![dear.clone(), lucky]).none_because.unwrap();
     assert!(said.contains("overloaded longer"), "{said}");

@@ -1,4 +1,4 @@
-//! What the shared Secret holds, read and written.
+//! The content of the shared Secret, parsed and written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
 use crate::certificates::pair::Pair;
 use crate::x509;
 
-/// All authorities to trust, the one that signs first.
+/// All trusted authorities, the signing one first.
 pub const CA_CERTIFICATE: &str = "ca.crt";
-/// The key of the one that signs.
+/// The key of the signing authority.
 pub const CA_KEY: &str = "ca.key";
 /// The serving certificate.
 pub const CERTIFICATE: &str = "tls.crt";
 /// Its key.
 pub const KEY: &str = "tls.key";
-/// While authorities change: the one that will sign.
+/// The next signing authority, while authorities change.
 pub const NEXT_CERTIFICATE: &str = "next.crt";
 /// Its key.
 pub const NEXT_KEY: &str = "next.key";
 
-/// Every key of ours: what a writer replaces, others are left alone.
+/// Every key that the server writes; other keys are kept.
 pub const ALL: [&str; 6] = [
     CA_CERTIFICATE,
     CA_KEY,
@@ -49,16 +49,16 @@ pub(super) fn bundle<'a>(anchors: impl IntoIterator<Item = &'a Anchor>) -> Strin
 /// The authorities in the Secret.
 #[derive(Clone, Debug)]
 pub struct Authorities {
-    /// Signs.
+    /// The signing authority.
     pub current: Arc<Authority>,
-    /// Will sign, once every APIService trusts it.
+    /// The next signing authority, once every APIService trusts it.
     pub next: Option<Arc<Authority>>,
-    /// Signed once; trusted until they expire.
+    /// Former signing authorities, trusted until they expire.
     pub retired: Vec<Anchor>,
 }
 
 impl Authorities {
-    /// All to be trusted at a moment, the one that signs first.
+    /// All trusted at a time, the signing one first.
     pub fn trusted(&self, now: SystemTime) -> impl Iterator<Item = &Anchor> {
         let signers = std::iter::once(&self.current).chain(&self.next);
         let retired = self.retired.iter();
@@ -68,15 +68,15 @@ impl Authorities {
     }
 }
 
-/// The serving certificate as the Secret holds it.
+/// The serving certificate in the Secret.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// Read and checked.
+    /// The pair, read and checked.
     pub pair: Pair,
     texts: Texts,
 }
 
-/// Chain and key as PEM. Shown nowhere.
+/// Chain and key as PEM. Never shown.
 #[derive(Clone)]
 struct Texts(Vec<u8>, Vec<u8>);
 
@@ -95,7 +95,7 @@ impl Leaf {
         })
     }
 
-    /// A new one.
+    /// Issues a new one.
     pub(super) fn make(
         by: &Authority,
         names: &[String],
@@ -108,17 +108,17 @@ impl Leaf {
     }
 }
 
-/// The Secret's content, whole and consistent.
+/// The Secret's content, complete and consistent.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// The authority that signs, and those that are trusted.
     pub authorities: Authorities,
-    /// What is served.
+    /// The serving certificate.
     pub leaf: Leaf,
 }
 
 impl Content {
-    /// As the Secret's values.
+    /// The Secret's values.
     #[must_use]
     pub fn data(&self, now: SystemTime) -> Data {
         let Authorities { current, next, .. } = &self.authorities;
@@ -139,20 +139,20 @@ impl Content {
     }
 }
 
-/// What was found in the Secret.
+/// The parsed state of the Secret.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// As the manifests make it.
+    /// Empty, as the manifests create it.
     Empty,
-    /// No authority to go on with; why.
+    /// No usable authority; the reason.
     Broken(String),
-    /// Authorities, and a serving certificate that is none; why.
+    /// Authorities without a usable serving certificate; the reason.
     Leafless(Authorities, String),
-    /// All is there.
+    /// Complete.
     Whole(Content),
 }
 
-/// Reads the Secret's values. What they say of time is not judged.
+/// Parses the Secret's values. Their validity in time is not checked.
 #[must_use]
 pub fn read(data: &Data) -> Found {
     if ALL.iter().all(|key| value(data, key).is_empty()) {
@@ -181,7 +181,7 @@ fn authorities(data: &Data) -> Result<Authorities, String> {
         anchors(value(data, CA_CERTIFICATE)).map_err(|why| format!("{CA_CERTIFICATE}: {why}"))?;
     let current = signer(CA_CERTIFICATE, CA_KEY)
         .map_err(|error| format!("{CA_CERTIFICATE} and {CA_KEY}: {error}"))?;
-    // One that is absent or broken is made again when the time has come.
+    // A missing or broken one is made again when it is due.
     let next = signer(NEXT_CERTIFICATE, NEXT_KEY).ok();
     retired.retain(|anchor| {
         let mut signers = std::iter::once(&current).chain(&next);
@@ -194,7 +194,8 @@ fn authorities(data: &Data) -> Result<Authorities, String> {
     })
 }
 
-/// Signed by the authority that signs, at whatever moment.
+/// The serving certificate, signed by the signing authority; its validity in time is not
+/// checked.
 fn leaf(data: &Data, authorities: &Authorities) -> Result<Leaf, String> {
     let leaf = Leaf::read(value(data, CERTIFICATE).to_vec(), value(data, KEY).to_vec())?;
     let name = leaf.pair.names().first().map_or("", String::as_str);

@@ -1,10 +1,10 @@
-//! What to do with what was found: the rules, without I/O and clock.
+//! Decides what to do with the Secret, without I/O and clock.
 //!
-//! A new authority comes into force in three steps, each seen by all replicas
-//! before the next: it is announced (`next.crt`), every APIService trusts it,
-//! it signs. The old one stays trusted until it expires, and no certificate
-//! outlives the authority that signed it. So whatever a replica serves, fresh
-//! or long overtaken, is trusted wherever a replica wrote a bundle.
+//! A new authority comes into force in three steps, each seen by all replicas before the
+//! next: it is announced (`next.crt`), every APIService trusts it, it signs. The old one
+//! stays trusted until it expires, and no certificate outlives the authority that signed
+//! it. So whatever certificate a replica serves, current or old, each bundle that a
+//! replica wrote trusts it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,29 +15,29 @@ use super::settings::{Settings, service_names};
 use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
 use crate::x509::moment;
 
-/// More names than one change of the Service's name needs.
+/// More names than changes of the Service's name need.
 const MOST_NAMES: usize = 16;
 
-/// What to do with the Secret.
+/// The decision about the Secret.
 #[derive(Debug)]
 pub enum Step {
-    /// Nothing: it is as it should be.
+    /// Keep it as it is.
     Keep(Content),
-    /// Write this.
+    /// Write this content.
     Write(Content, Reason),
 }
 
 /// Why the Secret is written, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// In words.
+    /// The log's text.
     pub text: String,
-    /// Whether somebody should look into it.
+    /// Whether an operator should look into it.
     pub alarming: bool,
 }
 
 impl Reason {
-    /// What belongs to the course of things.
+    /// A reason in normal operation.
     fn usual(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -45,7 +45,7 @@ impl Reason {
         }
     }
 
-    /// What should not have come to pass, and what was done.
+    /// An unexpected state, and the remedy applied.
     fn alarming(what: &str, done: &str) -> Self {
         Self {
             text: format!("{what}: {done}"),
@@ -58,13 +58,13 @@ impl Reason {
     }
 }
 
-/// What to do.
+/// Decides what to do.
 ///
-/// `memory` is what this replica read or wrote last; `bundles` are those of the
-/// APIServices that are ours, read before the Secret was.
+/// `memory` is the content that this replica read or wrote last; `bundles` are those of
+/// the server's APIServices, read before the Secret.
 ///
 /// # Errors
-/// When the system has no randomness to give, or a name is no DNS name.
+/// When the system provides no randomness, or a name is no DNS name.
 pub fn decide(
     found: Found,
     memory: Option<&Content>,
@@ -89,8 +89,8 @@ pub fn decide(
         Found::Empty => "it was emptied".to_owned(),
         Found::Broken(why) => why,
     };
-    // One whose certificate has expired too was overtaken for so long that
-    // others may have forgotten it.
+    // A content whose certificate has expired is old: other replicas may have dropped its
+    // authorities since.
     let before = known.map(|known| &known.authorities);
     let known = known.filter(|known| known.leaf.pair.validity().not_after > now);
     if let Some(known) = known {
@@ -102,7 +102,7 @@ pub fn decide(
 }
 
 impl Settings {
-    /// All is there: is it still fresh?
+    /// Renews what is due in a complete content.
     fn tend(
         &self,
         content: Content,
@@ -113,7 +113,7 @@ impl Settings {
         let current = &authorities.current;
         let next = authorities.next.iter().find(|next| !is_over(next, now));
         if let Some(next) = next
-            // An authority that has expired is trusted nowhere: nothing is lost.
+            // An expired authority is trusted nowhere, so its replacement need not wait.
             && (trusted_everywhere(bundles, next.anchor()) || is_over(current, now))
         {
             let promoted = Authorities {
@@ -134,7 +134,7 @@ impl Settings {
             let reason = Reason::usual("the serving certificate got our Service's names");
             return self.issue(authorities, &others, now, reason);
         }
-        // Renewed only if the new one lives longer: not at its authority's end.
+        // At the end of its authority's life, a new certificate would live no longer.
         let last = self.leaf_validity(now, current.anchor()).not_after;
         if pair.validity().is_old(now) && last > pair.validity().not_after + self.lifetimes.skew {
             let reason = Reason::usual("the serving certificate was renewed");
@@ -155,7 +155,7 @@ impl Settings {
         Ok(Step::Keep(Content { authorities, leaf }))
     }
 
-    /// A new authority, at once; those before stay trusted.
+    /// Starts a new authority, which signs at once; former ones stay trusted.
     fn begin(
         &self,
         before: Option<&Authorities>,
@@ -170,8 +170,8 @@ impl Settings {
         self.issue(authorities, &[], now, reason)
     }
 
-    /// A new serving certificate. With the names of the one before, where
-    /// replicas that want different ones would else take turns for ever.
+    /// Issues a serving certificate. `others` keeps the names of the one before: replicas
+    /// that want different names would otherwise replace each other's for ever.
     fn issue(
         &self,
         authorities: Authorities,
@@ -188,7 +188,7 @@ impl Settings {
         Ok(Step::Write(Content { authorities, leaf }, reason))
     }
 
-    /// Never longer than its authority's.
+    /// The validity of a new certificate, within its authority's.
     fn leaf_validity(&self, now: SystemTime, by: &Anchor) -> Validity {
         Validity {
             not_before: (now - self.lifetimes.skew).max(by.validity.not_before),
@@ -217,7 +217,7 @@ fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
     fresh.take(MOST_AUTHORITIES).cloned().collect()
 }
 
-/// Whether all bundles hold an authority.
+/// Whether all bundles hold the authority.
 pub(super) fn trusted_everywhere(bundles: &[Vec<u8>], anchor: &Anchor) -> bool {
     let mut bundles = bundles.iter();
     bundles.all(|pem| anchors(pem).is_ok_and(|anchors| anchors.contains(anchor)))

@@ -1,4 +1,4 @@
-//! Certificates that the server makes for itself.
+//! Certificates that the server issues for itself.
 //!
 //! ```text
 //!             ┌──────────── Secret ────────────┐
@@ -38,7 +38,7 @@ use store::{Registry, SecretStore};
 /// Wait after a write: the next step needs no other replica.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Keeps certificate and registration until told to stop.
+/// Keeps certificate and registration until `stop`.
 pub async fn run<S: SecretStore, R: Registry>(
     settings: Settings,
     (secret, registry): (S, R),
@@ -54,7 +54,7 @@ pub async fn run<S: SecretStore, R: Registry>(
             tokio::time::sleep(if wrote { SOON.min(every) } else { every }).await;
         }
     };
-    // A pass may be left anywhere: each of its writes stands for itself.
+    // A pass can be cancelled at any point: each of its writes is complete in itself.
     tokio::select! {
         () = passes => {}
         _ = stop.wait_for(|stop| *stop) => {}

@@ -1,4 +1,4 @@
-//! What to do with an APIService: the rules, without I/O and clock.
+//! Decides what to do with an APIService, without I/O and clock.
 
 use std::cmp::Reverse;
 use std::time::SystemTime;
@@ -9,22 +9,22 @@ use super::store::{Change, Entry};
 use crate::certificates::Registration;
 use crate::certificates::authority::Anchor;
 
-/// Beginning of our authorities' common name; their first day follows.
+/// The prefix of the authorities' common name; the date of issue follows.
 pub(super) const AUTHORITY_NAME: &str = "gpu-metrics-apiserver authority";
 
-/// More authorities than any change of them needs.
+/// The most authorities in a bundle, more than their rotation needs.
 pub(super) const MOST_AUTHORITIES: usize = 8;
 
-/// What to do with one.
+/// The decision about an APIService.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Nothing; how it does.
+    /// Leave it; its state.
     Leave(Registration),
-    /// Write this.
+    /// Write this change.
     Write(Change),
 }
 
-/// Whether we write this one's bundle.
+/// Whether the server writes this APIService's bundle.
 pub(super) fn is_ours(settings: &Settings, entry: &Entry) -> bool {
     let ours = entry.service.as_ref() == Some(&settings.service);
     (ours || settings.take_over) && entry.injected.is_none()
@@ -78,14 +78,14 @@ fn foreign(settings: &Settings, name: &str, entry: &Entry) -> String {
     )
 }
 
-/// The bundle to write in place of the one that is there; `None`: it is right.
+/// The bundle to write in place of the present one; `None`: it is right.
 ///
 /// An authority with this server's name in it stays until it expires: a
 /// replica may know a Secret that we have not seen yet, or have seen before it
 /// was lost. Others are not ours to trust.
 fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Option<String> {
     let mut wanted: Vec<Anchor> = authorities.trusted(now).cloned().collect();
-    // A text that is no bundle is no reason to keep anything of it.
+    // Of an invalid bundle nothing is kept.
     let there = anchors(there).ok();
     let kept = there.iter().flatten().filter(|anchor| {
         let ours = anchor.name.starts_with(AUTHORITY_NAME);
@@ -96,7 +96,8 @@ fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Optio
     kept.dedup();
     kept.truncate(MOST_AUTHORITIES.saturating_sub(wanted.len()));
     wanted.extend(kept);
-    // Sets: two replicas that order them differently must not take turns.
+    // Compared as sets: replicas that order them differently must not rewrite each
+    // other's.
     let same = there.is_some_and(|there| {
         there.iter().all(|anchor| wanted.contains(anchor))
             && wanted.iter().all(|anchor| there.contains(anchor))

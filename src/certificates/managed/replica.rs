@@ -1,4 +1,4 @@
-//! One server of several that share a Secret and APIServices.
+//! One of several replicas that share a Secret and APIServices.
 
 use std::time::SystemTime;
 
@@ -9,21 +9,21 @@ use super::settings::Settings;
 use super::store::{Entry, Registry, SecretStore, WriteError};
 use crate::certificates::{Publisher, Registration, Trouble};
 
-/// Writes that lose against others, one after another, in one pass.
+/// The most conflicts in a row in one pass.
 const TRIES: usize = 5;
 
-/// One server of several.
+/// One of several replicas.
 pub(super) struct Replica<S, R> {
     settings: Settings,
     secret: S,
     registry: R,
     pub(super) publisher: Publisher,
-    /// What the Secret held when we last knew.
+    /// The content of the Secret at the last read or write.
     pub(super) memory: Option<Content>,
     pub(super) registrations: Vec<(String, Registration)>,
 }
 
-/// An APIService as it was read.
+/// The result of reading an APIService.
 type Read = Result<Option<Entry>, Trouble>;
 
 impl<S: SecretStore, R: Registry> Replica<S, R> {
@@ -38,7 +38,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         }
     }
 
-    /// Looks at everything once; whether the Secret was written.
+    /// Makes a pass, again after conflicts; returns whether the Secret was written.
     pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
         let mut wrote = false;
         for _ in 0..TRIES {
@@ -54,9 +54,9 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
     /// One pass, while no other replica writes. Gives whether the Secret was written,
     /// and whether another writer was faster at an APIService.
     ///
-    /// The APIServices are read before the Secret. So a bundle is written only
-    /// over one that is older than the Secret it is made of, and an authority
-    /// that all bundles were seen to hold is in each of them for good.
+    /// The APIServices are read before the Secret. So a bundle replaces only one that is
+    /// older than the Secret it is made of, and an authority that every bundle was seen
+    /// to hold stays in each of them.
     async fn attempt(&mut self, now: SystemTime) -> (bool, bool) {
         self.look_after(self.settings.names());
         let mut read: Vec<Read> = Vec::new();
@@ -77,7 +77,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         (kept.unwrap_or(false), contended)
     }
 
-    /// Those that were looked after before keep how they do.
+    /// APIServices that were managed before keep their state.
     fn look_after(&mut self, names: Vec<String>) {
         let before = std::mem::take(&mut self.registrations);
         let of = |name: String| {
@@ -87,8 +87,8 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         self.registrations = names.into_iter().map(of).collect();
     }
 
-    /// The bundles of the APIServices that are ours. One that cannot be read
-    /// may trust anybody: an empty one stands for it.
+    /// The bundles of the server's APIServices. An APIService that cannot be read may
+    /// trust any server: it counts as an empty bundle.
     fn bundles(&self, read: &[Read]) -> Vec<Vec<u8>> {
         let ours = read.iter().filter_map(|read| match read {
             Err(_) => Some(Vec::new()),
@@ -98,7 +98,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         ours.collect()
     }
 
-    /// Reads the Secret and mends it; whether it was written.
+    /// Reads the Secret and repairs it; returns whether it was written.
     async fn keep_secret(&mut self, bundles: &[Vec<u8>], now: SystemTime) -> Result<bool, Trouble> {
         let place = self.secret.place();
         let own = |text: String| Trouble::lasting(format!("{place}: {text}"));
@@ -126,7 +126,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
                 }
                 Err(WriteError::Conflict) => {}
                 Err(WriteError::Failed(trouble)) => {
-                    // What stands there is served as long as it lasts.
+                    // The stored content is served while it is valid.
                     if let Found::Whole(content) = content::read(&stored.data) {
                         self.memory = Some(content);
                     }
@@ -142,7 +142,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
         })
     }
 
-    /// Mends the APIServices; whether one was left for others' writes.
+    /// Repairs the APIServices; returns whether a write conflicted.
     async fn register(&mut self, read: Vec<Read>, known: &Content, now: SystemTime) -> bool {
         let mut contended = false;
         let mut registrations = self.registrations.clone();
@@ -150,7 +150,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             match self.mend(name, read, known, now).await {
                 Ok(now) => *registration = now,
                 Err(WriteError::Conflict) => contended = true,
-                // While kube-apiserver is away nothing is known to have changed.
+                // During an outage of kube-apiserver the last known state stays.
                 Err(WriteError::Failed(trouble))
                     if trouble.passes && *registration != Registration::Waiting => {}
                 Err(WriteError::Failed(trouble)) => {

@@ -1,4 +1,4 @@
-//! What to keep: for which Service, for how long.
+//! Settings of the managed certificates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::store::ServiceName;
 
-/// Time between two passes: a bundle that somebody emptied is filled again
-/// within it.
+/// Time between two passes: an emptied bundle is filled again within it.
 pub const EVERY: Duration = Duration::from_secs(10);
 
 /// The APIServices of `manifests/apiservices.yaml`.
@@ -22,15 +21,15 @@ pub const RESOURCE_APISERVICE: &str = "v1beta1.metrics.k8s.io";
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long certificates live.
+/// Lifetimes of certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
-    /// An authority.
+    /// An authority's.
     pub authority: Duration,
-    /// A serving certificate.
+    /// A serving certificate's.
     pub leaf: Duration,
-    /// How far clocks may be apart: certificates are valid that much earlier
-    /// than they are made.
+    /// How far clocks may differ: certificates are valid this long before they are
+    /// issued.
     pub skew: Duration,
 }
 
@@ -44,17 +43,17 @@ impl Default for Lifetimes {
     }
 }
 
-/// What to keep.
+/// Settings of the managed certificates.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Our Service: the APIServices that name it are ours, and the certificate
-    /// is made for it.
+    /// The server's Service: APIServices that name it are the server's, and the
+    /// certificate is issued for it.
     pub service: ServiceName,
-    /// The APIServices to look after.
+    /// The APIServices to manage.
     pub apiservices: Vec<String>,
     /// Whether [`RESOURCE_APISERVICE`] is one of them now.
     pub serves_resources: Arc<AtomicBool>,
-    /// Whether one of another server is made ours (`--take-over`).
+    /// Whether to take over an APIService of another server (`--take-over`).
     pub take_over: bool,
     /// How long certificates live.
     pub lifetimes: Lifetimes,
@@ -63,7 +62,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// For a Service, with all that is usual.
+    /// Default settings for a Service.
     #[must_use]
     pub fn new(service: ServiceName) -> Self {
         Self {
@@ -76,7 +75,7 @@ impl Settings {
         }
     }
 
-    /// The APIServices to look after now.
+    /// The APIServices to manage now.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = self.apiservices.clone();
         if self.serves_resources.load(Ordering::Relaxed) {
@@ -86,8 +85,8 @@ impl Settings {
     }
 }
 
-/// What makes an APIService that is absent. `check` knows the server's Service; a
-/// manifest would lead the APIService to the Service of its own installation.
+/// How to create an absent APIService. `check` knows the server's Service; a manifest
+/// would direct the APIService to the Service of its own installation.
 pub(super) fn remedy_of_absence(name: &str) -> &'static str {
     match name {
         RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml",
@@ -95,7 +94,7 @@ pub(super) fn remedy_of_absence(name: &str) -> &'static str {
     }
 }
 
-/// The names by which a Service is called; kube-apiserver verifies the first.
+/// The DNS names of a Service; kube-apiserver verifies the first.
 #[must_use]
 pub fn service_names(service: &ServiceName) -> Vec<String> {
     let ServiceName { namespace, name } = service;

@@ -1,8 +1,8 @@
-//! What the keeper of certificates needs of the cluster. The real ones are
+//! The access to the cluster that managed certificates need, implemented by
 //! `cluster::secret` and `cluster::apiservice`.
 //!
-//! Every object carries a version, and a write names the one it is based on:
-//! of two replicas that write at a time one is told to look again.
+//! Every object carries a version, and a write names the one it is based on: of two
+//! replicas that write at the same time, one gets a conflict.
 
 use std::fmt;
 use std::future::Future;
@@ -13,16 +13,16 @@ use crate::certificates::Trouble;
 /// Why a write was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// Somebody else wrote since: read again.
+    /// The object was written since it was read: read it again.
     Conflict,
-    /// Anything else.
+    /// Any other failure.
     Failed(Trouble),
 }
 
-/// A Secret's values at a version.
+/// A Secret's values and version.
 #[derive(Clone)]
 pub struct Stored {
-    /// To be named by a write.
+    /// The version, for a write.
     pub version: String,
     /// Its values.
     pub data: Data,
@@ -42,10 +42,10 @@ pub trait SecretStore: Send + Sync {
     /// For messages: `Secret NAMESPACE/NAME`.
     fn place(&self) -> String;
 
-    /// The newest state, never one of a cache.
+    /// Reads the newest state, never a cached one.
     fn read(&self) -> impl Future<Output = Result<Stored, Trouble>> + Send;
 
-    /// Replaces all values of ours; a key that `data` lacks is removed.
+    /// Replaces all values that the server writes; a key that `data` lacks is removed.
     fn write(
         &self,
         version: &str,
@@ -68,39 +68,39 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// An APIService as far as we look at it.
+/// The parts of an APIService that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// To be named by a write.
+    /// The version, for a write.
     pub version: String,
     /// The Service of the group and version; `None`: kube-apiserver itself.
     pub service: Option<ServiceName>,
     /// The authorities it trusts, PEM.
     pub bundle: Vec<u8>,
-    /// It trusts anybody (`insecureSkipTLSVerify`).
+    /// It trusts any server (`insecureSkipTLSVerify`).
     pub insecure: bool,
     /// The annotation by which cert-manager writes the bundle too.
     pub injected: Option<String>,
 }
 
-/// What to write into an APIService.
+/// A change of an APIService.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The version it is based on.
     pub version: String,
-    /// The authorities to trust, PEM. It no longer trusts anybody, which the
-    /// API does not allow together.
+    /// The authorities to trust, PEM. A write also unsets `insecureSkipTLSVerify`, which
+    /// the API does not allow beside a bundle.
     pub bundle: String,
-    /// Take it over for this Service.
+    /// The Service to set, if another server's APIService is taken over.
     pub service: Option<ServiceName>,
 }
 
 /// The cluster's APIServices.
 pub trait Registry: Send + Sync {
-    /// The newest state, never one of a cache; `None`: there is none.
+    /// Reads the newest state, never a cached one; `None`: there is none.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Entry>, Trouble>> + Send;
 
-    /// Changes one.
+    /// Changes an APIService.
     fn write(
         &self,
         name: &str,

@@ -31,13 +31,14 @@ use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::time::{Timestamp, millis};
 use findings::{self, Severity};
 
-/// Two years of scrapes each 15 s.
+/// Two years of scrapes at 15 s.
 const MOST_MOMENTS: usize = 5_000_000;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A day of weeks may take so long to be read.
+/// The least timeout of a query: a day of the past over many weeks takes long to
+/// read.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The minor version of Kubernetes whose defaults are assumed.
@@ -111,7 +112,7 @@ fn price(text: &str) -> Result<f64, String> {
     price.ok_or_else(|| "write a number such as 2.5".to_owned())
 }
 
-/// What came of one autoscaler.
+/// The result for one autoscaler.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -121,11 +122,11 @@ struct Report {
     target: String,
     from: String,
     to: String,
-    /// Seconds of a sync.
+    /// Sync period in seconds.
     sync_seconds: f64,
     gpus_per_pod: f64,
     ready_after_seconds: f64,
-    /// What was assumed, and from where it is known.
+    /// Assumptions, and their sources.
     notes: Vec<String>,
     /// What makes the figures doubtful.
     warnings: Vec<String>,
@@ -135,7 +136,7 @@ struct Report {
     recorded: Figures,
     simulated: Figures,
     clairvoyant: Option<Figures>,
-    /// Time and number of each change of the replicas, the first one included.
+    /// Time and number of each change of the replicas, including the first.
     recorded_replicas: Vec<(String, i32)>,
     simulated_replicas: Vec<(String, i32)>,
     sweep: Option<Sweep>,
@@ -194,7 +195,7 @@ pub(super) async fn run(args: BacktestArgs) -> Result<(), Failure> {
             args: &args,
         };
         let read = store.read(&plan).await?;
-        // Hours of computing must not hold up what else the runtime does.
+        // A backtest computes for up to hours and must not block the runtime.
         let report = tokio::task::block_in_place(|| report(&args, &config, (&object, plan), read));
         reports.push(report?);
     }
@@ -272,7 +273,7 @@ fn report(
     })
 }
 
-/// Below and above 1: of the manifest, or of the controller.
+/// Tolerances below and above 1: the manifest's, or else the controller's.
 fn tolerances(plan: &Plan, flags: &Flags) -> (f64, f64) {
     let own = plan.hpa.behavior.as_ref();
     let down = own.and_then(|own| own.down.tolerance);
@@ -318,7 +319,7 @@ fn changes(ticks: &[Tick]) -> Vec<(String, i32)> {
 fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     let length = past.end().since(past.start);
-    // Newest scrapes may not be there yet.
+    // The newest scrapes may not be stored yet.
     if length < 7 * DAY - HOUR {
         warnings.push(format!(
             "{} are less than a week: weekends and rare peaks may be missing",
@@ -345,7 +346,7 @@ fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> 
     warnings
 }
 
-/// Why nothing is recommended.
+/// Why no recommendation is given.
 fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String> {
     if censored > MOST_CENSORED {
         return Some(format!(
@@ -369,7 +370,7 @@ fn sweep(
     let figures = |ticks: &[Tick]| measure.of(ticks);
     let namespace = &trial.plan.hpa.namespace;
     let row = |variant: &Variant| {
-        // What was understood with one target is with another.
+        // The plan of the recorded autoscaler is valid, so that of a variant is too.
         let plan = Plan::read(&variant.object, namespace).ok()?;
         let ticks = Trial {
             plan: &plan,

@@ -12,7 +12,7 @@ use hpa::hpa::Target;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Rows of a table beside a chart that are still read.
+/// Most rows of a table beside a chart, to stay readable.
 const MOST_ROWS: i64 = 32;
 
 pub(super) fn html(reports: &[Report]) -> Markup {
@@ -87,7 +87,7 @@ fn line<'a>(
     }
 }
 
-/// A chart with its legend, and its lines as a table: means of equal times.
+/// A chart with its legend, and a table of its lines: means over equal intervals.
 fn figure(heading: &str, chart: &Lines<'_>) -> Markup {
     let mut table = vec![vec!["from (UTC)".to_owned()]];
     table[0].extend(chart.lines.iter().map(|line| line.name.to_owned()));

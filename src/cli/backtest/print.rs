@@ -1,16 +1,15 @@
-//! The figures side by side, for people.
+//! The figures side by side, as text.
 
 use super::Report;
 use crate::backtest::{Conservation, Figures, Sweep};
 use crate::cli::table::lines;
 use crate::cli::wrap::wrapped;
 
-/// A number with so many decimals.
 pub(super) fn number(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Names of columns, and what stands in them; unknown is a dash.
+/// Names and cells of the columns; an unknown value is a dash.
 pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
     let columns = [
         ("recorded", Some(report.recorded)),
@@ -33,11 +32,11 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a row of a sweep is named by: its mark and what was set.
+/// The leading cells of a sweep row: its mark and its settings.
 const SETTINGS: usize = 4;
 
-/// The rows of a sweep: those on the front, the best one marked; of settings with
-/// the same figures one, and how many others there are.
+/// The rows of a sweep: those on the front, the best one marked. Settings with the
+/// same figures share a row, which counts them.
 pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
     let heading = [
         "",
@@ -103,12 +102,12 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What rows differ by must not be lost in rounding.
+/// Rounding must not hide a difference between rows.
 fn decimals(minutes: f64) -> usize {
     if minutes < 10.0 { 2 } else { 0 }
 }
 
-/// What to run to apply the best one.
+/// The command that applies the best setting.
 pub(super) fn command(report: &Report) -> Option<String> {
     let patch = report.sweep.as_ref()?.patch.as_ref()?;
     Some(format!(
@@ -134,7 +133,7 @@ pub(super) fn verdict(sweep: &Sweep, conservation: Option<&Conservation>) -> Str
     }
 }
 
-/// How the assumption did, in a sentence.
+/// The test of the assumption, in a sentence.
 pub(super) fn conservation(report: &Report) -> Option<String> {
     let it = report.conservation.as_ref()?;
     Some(format!(

@@ -1,4 +1,4 @@
-//! The past, from Prometheus: a day at a time.
+//! Reads the past from Prometheus, a day at a time.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
@@ -20,35 +20,36 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 
-/// The most points of a series that Prometheus hands out at a time.
+/// The most points of a series that Prometheus returns in one answer.
 const MOST_POINTS: usize = 11_000;
 
-/// Smaller pieces are not tried where the store refuses larger ones.
+/// The smallest range that is tried when the store refuses larger ones.
 const LEAST_POINTS: usize = 60;
 
-/// Readings that are laid out at a time: 256 MiB. More series make shorter pieces.
+/// The most readings held at a time: 256 MiB. More series make shorter ranges.
 const MOST_CELLS: usize = 1 << 26;
 
-/// Assumed where nothing shows how long replicas take.
+/// Assumed where no data shows how long replicas take to start.
 const READY_AFTER: Duration = Duration::from_secs(60);
 
-/// Assumed where nothing shows how often targets are scraped.
+/// Assumed where no data shows the scrape interval.
 const STEP: Duration = Duration::from_secs(15);
 
-/// Over so long the scrapes are counted; a range may be closed at both ends.
+/// Scrapes are counted over this range; a range may be closed at both ends.
 const COUNTED: Duration = Duration::from_millis(599_999);
 
-/// Steps that are given are counted over so many of them: pods may live shorter
-/// than [`COUNTED`].
+/// A given step is counted over this many steps: pods may live shorter than
+/// [`COUNTED`].
 const STEPS_COUNTED: u32 = 40;
 
-/// At so many times, evenly through the past and at its end.
+/// Number of instants to look at, evenly spread through the past, the last one at its
+/// end.
 const LOOKS: usize = 8;
 
-/// A name that is longer than this may be cut in the names of pods.
+/// Longer names may be truncated in the names of pods.
 const WHOLE_NAME: usize = 45;
 
-/// Where the past is.
+/// The Prometheus to read, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Store<'a> {
     pub(super) promql: &'a Promql,
@@ -56,7 +57,6 @@ pub(super) struct Store<'a> {
     pub(super) args: &'a BacktestArgs,
 }
 
-/// What was read.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) past: Past,
@@ -91,7 +91,8 @@ impl Store<'_> {
             };
             let as_ratio = self.config.policy.percent_as_ratio;
             let mut gather = Gather::new(whose, (spec.unit, as_ratio), (start, step), count);
-            // As long as the server believes a reading, and not Prometheus' five minutes.
+            // The server believes a reading for this long, shorter than Prometheus'
+            // five minutes.
             let fresh = format_duration(step * 5 / 2);
             let readings = selectors.iter();
             let readings = readings.map(|it| format!("last_over_time({it}[{fresh}])"));
@@ -115,7 +116,8 @@ impl Store<'_> {
         )))
     }
 
-    /// All ways in which series name the pods that the workload's may be among.
+    /// Every form in which series name the pods of the workload and of others beside
+    /// it.
     fn selectors(&self, spec: &SignalSpec, plan: &Plan) -> [String; 5] {
         let namespace = quote(&plan.hpa.namespace);
         let pods = match plan.looks_at_namespace() {
@@ -144,16 +146,16 @@ impl Store<'_> {
             .collect()
     }
 
-    /// The distance of two scrapes, by their number in some minutes, where most of
-    /// them are there: at the ends of the data, in gaps, and of pods that came or
-    /// went some are missing. It is that of the usual series; a step that is given
-    /// may be as fine as the quickest one.
+    /// The scrape interval, from the number of scrapes in some minutes, at a time
+    /// when most of them are stored: some are missing at the ends of the data, in
+    /// gaps, and for pods that came or went. It is the median of the series; a given
+    /// step may be as short as the shortest interval.
     async fn step(
         &self,
         selectors: &[String],
         notes: &mut Vec<String>,
     ) -> Result<Duration, Failure> {
-        // Of a step that is given it is enough that somebody had so many readings.
+        // A given step needs one series with that many readings.
         let given = self.args.step.map(|step| step * STEPS_COUNTED);
         let counted = given.map_or(COUNTED, |length| length - Duration::from_millis(1));
         let range = format_duration(counted);
@@ -178,7 +180,7 @@ impl Store<'_> {
             Duration::from_secs(seconds as u64)
         });
         match (self.args.step, seen) {
-            // A scrape in five may be lost.
+            // One scrape in five may be lost.
             (Some(step), Some(seen)) if step * 5 / 4 < seen => Err(Failure::Usage(format!(
                 "--step {} is less than the distance of two readings, {}: moments between them \
                  would have none",
@@ -203,7 +205,7 @@ impl Store<'_> {
         }
     }
 
-    /// The pods of the workload by kube-state-metrics; none where it was not there.
+    /// The pods of the workload by kube-state-metrics; empty where it has no data.
     async fn owners(
         &self,
         plan: &Plan,
@@ -251,8 +253,8 @@ impl Store<'_> {
         Ok(pods)
     }
 
-    /// Asks a query over the whole time, a day at a time, or less where the store
-    /// cannot do more.
+    /// Runs a query over the whole time, a day at a time, or a shorter range where
+    /// the store refuses a day.
     async fn pieces(
         &self,
         promql: &str,
@@ -294,8 +296,8 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Replicas that were ordered, the other measure of the demand, and how long
-    /// replicas took.
+    /// Reads the ordered replicas, the other measure of the demand, and how long
+    /// replicas took to start.
     async fn finish(
         &self,
         mut gather: Gather,
@@ -390,8 +392,8 @@ impl Store<'_> {
         })
     }
 
-    /// Leaves out what is before the first and after the last reading, and refuses
-    /// what is too short.
+    /// Cuts what is before the first and after the last reading, and refuses a time
+    /// that is too short.
     fn trim(&self, past: &mut Past) -> Result<(), Failure> {
         let is_known = |moment: &Moment| moment.demand.is_some();
         let first = past.moments.iter().position(is_known);
@@ -425,14 +427,14 @@ fn owned(pods: &HashSet<String>, plan: &Plan) -> String {
     }
 }
 
-/// The samples of all series, which should be one.
+/// The samples of all series; one series is expected.
 fn samples(batch: &Batch) -> Vec<(Timestamp, f64)> {
     let all = batch.iter().flat_map(|series| series.samples);
     let known = all.filter(|sample| sample.value.is_finite());
     known.map(|sample| (sample.at, sample.value)).collect()
 }
 
-/// A bar, where somebody watches.
+/// A progress bar, if standard error is a terminal.
 fn progress(done: usize, all: usize) {
     const WIDTH: usize = 30;
     let mut out = io::stderr();

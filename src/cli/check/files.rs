@@ -1,4 +1,4 @@
-//! Files: manifests and configurations, several documents in one or not.
+//! Files: manifests and configurations, with one or more documents.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use findings::hpa::Served;
 use findings::{Finding, Report, Skipped, config, hpa, peers};
 use limits::file::yaml;
 
-/// Keys by which a file is known as a configuration.
+/// Keys that identify a configuration file.
 const SECTIONS: [&str; 5] = [
     "rules",
     "externalRules",
@@ -26,13 +26,12 @@ const SECTIONS: [&str; 5] = [
     "prometheus",
 ];
 
-/// Images whose flags are ours.
+/// Images that take our flags.
 const IMAGES: [&str; 2] = ["prometheus-adapter", "gpu-metrics-apiserver"];
 
-/// More than any manifest, in bytes; a device has no end.
+/// More than any manifest, in bytes; a device file has no end.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A file, read.
 #[derive(Debug)]
 pub(super) struct File {
     path: String,
@@ -40,16 +39,16 @@ pub(super) struct File {
     documents: Vec<Value>,
 }
 
-/// What files say of each other.
+/// Facts of all files that each one is checked against.
 #[derive(Default)]
 struct KnownOf<'f> {
-    /// Each with its file.
+    /// Each HPA with its file.
     hpas: Vec<(HorizontalPodAutoscaler, &'f str)>,
-    /// The longest window that a configuration among them allows.
+    /// The longest window that any configuration among them allows.
     longest: Option<Duration>,
 }
 
-/// Reads files as YAML, of which JSON is a part; and says which cannot be read.
+/// Reads files as YAML, which includes JSON, and lists those that cannot be read.
 pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
     let (mut files, mut broken) = (Vec::new(), Vec::new());
     for path in paths {
@@ -75,7 +74,7 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
     (files, broken)
 }
 
-/// A file or a pipe, of a size that manifests have.
+/// The text of a file or pipe, up to [`MOST_BYTES`].
 fn text_of(path: &Path) -> Result<String, String> {
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
@@ -86,7 +85,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The items of a list, or the one that it is.
+/// The items of a list, or the document itself.
 fn unpacked(mut document: Value) -> Vec<Value> {
     let is_list = document["kind"]
         .as_str()
@@ -118,7 +117,7 @@ pub(in crate::cli) fn autoscalers(
     Ok(found)
 }
 
-/// Looks at all of them; HPAs of different files are peers, too.
+/// Checks all files; HPAs of different files are peers, too.
 pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report) {
     let mut known_of = KnownOf::default();
     for file in files {
@@ -169,7 +168,7 @@ pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report
     }
 }
 
-/// Looks at one document; whether it is of a kind that is looked at.
+/// Checks one document. Returns whether its kind is one that is checked.
 fn document_of<'f>(
     file: &'f File,
     document: &Value,
@@ -240,7 +239,7 @@ fn object(document: &Value) -> String {
 fn autoscaler(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
     let mut document = document.clone();
     match document["apiVersion"].as_str() {
-        // The same in all that counts here.
+        // For the checks here, v2beta2 is the same.
         Some("autoscaling/v2beta2") => document["apiVersion"] = "autoscaling/v2".into(),
         Some("autoscaling/v2") => {}
         other => return Err(format!("is of apiVersion {}", other.unwrap_or("none"))),
@@ -261,13 +260,13 @@ impl KnownOf<'_> {
     }
 }
 
-/// Whether an image has the name of the server or of the one before it.
+/// Whether an image has the name of this server or of prometheus-adapter.
 fn is_named(image: &str) -> bool {
     IMAGES.iter().any(|name| image.contains(name))
 }
 
-/// The command line of a Deployment behind the server's Service, whatever a mirror
-/// calls its image.
+/// The command line of a Deployment behind the server's Service, whatever its image
+/// is called in a mirror.
 pub(super) fn words_behind(deployment: &Deployment) -> Vec<OsString> {
     let document = serde_json::to_value(deployment).unwrap_or_default();
     let named = words(&document, is_named);

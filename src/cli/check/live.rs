@@ -1,4 +1,4 @@
-//! A cluster: what is looked at with the user's own rights.
+//! A cluster, read with the user's own rights.
 
 use std::ffi::OsString;
 
@@ -20,7 +20,7 @@ use findings::{Finding, Report, Severity, Skipped, codes, config, source};
 const READ_DEPLOYMENTS: Right<'static> = right("list", "apps", "v1", "deployments");
 const READ_FINDINGS: Right<'static> = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
 
-/// Every kube-apiserver has this group.
+/// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
 
 impl From<CallError> for Failure {
@@ -36,7 +36,7 @@ pub(super) async fn look(args: &CheckArgs) -> Result<Report, Failure> {
     look_at(&cluster, namespace, args.pre).await
 }
 
-/// Looks at a cluster; at the autoscalers of a namespace, or of all.
+/// Checks a cluster, and the autoscalers of one namespace or of all.
 pub(in crate::cli) async fn look_at(
     cluster: &Cluster,
     namespace: Option<&str>,
@@ -91,8 +91,8 @@ pub(in crate::cli) async fn look_at(
     Ok(look.report)
 }
 
-/// The names that are served, for files: without a cluster those that are built
-/// in, which is noted.
+/// The served names, for files. Without a cluster these are the built-in ones, which
+/// is noted.
 pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> Option<Served> {
     let asked = async {
         let cluster = args.cluster.connect().await?;
@@ -147,7 +147,7 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
     Ok(behind)
 }
 
-/// The server's rights and flags, as a Deployment behind its Service gives them.
+/// The server's rights and flags, from a Deployment behind its Service.
 async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     let name = deployment.metadata.name.as_deref().unwrap_or("?");
     let object = format!("Deployment {}/{name}", home.namespace);
@@ -162,8 +162,8 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
         .await;
 }
 
-/// The Secret in which a server with this command line keeps certificates that it
-/// makes; `None`: it is given one.
+/// The Secret in which a server with this command line keeps its own certificates;
+/// `None`: certificates are given to it.
 pub(super) fn secret(words: &[OsString]) -> Option<String> {
     let value = |flag: &str| {
         let mut words = words.iter().filter_map(|word| word.to_str());
@@ -177,7 +177,8 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
     (!is_given).then(|| secret.to_owned())
 }
 
-/// What the server finds wrong with its data; the APIService by which it is asked.
+/// The server's findings about its data, and the APIService through which it is
+/// asked.
 pub(in crate::cli) async fn data(
     look: &mut Look<'_>,
     apiservice: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! `check`: what is wrong, and how to mend it.
+//! `check`: finds mistakes, and how to correct them.
 
 pub(super) mod files;
 pub(super) mod live;

@@ -1,4 +1,4 @@
-//! Whether a NetworkPolicy keeps the server from a Prometheus of the cluster.
+//! Whether a NetworkPolicy cuts the server off from a Prometheus in the cluster.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
@@ -19,14 +19,14 @@ use findings::rights::{Right, right};
 const READ_NAMESPACES: Right<'static> = right("get", "", "v1", "namespaces");
 const READ_POLICIES: Right<'static> = right("list", "networking.k8s.io", "v1", "networkpolicies");
 
-/// Why policies and pods are looked at.
+/// Why policies and pods are read.
 const WHY: &str = " (does one shut the server out of Prometheus?)";
 
-/// How the server says that no answer comes.
+/// How the server reports that Prometheus does not answer.
 const SILENT: [&str; 2] = ["(unreachable", "(timeout"];
 
-/// Names the policy that shuts the server out in the finding that Prometheus does
-/// not answer. `namespace` is the server's, `deployments` run it.
+/// Names the policy that cuts the server off, in the finding that Prometheus does not
+/// answer. `namespace` is the server's, `deployments` run it.
 pub(super) async fn check(
     look: &mut Look<'_>,
     namespace: &str,

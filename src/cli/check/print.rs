@@ -31,7 +31,7 @@ pub(super) fn page(report: &Report, output: Output, success: bool) -> String {
     }
 }
 
-/// The object, and the file that has it.
+/// The object, and its file.
 fn place(finding: &Finding) -> String {
     match &finding.file {
         Some(file) => format!("{} in {file}", finding.object),
@@ -53,7 +53,7 @@ fn text(report: &Report) -> String {
             ),
             2,
         );
-        // In several lines it would be several commands.
+        // A line break would make it several commands.
         if let Some(command) = &it.command {
             part.push_str(&format!("    {command}\n"));
         }

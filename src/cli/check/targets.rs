@@ -1,4 +1,4 @@
-//! What HPAs scale: their workloads, the pods of these, and the nodes.
+//! What HPAs scale: workloads, their pods, and the nodes.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -20,7 +20,7 @@ const READ_WORKLOADS: Right = right(
 const READ_PODS: Right = right("list", "", "v1", "pods");
 const READ_NODES: Right = right("list", "", "v1", "nodes");
 
-/// The kinds that are looked at, and their names in paths.
+/// The checked kinds, and their names in paths.
 const KINDS: [(&str, &str); 3] = [
     ("Deployment", "deployments"),
     ("StatefulSet", "statefulsets"),
@@ -87,7 +87,7 @@ async fn pods_of(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<
     let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else {
         return Ok(None);
     };
-    // An empty one would take all pods, and cannot be set.
+    // An empty selector would match all pods, and the API refuses it.
     if selector.selects_all() {
         return Ok(None);
     }
@@ -95,7 +95,7 @@ async fn pods_of(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<
     pods(look, namespace, &selector, "").await
 }
 
-/// The pods of a namespace with these labels; `why` they are looked at.
+/// The pods of a namespace with these labels; `why` is the reason for reading them.
 pub(super) async fn pods(
     look: &mut Look<'_>,
     namespace: &str,

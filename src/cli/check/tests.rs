@@ -8,7 +8,7 @@ use crate::cli::cluster::Cluster;
 use crate::cluster::client::{Access, Client};
 use crate::testing::fake_kube::FakeKube;
 
-/// Well, with a target of 50.
+/// Valid, with a target of 50.
 const HPA: &str = include_str!("../demo/hpa.yaml");
 
 const RULES: &str = "
@@ -122,7 +122,7 @@ fn files_that_are_no_yaml_or_not_there_are_named_and_the_others_read() {
 fn every_format_has_the_findings_and_what_was_skipped() {
     let mut report = report(&[&HPA.replace("50", "95"), "kind: Secret\n"]);
     report.findings[0].file = Some("a,b.yaml".to_owned());
-    // Longer than a line is wide.
+    // The command is longer than a line.
     let command = format!("echo {} | sh", "x ".repeat(80));
     report.findings[0].command = Some(command.clone());
     let json: serde_json::Value =
@@ -179,7 +179,7 @@ fn the_level_decides_what_counts() {
     }
 }
 
-/// What the data are like, as a server tells it.
+/// The report on data, as a server tells it.
 async fn told(document: Option<serde_json::Value>) -> Report {
     let kube = FakeKube::start().await;
     if let Some(document) = document {

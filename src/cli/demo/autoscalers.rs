@@ -1,6 +1,5 @@
-//! Autoscalers of the simulated fleet: what a kube-apiserver serves of them, their
-//! targets and pods, and a controller that computes their syncs. It scales nothing:
-//! the fleet stays as it is.
+//! Autoscalers of the simulated fleet: what kube-apiserver serves about them, their
+//! targets and pods, and a controller that computes their syncs. It scales nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,10 +28,11 @@ use hpa::Trace;
 use hpa::metric::Outcome;
 use simulator::Fleet;
 
-/// How often syncs are computed: a visitor does not wait for the 15 s of a cluster.
+/// Sync period: shorter than the 15 s of a cluster, which are long to wait in a
+/// demonstration.
 const SYNC: Duration = Duration::from_secs(3);
 
-/// What the autoscalers ask for: a load that wants more replicas than there are, a
+/// Metrics of the autoscalers: a load that wants more replicas than there are, a
 /// target that is never exceeded, a misspelt name.
 const METRICS: [(&str, &str); 3] = [
     (MEMORY_UTILIZATION, "20"),
@@ -86,7 +86,7 @@ impl Autoscalers {
         Some(format!("{namespace}/{name}"))
     }
 
-    /// What a kube-apiserver serves of them.
+    /// The paths of kube-apiserver that concern them.
     pub(super) fn routes(&self) -> Router {
         let hpas = |place: &str| format!("/apis/autoscaling/v2{place}/horizontalpodautoscalers");
         Router::new()
@@ -103,7 +103,8 @@ impl Autoscalers {
             .with_state(self.clone())
     }
 
-    /// Writes the status of each again and again, of what `client` is answered.
+    /// Writes the status of each in a loop, computed from what the API answers
+    /// `client`.
     pub(super) async fn control(self, client: Client, mut stop: watch::Receiver<bool>) {
         let cluster = Cluster::of(client, None);
         loop {
@@ -122,7 +123,7 @@ impl Autoscalers {
     }
 }
 
-/// What the controller writes of a sync.
+/// The status that the controller writes after a sync.
 fn status(trace: &Trace) -> Value {
     let metrics = trace.metrics.iter().filter_map(|metric| {
         let Outcome::Asks(step) = &metric.outcome else {
@@ -163,7 +164,7 @@ fn list(items: impl Iterator<Item = Value>) -> Response {
     json_of(&json!({"metadata": {}, "items": items.collect::<Vec<_>>()}))
 }
 
-/// The namespace of a path; a path without one is that of all namespaces.
+/// The namespace of a path; a path without one means all namespaces.
 type Within = Option<Path<String>>;
 
 fn is_within(within: &Within, namespace: &str) -> bool {
@@ -218,7 +219,7 @@ async fn pods(State(them): State<Autoscalers>, within: Within, uri: Uri) -> Resp
     list(pods.map(|it| pod(&inventory, it)))
 }
 
-/// A pod, owned by the workload itself and by nothing between them.
+/// A pod owned directly by the workload.
 fn pod(inventory: &Inventory, pod: &Pod) -> Value {
     let labels = pod.labels.iter().map(|(name, value)| (&**name, &**value));
     let owners = pod.owners.last().into_iter();

@@ -1,4 +1,4 @@
-//! What `demo` leaves in its directory: kubeconfig, authority, configuration.
+//! The files of `demo` in its directory: kubeconfig, authority, configuration.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,13 +15,13 @@ use crate::serve::certs::{Authority, Issued, Validity};
 use crate::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 
-/// Certificates of a demonstration outlive it, but not by much.
+/// Certificates of a demonstration are valid a little longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
 
-/// Clocks of the two ends may differ a little.
+/// The clocks of client and server may differ a little.
 const VALID_BEFORE: Duration = Duration::from_secs(3600);
 
-/// What `demo` is known as to itself.
+/// The user name of the demonstration's client certificate.
 const CLIENT: &str = "demo";
 
 const CONFIG: &str = "\
@@ -38,7 +38,7 @@ gpu:
 /// An autoscaler to begin with.
 const HPA: &str = include_str!("hpa.yaml");
 
-/// The sign that a directory's files are a demonstration's.
+/// Marks a directory whose files were written by a demonstration.
 const MARK: &str = ".demo";
 
 /// Authority, serving and client certificate.
@@ -86,7 +86,7 @@ impl Identity {
         .map_err(|error| failed(&error))
     }
 
-    /// `namespace`: that of commands which name none.
+    /// `namespace` is the default for commands.
     fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
         format!(
             "apiVersion: v1\n\
@@ -112,14 +112,14 @@ impl Identity {
     }
 }
 
-/// The directory, and whether it is ours to remove.
+/// The directory, and whether to remove it at the end.
 pub(super) struct Directory {
     path: PathBuf,
     temporary: bool,
 }
 
 impl Directory {
-    /// Makes sure the directory is there.
+    /// Creates the directory if needed.
     pub(super) fn prepare(wanted: Option<&Path>) -> Result<Self, Failure> {
         let temporary = wanted.is_none();
         let path = wanted.map_or_else(
@@ -130,8 +130,8 @@ impl Directory {
             Path::to_path_buf,
         );
         let mut builder = fs::DirBuilder::new();
-        // A directory of ours must be new: somebody else's in its place, in a
-        // world-writable folder, must not receive our keys.
+        // A temporary directory must be new: another user may have created one of
+        // this name in a world-writable folder, and must not receive our keys.
         let made = builder.recursive(!temporary).mode(0o700).create(&path);
         made.map_err(|error| unwritable(&path, &error))?;
         let path = path
@@ -177,14 +177,12 @@ impl Directory {
         Ok(())
     }
 
-    /// Where the kubeconfig is.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.path.join("kubeconfig")
     }
 }
 
-/// A temporary directory goes with the demonstration, however it ends: it
-/// holds a key.
+/// A temporary directory is removed however the demonstration ends: it holds a key.
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.temporary
@@ -195,8 +193,8 @@ impl Drop for Directory {
     }
 }
 
-/// Only the owner may read what holds a key. The file is replaced, so that one
-/// with other rights, or a link, does not lend them.
+/// Writes a file that only its owner may read. An existing file is removed first, so
+/// that its mode, or a link, does not give others access.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

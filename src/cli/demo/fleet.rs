@@ -9,15 +9,14 @@ use crate::source::{ExporterTarget, Exporters, KeyHasher, Source};
 use simulator::live::{self, Controls, RunningExporter};
 use simulator::{Fleet, Scenario};
 
-/// A namespace that every simulated fleet has.
+/// Every simulated fleet has this namespace.
 pub(super) const NAMESPACE: &str = "team-a";
 
 /// GPUs on one simulated node.
 const GPUS_PER_NODE: u32 = 8;
 
-/// The exporters renew their readings this often in the demonstration, and
-/// are scraped as often: two readings make a value, so the first one is there
-/// after a few seconds.
+/// The exporters renew their readings and are scraped this often. Two readings make a
+/// value, so the first value is there after a few seconds.
 const SCRAPE: Duration = Duration::from_secs(2);
 
 /// Starts the exporters.
@@ -45,7 +44,7 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Feed, Arc<Fleet>),
     let feed = Feed {
         source: Source::Exporters(Box::new(exporters)),
         inventory: Box::new(move |at| {
-            // The exporters live as long as the inventory is asked for.
+            // The exporters run as long as the inventory is in use.
             debug_assert_eq!(running.len(), fleet.exporters().len());
             Arc::new(fleet.inventory(at))
         }),
@@ -54,7 +53,7 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Feed, Arc<Fleet>),
     Ok((feed, simulated))
 }
 
-/// The labels a ServiceMonitor gives the target (docs/exporter.md, "After the
+/// Labels that a ServiceMonitor gives the target (docs/exporter.md, "After the
 /// scrape").
 fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
     let exporter = &fleet.exporters()[running.index];
@@ -65,7 +64,7 @@ fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
         ("pod", &exporter.pod),
         ("container", "nvidia-dcgm-exporter"),
         ("service", "nvidia-dcgm-exporter"),
-        // Old exporters do not name it, and of a free GPU no pod does.
+        // Old exporters do not name the node, and a free GPU has no pod that does.
         ("node", &fleet.nodes()[exporter.node as usize].name),
     ];
     ExporterTarget {

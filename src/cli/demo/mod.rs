@@ -1,8 +1,8 @@
-//! `demo`: everything in one process, nothing to install.
+//! `demo`: everything in one process, without installation.
 //!
 //! A simulated fleet as real dcgm-exporter endpoints, scraped directly (or a
 //! real Prometheus, read as in production), the poll loop, and the API over TLS
-//! with certificates made for the occasion.
+//! with new certificates.
 
 mod autoscalers;
 mod files;
@@ -38,7 +38,7 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::Settings;
 use gpu_metrics::policy::MetricSpec;
 
-/// A kubectl that hangs on must not hold up Ctrl-C.
+/// An open connection of kubectl must not delay Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Flags of `demo`.
@@ -72,7 +72,7 @@ pub struct DemoArgs {
 /// port is taken.
 pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let config = configuration(&args)?;
-    // Of data of one's own the log says what was found; of the simulation only
+    // With a real Prometheus the log says what was found; with the simulation only
     // what is wrong.
     let level = match config.prometheus {
         Some(_) => tracing::Level::INFO,
@@ -166,11 +166,11 @@ async fn bind(port: u16) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Where samples and inventory come from.
+/// The sources of samples and inventory.
 struct Feed {
     source: Source,
     inventory: Box<dyn Fn(apimachinery::time::Timestamp) -> Arc<Inventory> + Send>,
-    /// The scrape interval, where we scrape ourselves.
+    /// The scrape interval, where this process scrapes.
     scrape: Option<Duration>,
 }
 
@@ -227,7 +227,7 @@ fn engine(
     })
 }
 
-/// Ctrl-C, and the polite way to end a process.
+/// SIGINT and SIGTERM.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,

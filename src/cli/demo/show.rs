@@ -1,5 +1,5 @@
-//! What `demo` prints: the address, commands that work as printed, and the
-//! flagship as it moves.
+//! The output of `demo`: the address, commands that work as printed, and the load as
+//! it changes.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -42,8 +42,8 @@ pub(super) async fn run(
         let Some(snapshot) = provider.snapshot() else {
             continue;
         };
-        // The line stays with the namespace it began with: another one would
-        // look like a jump of the load.
+        // The line stays with its first namespace: another one would look like a jump
+        // of the load.
         if shown.is_none() {
             shown = busiest(&snapshot);
             if let Some(busiest) = &shown {
@@ -97,7 +97,7 @@ fn busiest(snapshot: &Snapshot) -> Option<Busiest> {
                 let value = values.get(index).copied().flatten()?;
                 Some((value.value, object))
             });
-            // One that stands still has little to tell.
+            // A constant value shows little.
             let busiest = served.max_by(|one, other| one.0.total_cmp(&other.0));
             busiest.map(|(_, object)| object.name.to_string())
         });
@@ -166,12 +166,12 @@ fn commands(kubeconfig: &std::path::Path, busiest: &Busiest, autoscaler: Option<
     text
 }
 
-/// A word that a shell takes as it stands.
+/// A word quoted for a shell.
 fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// One line: the flagship of the namespace and of the cluster.
+/// One line: memory utilization of the namespace and of the cluster.
 fn line(snapshot: &Snapshot, busiest: &Busiest) -> String {
     let index = |name: &str| {
         snapshot

@@ -23,7 +23,6 @@ use hpa::trace::Condition;
 use hpa::{History, Situation, Trace};
 use read::Reading;
 
-/// What is printed as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explained<'a> {
@@ -31,9 +30,9 @@ struct Explained<'a> {
     name: &'a str,
     /// When this was read.
     at: String,
-    /// What the controller's last sync wrote; `None`: it never computed.
+    /// What the controller's last sync wrote; `None`: it has never computed one.
     written_desired_replicas: Option<i32>,
-    /// What this computation gives.
+    /// The result of this computation.
     desired_replicas: Option<i32>,
     /// Flags of the controller, as given.
     given: Vec<String>,
@@ -45,7 +44,7 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
     let (namespace, name) = cluster.split(&args.name);
     let mut history: Option<History> = None;
     let mut scaled: Option<Scaled> = None;
-    // Heard also while something is read.
+    // Ctrl-C works also during a read.
     let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let reading = Reading::of(cluster, (namespace, name), &args.flags).await?;
@@ -89,13 +88,13 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
     }
 }
 
-/// One sync as of now, with the controller's default flags.
+/// One sync now, with the controller's default flags.
 #[derive(Debug)]
 pub(in crate::cli) struct Decision {
-    /// `status.desiredReplicas`; `None` where it was never computed.
+    /// `status.desiredReplicas`; `None` if it was never computed.
     pub(in crate::cli) written: Option<i32>,
     pub(in crate::cli) trace: Trace,
-    /// Conditions that the controller wrote otherwise.
+    /// Conditions that differ from what the controller wrote.
     pub(in crate::cli) otherwise: Option<String>,
     pub(in crate::cli) assumed: Vec<String>,
 }
@@ -139,7 +138,7 @@ struct Scaled {
 }
 
 impl Scaled {
-    /// It writes the scale first, and when it did so a moment later.
+    /// The controller writes the scale first, and `lastScaleTime` a moment later.
     fn note(&mut self, replicas: i32, at: Option<Timestamp>, history: &mut History) {
         if let Some(scaled) = at.filter(|_| at > self.at) {
             history.scaled(self.replicas, replicas, scaled);
@@ -148,8 +147,8 @@ impl Scaled {
     }
 }
 
-/// What can be told of the controller's memory by what it wrote: that a
-/// recommendation of before holds the replicas where they are.
+/// What the controller's status tells of its memory: that an earlier recommendation
+/// holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
     let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
     let reasons = reading.conditions.iter();
@@ -255,7 +254,7 @@ mod tests {
             reason: Some(reason.to_owned()),
             ..HorizontalPodAutoscalerCondition::default()
         };
-        // No metric was read this time: of limits nothing is said.
+        // No metric was read in this sync, so limits are not compared.
         let all = [
             written("AbleToScale", "ReadyForNewScale"),
             written("ScalingActive", "ValidMetricFound"),

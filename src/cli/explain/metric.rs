@@ -16,7 +16,7 @@ use gpu_metrics::policy::{Formula, MetricSpec};
 
 const PERCENT: &str = "percent, 0 to 100";
 
-/// What the recipes scale on.
+/// The metrics that the recipes scale on.
 const RECIPES: &str = "what NVIDIA's recipes and its validator ask for: the load of all GPUs, idle ones included. An \
                        autoscaler of one service takes gpu_memory_utilization or gpu_utilization of its pods";
 
@@ -86,7 +86,7 @@ pub(super) async fn run(cluster: &ClusterArgs, name: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// What goes on stands under what a line says.
+/// Continuation lines are indented to the text of their line.
 const HANG: usize = 10;
 
 fn describe(spec: &MetricSpec, reach: Reach) -> String {
@@ -132,7 +132,7 @@ fn of_resource(name: &str, unit: &str) -> String {
     )
 }
 
-/// Metrics of rules and of the configuration are known to the server alone.
+/// Metrics of rules and of the configuration are known only to the server.
 async fn of_cluster(
     cluster: &ClusterArgs,
     name: &str,

@@ -103,7 +103,7 @@ pub(super) struct Asked<'a> {
     pub(super) of: (Option<Arc<str>>, Option<&'a str>, &'a str),
 }
 
-/// METRIC in the namespace that is meant, or NAMESPACE METRIC.
+/// METRIC in the default namespace, or NAMESPACE METRIC.
 fn external<'a>(args: &'a ExplainArgs, cluster: &'a Cluster) -> Result<Asked<'a>, Failure> {
     let (namespace, metric) = match &args.metric {
         Some(metric) => (&args.name, metric),
@@ -143,8 +143,8 @@ fn of_kind<'a>(
 }
 
 impl Asked<'_> {
-    /// The metric's own path: what may be read may be explained, and nothing
-    /// else.
+    /// The metric's own path, so that the right to read a value is the right to its
+    /// explanation.
     pub(super) fn path(&self, selector: Option<&str>) -> String {
         let (path, key) = match &self.of {
             (Some(resource), namespace, name) => {
@@ -178,7 +178,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The metric of a similar name that is served of such objects.
+    /// A served metric of a similar name for such objects.
     async fn meant_metric(&self, cluster: &Cluster) -> String {
         let served = values::served(cluster).await.unwrap_or_default();
         if served.contains_key(self.metric) {
@@ -189,8 +189,7 @@ impl Asked<'_> {
         hint(self.metric, known.map(|(name, _)| name.as_str()))
     }
 
-    /// Where nothing is known of an object, the one of a similar name that has a
-    /// value.
+    /// If the object is unknown, one of a similar name that has a value.
     async fn meant_object(&self, cluster: &Cluster, explanation: &Explanation) -> String {
         let (Some(resource), namespace, name) = &self.of else {
             return String::new();
@@ -210,7 +209,7 @@ impl Asked<'_> {
     }
 }
 
-/// What went wrong, and what to do about it.
+/// The error, and its remedy.
 pub(super) fn failure(error: &CallError) -> Failure {
     Failure::Failed(match error {
         CallError::Garbled(..) => {

@@ -6,13 +6,13 @@ use crate::cli::table;
 use crate::cli::wrap::wrapped;
 use gpu_metrics::explain::{Device, Explanation, Reading, State};
 
-/// Devices whose readings are shown instant by instant; of others the last one.
+/// Up to this many devices are shown instant by instant; more, by their last reading.
 const IN_COLUMNS: usize = 3;
 
 pub(super) fn of(explanation: &Explanation) -> String {
     let words = |write: fn(&mut String, &Explanation) -> fmt::Result| {
         let mut text = String::new();
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = write(&mut text, explanation);
         wrapped(&text, 2)
     };
@@ -133,7 +133,7 @@ fn devices(out: &mut String, explanation: &Explanation) -> fmt::Result {
     Ok(())
 }
 
-/// Which device it is, and where.
+/// The device's name and place.
 pub(in crate::cli) fn named(device: &Device) -> String {
     let part = |before: &str, text: Option<&String>, after: &str| {
         text.map_or_else(String::new, |text| format!("{before}{text}{after}"))
@@ -178,7 +178,7 @@ pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
     told
 }
 
-/// The pods that hold a device, and how many more do.
+/// The pods that hold a device, and the number of those left out.
 pub(in crate::cli) fn holders(device: &Device) -> Option<String> {
     let pods = device.pods.join(", ");
     let count = |others: usize, more: &str| match others {
@@ -193,7 +193,7 @@ pub(in crate::cli) fn holders(device: &Device) -> Option<String> {
     }
 }
 
-/// The end of a UUID tells devices apart.
+/// The end of the UUID, which differs between devices.
 pub(in crate::cli) fn short(device: &Device) -> String {
     let tail: Vec<char> = device.uuid.chars().rev().take(8).collect();
     tail.into_iter().rev().collect()

@@ -1,4 +1,4 @@
-//! What TLS offers, and which certificates are shown.
+//! The TLS offer, and the serving certificates.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use crate::certificates::managed::store::ServiceName;
 use crate::certificates::named::NamedFiles;
 use crate::serve::offer::{Offer, Oldest};
 
-/// What TLS offers. Versions before 1.2 were never spoken here.
+/// The TLS offer. Versions before 1.2 are not implemented.
 pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
     let mut offer = Offer {
         http2: !args.disable_http2,
@@ -35,7 +35,7 @@ pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
     Ok(offer)
 }
 
-/// Files where some are named; else the server keeps its own.
+/// The named files; without any, the server keeps its own certificate.
 pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     if let Some((cert, key)) = args
         .tls_cert_file
@@ -62,8 +62,8 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     ))
 }
 
-/// A pair under one of the usual names; a self-signed one is made where there
-/// is none, as prometheus-adapter does.
+/// A pair under one of the usual names; if there is none, a self-signed one is made,
+/// as prometheus-adapter does.
 fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failure> {
     let pair = |name: &str| {
         Files::new(
@@ -88,7 +88,7 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
     Ok(CertificateSource::Files(pair("tls")))
 }
 
-/// Somebody's mistake, or what an interrupted start left.
+/// A file is missing by mistake, or after an interrupted start.
 fn half(there: &Path, missing: &Path) -> Failure {
     Failure::Usage(format!(
         "--cert-dir: {} is there and {} is not: put the other half there, or remove this one so \
@@ -98,7 +98,7 @@ fn half(there: &Path, missing: &Path) -> Failure {
     ))
 }
 
-/// Our Service; without a namespace in its name it is in the pod's own.
+/// The server's Service; a name without a namespace is in the pod's namespace.
 fn service(args: &Listening) -> Option<ServiceName> {
     if let Some((namespace, name)) = args.service.split_once('/') {
         return Some(ServiceName {
@@ -161,7 +161,7 @@ mod tests {
         ));
     }
 
-    /// prometheus-adapter's chart gives both where it has a certificate.
+    /// prometheus-adapter's chart sets both when it has a certificate.
     #[test]
     fn files_of_a_pair_count_before_a_directory() {
         let dir = tempfile::tempdir().unwrap();

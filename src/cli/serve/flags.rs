@@ -2,9 +2,9 @@
 //!
 //! Names and defaults of the adapter and of the libraries it is built from:
 //! prometheus-adapter `cmd/adapter/adapter.go`, custom-metrics-apiserver
-//! `pkg/cmd/options/options.go`, apiserver `pkg/server/options`. What the adapter
-//! takes and this server has no use for is accepted and said to be without effect,
-//! so that a Deployment works with only its image changed.
+//! `pkg/cmd/options/options.go`, apiserver `pkg/server/options`. Flags of the adapter
+//! that this server does not need are accepted and reported to have no effect, so
+//! that a Deployment works with only its image changed.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::cli::number;
 use crate::config::Addresses;
 use apimachinery::duration::parse_duration;
 
-/// The Secret of certificates that the server makes, where no flag names another.
+/// The default Secret of certificates that the server makes.
 pub(in crate::cli) const SECRET: &str = "gpu-metrics-apiserver-certificates";
 
 /// How log lines look.
@@ -130,7 +130,7 @@ pub(super) struct Listening {
     pub(super) ui: bool,
 }
 
-/// The Kubernetes API, and whom to believe.
+/// Access to the Kubernetes API, and trust in clients.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub(super) struct Cluster {
@@ -271,7 +271,7 @@ pub(super) struct TrustFlags {
 pub(super) struct SniPair {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    /// In lower case; none: those of the certificate.
+    /// In lower case; if empty, those of the certificate.
     pub(super) names: Vec<String>,
 }
 
@@ -307,7 +307,7 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `NAME=VALUE`, split at the first `=`; without one the value is empty
+/// `NAME=VALUE`, split at the first `=`; without `=` the value is empty
 /// (prometheus-adapter `cmd/adapter/adapter.go`).
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! `serve`: the server of a cluster. No command means this one.
+//! `serve`: the server of a cluster, also the default command.
 
 mod certificate;
 pub(super) mod flags;
@@ -23,8 +23,8 @@ use crate::app::server::{self, ServerSettings};
 use crate::app::shutdown::Times;
 use crate::telemetry::{self, Lines};
 
-/// Serves until told to stop. `without_effect` are sentences about flags that were
-/// taken out.
+/// Serves until a signal stops it. `without_effect` are sentences about flags that
+/// were removed from the command line.
 ///
 /// # Errors
 /// When flags or files are wrong, or a port is taken.
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
         .map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// What the flags ask for, with the ports taken.
+/// The settings by the flags, with the ports bound.
 async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
     let (config, file) = prometheus::configuration(&args.prometheus)?;
     let clients = prometheus::clients(&config)?;
@@ -85,7 +85,7 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
     })
 }
 
-/// What was given and has no effect, beside flags that never have one.
+/// Given flags and settings without effect, other than flags that never have one.
 fn ignored(args: &ServeArgs) -> Vec<String> {
     let mut sentences = Vec::new();
     if !args.words.is_empty() {
@@ -126,7 +126,7 @@ fn start_logging(logging: &Logging) {
 fn relist_times(rules: &RuleFlags) -> relist::Times {
     relist::Times {
         relist: rules.metrics_relist_interval,
-        // Zero is upstream's way of saying that it was not given.
+        // prometheus-adapter's default of zero means unset.
         max_age: match rules.metrics_max_age {
             None | Some(std::time::Duration::ZERO) => rules.metrics_relist_interval,
             Some(age) => age,
@@ -144,7 +144,7 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The first signal to stop, and the second, which is meant.
+/// The first signal, which drains, and the second, which stops at once.
 fn signals() -> Result<[impl Future<Output = ()>; 2], Failure> {
     let mut signals = demo::Signals::new()?;
     let (sender, received) = tokio::sync::watch::channel(0);

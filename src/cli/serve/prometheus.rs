@@ -1,4 +1,4 @@
-//! How to reach Prometheus.
+//! Access to Prometheus.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::flags::PrometheusFlags;
 use crate::app::reload::{Clients, ConfigFile, NoClients};
 use crate::config::{ClientPair, Config, Credentials, Flags, Pem, Verb};
 
-/// Where a pod finds its service account.
+/// The directory of a pod's service account.
 pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The configuration, and the file it is from.
+/// The configuration, and its file.
 pub(in crate::cli) fn configuration(
     args: &PrometheusFlags,
 ) -> Result<(Config, Option<ConfigFile>), Failure> {
@@ -55,7 +55,7 @@ pub(in crate::cli) fn configuration(
     Ok((config, Some(ConfigFile { path, text, flags })))
 }
 
-/// Those of a kubeconfig or of the pod; flags that are given beside it win.
+/// Credentials of a kubeconfig or of the pod; other flags override them.
 fn credentials(args: &PrometheusFlags) -> Result<Option<Credentials>, Failure> {
     let Some(path) = &args.prometheus_auth_config else {
         let of_pod = || Credentials::of_service_account(Path::new(SERVICE_ACCOUNT));
@@ -72,7 +72,7 @@ fn credentials(args: &PrometheusFlags) -> Result<Option<Credentials>, Failure> {
     Ok(Some(credentials))
 }
 
-/// For GPU series, and for rules.
+/// Clients for GPU series, and for rules.
 pub(in crate::cli) fn clients(config: &Config) -> Result<Clients, Failure> {
     Clients::new(config).map_err(|error| match error {
         NoClients::NoAddress => Failure::Usage(error.to_string()),

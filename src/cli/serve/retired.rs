@@ -1,7 +1,6 @@
 //! Flags of prometheus-adapter that have no effect here. They are accepted, so
-//! that a Deployment works with only its image changed, and each is said once.
-//! None of them narrows whom the server believes or what TLS it speaks: those
-//! work.
+//! that a Deployment works with only its image changed, and each is reported once.
+//! None of them restricts access or TLS: the flags that do are implemented.
 
 use std::ffi::OsString;
 
@@ -66,13 +65,13 @@ const FLAGS: &[(&str, Takes, &str)] = &[
     ("vmodule", Takes::Value, KLOG),
 ];
 
-/// Begins the names of some twenty flags about the audit log.
+/// Prefix of some twenty flags about the audit log.
 const AUDIT: &str = "audit-";
 const AUDIT_WHY: &str = "requests are audited in the server's own log";
-/// How those of them end that take no value.
+/// Suffixes of those that take no value.
 const AUDIT_SWITCHES: [&str; 3] = ["-compress", "-throttle-enable", "-truncate-enabled"];
 
-/// Takes the flags without effect out of a command line; a sentence for each
+/// Removes the flags without effect from a command line. Returns a sentence for each
 /// name.
 pub(crate) fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut left, mut sentences) = (Vec::new(), Vec::new());
@@ -94,10 +93,10 @@ pub(crate) fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsStri
     (left, sentences)
 }
 
-/// The flag that a word without its dashes is.
+/// The flag of a word without its dashes.
 fn find(word: &str) -> Option<(String, Takes, &'static str)> {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
-    // pflag takes underscores for dashes in klog's names.
+    // pflag accepts underscores for dashes in klog's names.
     let name = name.replace('_', "-");
     if name.starts_with(AUDIT) {
         let is_switch = AUDIT_SWITCHES.iter().any(|end| name.ends_with(end));

@@ -1,4 +1,4 @@
-//! Whom to believe, and what needs no permission.
+//! Which clients are trusted, and which paths need no permission.
 
 use std::path::PathBuf;
 

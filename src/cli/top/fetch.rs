@@ -1,5 +1,5 @@
-//! Rows from lists of the custom metrics API, one list for each column, and
-//! from the objects that ask for GPUs and have no value.
+//! Rows of `top`: from lists of the custom metrics API, one for each column, and from
+//! objects that request GPUs and have no value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,14 +31,14 @@ const WORKLOADS: [&str; 5] = [
     "cronjobs.batch",
 ];
 
-/// Rows of a namespace that are asked for their newest instant, one by one. The
-/// explanations of the nodes count the GPUs, so all nodes are asked for.
+/// Most rows of a namespace whose newest instant is read, each with a request. All
+/// nodes are read, because their explanations count the GPUs.
 const MOST_INSTANTS: usize = 100;
 
-/// Of them side by side.
+/// How many are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
-/// A column: the metric and where it goes.
+/// A column: its metric, and the field that takes the value.
 type Put = fn(&mut Row, f64);
 
 const COLUMNS: [(&str, Put); 7] = [
@@ -58,7 +58,7 @@ const COLUMNS: [(&str, Put); 7] = [
 ];
 
 impl What {
-    /// The resources whose objects the rows are, or are found by.
+    /// The resources of the rows' objects, or of those that lead to them.
     const fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::Namespaces => &["namespaces"],
@@ -69,20 +69,20 @@ impl What {
     }
 }
 
-/// What was found, and what is to be known of it.
+/// The rows, and remarks on what is missing.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Found {
     pub(in crate::cli) rows: Vec<Row>,
     pub(in crate::cli) notes: BTreeSet<String>,
     /// Whether an explanation could not be read.
     pub(super) is_partial: bool,
-    /// Why kinds have no rows at all.
+    /// Why whole kinds have no rows.
     empty: BTreeSet<String>,
     /// What the user may not read.
     refused: BTreeSet<String>,
 }
 
-/// The rows that were asked for, by namespace and name.
+/// The requested rows, by namespace and name.
 pub(in crate::cli) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
     let objects = Objects::read(args, cluster).await?;
     let mut found = Found {
@@ -126,8 +126,8 @@ pub(in crate::cli) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Fo
     Ok(found)
 }
 
-/// The namespace of a name, where it has one, and the name as rows have it:
-/// `ml/train-0` of pods; of workloads also `deploy/train` and `ml/deploy/train`.
+/// The namespace of a name, if it has one, and the name as in rows: `ml/train-0` of
+/// pods; of workloads also `deploy/train` and `ml/deploy/train`.
 pub(in crate::cli) fn named(what: What, name: &str) -> (Option<String>, String) {
     let own = || (None, name.to_owned());
     let Some((before, bare)) = name.rsplit_once('/') else {
@@ -151,7 +151,7 @@ pub(in crate::cli) fn named(what: What, name: &str) -> (Option<String>, String) 
     }
 }
 
-/// What is said in place of a table; `namespace`: the one that was looked at.
+/// The text in place of an empty table; `namespace` is the one that was searched.
 fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
     let labels = selector.map_or_else(String::new, |it| format!(" with the labels {it}"));
     match namespace {
@@ -164,7 +164,7 @@ fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
     }
 }
 
-/// Why a named object has no row. Fails where there is no such object.
+/// Why a named object has no row. Fails if the object does not exist.
 async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String, Failure> {
     let what = args.what;
     let (kind, bare) = name.split_once('/').unwrap_or(("", name));
@@ -207,8 +207,7 @@ async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String
 }
 
 impl Found {
-    /// The namespaces to look at: with all of them those that hold GPUs or ask for
-    /// them.
+    /// The namespaces to read: with all of them, those that hold or request GPUs.
     async fn namespaces(
         &mut self,
         args: &TopArgs,
@@ -281,7 +280,7 @@ impl Found {
             }
         }
         self.refused.extend(refused);
-        // That a part of the cluster has no GPUs is nothing to mend.
+        // A part of the cluster without GPUs is no error.
         let is_part = namespace.is_some() || args.selector.is_some();
         let is_mere =
             |said: &String| is_part && said.starts_with("the server could not find the metric");
@@ -295,7 +294,7 @@ impl Found {
         Ok(())
     }
 
-    /// Asks each row for its number at the newest instant, or why it has none.
+    /// Reads the value of each row at the newest instant, or why it has none.
     async fn newest(&mut self, what: What, cluster: &Cluster) {
         let most = match what {
             What::Nodes | What::Gpus => usize::MAX,
@@ -313,7 +312,7 @@ impl Found {
             let path = format!("{path}?explain=true");
             match cluster.read::<Explanation>(&path).await {
                 Ok(mut explanation) => {
-                    // Without a value the newest instant is not of now.
+                    // Without a value, the newest instant is not current.
                     if explanation.value.is_some() {
                         let instants = explanation.instants.iter();
                         row.instants = instants.map(|it| it.number).collect();
@@ -323,7 +322,7 @@ impl Found {
                         row.idle_since = devices.and_then(idle);
                     }
                     let why = explanation.no_value.clone();
-                    // Of thousands of nodes no more is kept than is shown.
+                    // With thousands of nodes, only the shown readings are kept.
                     for device in &mut explanation.devices {
                         let before = device.readings.len().saturating_sub(1);
                         device.readings.drain(..before);
@@ -346,8 +345,8 @@ impl Found {
     }
 }
 
-/// Since when none of the devices that are held has been in use; `None`: none is
-/// held, or it is not known.
+/// How long all held devices have been idle; `None`: none is held, or it is not
+/// known.
 pub(super) fn idle(devices: &[Device]) -> Option<Idle> {
     let (mut since, mut unknown) = (None, false);
     for device in devices {
@@ -374,7 +373,7 @@ pub(super) fn idle(devices: &[Device]) -> Option<Idle> {
     })
 }
 
-/// The objects of a kind that ask for GPUs; by labels of pods none but pods.
+/// The objects of a kind that request GPUs. Labels of pods select only pods.
 fn asking(
     args: &TopArgs,
     objects: &Objects,
@@ -402,14 +401,14 @@ fn asking(
     }
 }
 
-/// What the server says in the place of a list.
+/// The server's error in place of a list.
 enum Without {
     NotFound(String),
     /// The user may not read it.
     Refused(String),
 }
 
-/// A list's items, or what the server says in their place.
+/// A list's items, or the server's error in their place.
 async fn list(cluster: &Cluster, path: &str) -> Result<Result<Vec<Item>, Without>, Failure> {
     match cluster.read::<List<Item>>(path).await {
         Ok(list) => Ok(Ok(list.items)),

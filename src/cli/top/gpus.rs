@@ -1,4 +1,4 @@
-//! GPUs one by one: what the nodes' values are explained by.
+//! Single GPUs, from the explanations of the nodes' values.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Gpu {
     /// Percent, at the last instant.
     pub(in crate::cli) memory_utilization: Option<f64>,
     pub(in crate::cli) held: Option<bool>,
-    /// The pods that hold it, as far as they may be named.
+    /// The pods that hold it and that may be named.
     pods: Vec<String>,
     idle_since: Option<Idle>,
     silent_since: Option<String>,
@@ -42,8 +42,8 @@ pub(in crate::cli) const HEADING: [&str; 8] = [
     "MODEL",
 ];
 
-/// The GPUs of nodes, as JSON, as cells, and what could not be had. The name that
-/// is asked for is that of a GPU, its UUID, or of a node.
+/// The GPUs of nodes, as JSON and as cells, and what could not be read. A name
+/// selects a GPU, by its UUID, or a node.
 pub(super) async fn of_nodes(
     mut found: Found,
     args: &TopArgs,
@@ -86,10 +86,9 @@ pub(super) async fn of_nodes(
     })
 }
 
-/// What is to be known of GPUs that are not listed, as no series names their node.
+/// Notes on GPUs that are not listed because no series names their node.
 ///
-/// # Errors
-/// Why that could not be read.
+/// Why the notes could not be read.
 pub(in crate::cli) async fn of_no_node(
     cluster: &Cluster,
     listed: usize,
@@ -134,7 +133,7 @@ impl Gpu {
 }
 
 impl Found {
-    /// Takes the GPUs out of what explains the nodes; notes once where their
+    /// Takes the GPUs out of the explanations of the nodes, and adds a note if their
     /// holders are not named.
     pub(in crate::cli) fn gpus(&mut self) -> Vec<Gpu> {
         let mut gpus = Vec::new();
@@ -155,7 +154,7 @@ impl Found {
 fn devices(node: &str, explanation: Explanation) -> impl Iterator<Item = Gpu> {
     let lag = explanation.window.map_or(0.0, |window| window.lag_seconds);
     explanation.devices.into_iter().map(move |device| {
-        // What is older than a reading is believed is not what the GPU does now.
+        // A reading that is too old does not show what the GPU does now.
         let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
         let last = device.readings.last().filter(|_| is_believed);
         let held = last.and_then(|reading| reading.held);

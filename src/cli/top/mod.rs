@@ -1,4 +1,4 @@
-//! `top`: who holds GPUs, and what they do with them.
+//! `top`: the holders of GPUs, and the load.
 
 pub(super) mod fetch;
 pub(super) mod gpus;
@@ -25,7 +25,7 @@ use screen::{Screen, squeezed};
 /// How often the table is drawn again.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Reasons that are printed below the table; of others the number.
+/// Most reasons that are printed below the table; the others are counted.
 const MOST_NOTES: usize = 4;
 
 /// Said of sums over holders.
@@ -107,7 +107,7 @@ enum Output {
 }
 
 impl What {
-    /// Whether the rows are of one namespace, or of several.
+    /// Whether the rows' objects have a namespace.
     pub(super) const fn is_namespaced(self) -> bool {
         matches!(self, Self::Pods | Self::Workloads)
     }
@@ -124,7 +124,7 @@ impl What {
 }
 
 impl TopArgs {
-    /// All rows of a kind, of all namespaces or of the one that is meant.
+    /// All rows of a kind, of all namespaces or of the default one.
     pub(super) fn all(what: What, all_namespaces: bool) -> Self {
         Self {
             what,
@@ -133,7 +133,7 @@ impl TopArgs {
         }
     }
 
-    /// Takes the namespace out of the name, and refuses flags that say nothing.
+    /// Splits the namespace off the name, and refuses flags without effect.
     fn read(&mut self) -> Result<(), Failure> {
         let (of_all, of_gpus) = (!self.what.is_namespaced(), self.what == What::Gpus);
         let flags = [
@@ -168,16 +168,15 @@ impl TopArgs {
     }
 }
 
-/// What is shown.
 struct Page {
     json: String,
     /// The table, its heading first.
     cells: Vec<Vec<String>>,
-    /// The columns that narrow terminals go without, the first first.
+    /// The columns that narrow terminals leave out, in this order.
     spare: &'static str,
-    /// What is to be known of values that are not there.
+    /// Remarks on values that are missing.
     notes: BTreeSet<String>,
-    /// Why this is not everything, where something could not be read.
+    /// Why the page is incomplete, if something could not be read.
     failed: Option<String>,
 }
 
@@ -203,8 +202,8 @@ pub(super) async fn run(mut args: TopArgs) -> Result<(), Failure> {
     failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
-/// Draws the table again and again. A server that is away for a while leaves the
-/// last table, with its error below.
+/// Draws the table again and again. While the server is away, the last table stays,
+/// with the error below.
 async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
     let signals = |kind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
     let mut interrupt = signals(SignalKind::interrupt())?;
@@ -239,8 +238,8 @@ async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
 }
 
 impl Page {
-    /// The lines of the table, with as many columns as fit, and those that stay
-    /// below it, whatever its length.
+    /// The lines of the table, with as many columns as fit, and the lines below it,
+    /// which always stay visible.
     fn lines(&self, args: &TopArgs) -> (Vec<String>, Vec<String>) {
         let columns = screen::size().map_or(usize::MAX, |(columns, _)| columns);
         let mut table = self.fitted(columns);
@@ -315,8 +314,8 @@ async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
     })
 }
 
-/// The rows, and why none of them has a number, where GPU data cannot be read:
-/// that there are none is not known then.
+/// The rows; and, where GPU data cannot be read, why none of them has a value. An
+/// empty table would claim that there are none.
 async fn read(args: &TopArgs, cluster: &Cluster) -> Result<(Found, Option<String>), Failure> {
     let found = fetch::rows(args, cluster).await;
     let is_clear = match &found {

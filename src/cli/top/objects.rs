@@ -1,5 +1,5 @@
-//! What the cluster itself says: which pods ask for GPUs, and which autoscalers
-//! set the replicas of whom. A server that has metrics alone says nothing.
+//! Facts from the cluster's own API: which pods request GPUs, and which autoscaler
+//! scales which workload. A server that serves only metrics has none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,20 +23,20 @@ use crate::cluster::error::CallError;
 use apimachinery::quantity::parse_milli;
 use gpu_metrics::resources::GpuResources;
 
-/// What is known of a cluster's objects.
+/// The objects of a cluster.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Objects {
-    /// Live pods that ask for GPUs.
+    /// Live pods that request GPUs.
     pub(in crate::cli) pods: Vec<GpuPod>,
-    /// Nodes that have GPUs to give.
+    /// Nodes with allocatable GPUs.
     pub(in crate::cli) nodes: BTreeSet<String>,
-    /// The autoscalers of what is scaled, by namespace and `deployments.apps/NAME`.
+    /// The autoscalers by their target: its namespace and `deployments.apps/NAME`.
     pub(in crate::cli) hpas: BTreeMap<(String, String), Vec<Hpa>>,
     /// What could not be read, and why.
     pub(in crate::cli) notes: BTreeSet<String>,
 }
 
-/// A pod that asks for GPUs.
+/// A pod that requests GPUs.
 #[derive(Debug)]
 pub(in crate::cli) struct GpuPod {
     pub(in crate::cli) namespace: String,
@@ -47,31 +47,31 @@ pub(in crate::cli) struct GpuPod {
     pub(in crate::cli) owner: Option<String>,
 }
 
-/// An autoscaler, by its first metric.
+/// An autoscaler, with its first metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(in crate::cli) struct Hpa {
     pub(in crate::cli) name: String,
     pub(in crate::cli) metric: Option<String>,
     current: Option<f64>,
     target: Option<f64>,
-    /// Whether these two are percents of what the pods request.
+    /// Whether value and target are percentages of the pods' requests.
     percent: bool,
-    /// Replicas there are, and are wanted.
+    /// The current and the desired replicas.
     pub(in crate::cli) replicas: Option<i64>,
     pub(in crate::cli) desired: Option<i64>,
     pub(in crate::cli) min: Option<i64>,
     pub(in crate::cli) max: Option<i64>,
-    /// What the controller says of its last sync.
+    /// Conditions of the controller's last sync.
     pub(in crate::cli) conditions: Vec<HorizontalPodAutoscalerCondition>,
-    /// Metrics beside the first.
+    /// The number of further metrics.
     pub(in crate::cli) others: usize,
-    /// Whether the first has a value of each pod.
+    /// Whether the first metric has a value for each pod.
     #[serde(skip)]
     pub(in crate::cli) of_pods: bool,
 }
 
 impl Hpa {
-    /// What is current, and the target.
+    /// The current value, and the target.
     pub(in crate::cli) fn sides(&self) -> [String; 2] {
         let unit = if self.percent { "%" } else { "" };
         let side = |number| shown(number, |number| format!("{}{unit}", whole(number)));
@@ -96,7 +96,7 @@ impl Objects {
             false => format!("namespaces/{}/", encode(&cluster.namespace)),
         };
         let mut objects = Self::default();
-        // The labels that are asked for are those of what the rows are.
+        // The given labels select objects of the rows' kind.
         let labels = args.labels();
         let of_pods = match args.what {
             What::Pods => &*labels,
@@ -115,7 +115,8 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Reads the autoscalers of a place, `namespaces/NAME/`; of all with none.
+    /// Reads the autoscalers of a namespace, `namespaces/NAME/`, or of all with an
+    /// empty `place`.
     async fn autoscalers(&mut self, cluster: &Cluster, place: &str) -> Result<(), Failure> {
         let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
         let hpas: Vec<Value> = self.list(cluster, &path).await?;
@@ -125,7 +126,7 @@ impl Objects {
         Ok(())
     }
 
-    /// A list of the cluster; empty where there is none, or no right to it.
+    /// A list of the cluster; empty if it does not exist, or may not be read.
     async fn list<T: DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -174,7 +175,7 @@ fn gpu_pod(pod: &Pod) -> Option<GpuPod> {
     })
 }
 
-/// The workload that made the pod; of a ReplicaSet its Deployment.
+/// The workload that owns the pod; for a ReplicaSet, its Deployment.
 fn owner(pod: &Pod) -> Option<String> {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     let owner = owners.find(|it| it.controller == Some(true))?;
@@ -191,7 +192,7 @@ fn owner(pod: &Pod) -> Option<String> {
     })
 }
 
-/// `deployments.apps/NAME`: the plurals of workloads are regular.
+/// `deployments.apps/NAME`; the plurals of workloads are regular.
 fn workload(kind: &str, version: &str, name: &str) -> String {
     let kind = kind.to_lowercase();
     match version.split_once('/') {
@@ -210,7 +211,7 @@ fn has_gpus(amounts: &BTreeMap<String, Quantity>) -> bool {
     amounts.any(|(name, amount)| gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0))
 }
 
-/// What an autoscaler scales, and what it is about.
+/// The target of an autoscaler, and its state.
 pub(in crate::cli) fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
     let (meta, spec, status) = (&hpa["metadata"], &hpa["spec"], &hpa["status"]);
     let of = &spec["scaleTargetRef"];
@@ -227,7 +228,7 @@ pub(in crate::cli) fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
     let metric = &metric[&kind];
     let name = metric["metric"]["name"].as_str();
     let name = name.or(metric["name"].as_str());
-    // What is current is compared with the target in the same form.
+    // The current value has the form of the target.
     let forms = ["averageUtilization", "averageValue", "value"];
     let form = forms.into_iter().find(|it| !metric["target"][it].is_null());
     let amount = |side: &Value| {

@@ -1,4 +1,4 @@
-//! A row of the table: what is known of an object's GPUs. Unknown is `–`, never 0.
+//! A row of the table: the GPUs of an object. An unknown value is `–`, never 0.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::objects::Hpa;
 use apimachinery::duration::format_duration;
 use gpu_metrics::explain::Explanation;
 
-/// What a row shows, in the units of the metrics.
+/// The values of a row, in the units of the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Row {
@@ -34,27 +34,27 @@ pub(in crate::cli) struct Row {
     pub(in crate::cli) memory_used: Option<f64>,
     /// Watts.
     pub(in crate::cli) power: Option<f64>,
-    /// Since when all GPUs that are held have not been in use.
+    /// How long all held GPUs have been idle.
     pub(in crate::cli) idle_since: Option<Idle>,
     /// Seconds since the newest sample.
     pub(in crate::cli) age_seconds: Option<f64>,
     /// The autoscalers that set its replicas.
     pub(in crate::cli) hpas: Vec<Hpa>,
-    /// Where its memory utilisation is asked for.
+    /// The path of its memory utilization.
     #[serde(skip)]
     pub(in crate::cli) path: Option<String>,
-    /// How its memory utilisation came to be.
+    /// The explanation of its memory utilization.
     #[serde(skip)]
     pub(in crate::cli) explanation: Option<Box<Explanation>>,
 }
 
-/// GPUs that are held and not in use.
+/// The idle time of held GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Idle {
-    /// Since when, seconds ago; 0: one is in use.
+    /// Seconds since the last use; 0: a GPU is in use.
     pub(super) seconds: f64,
-    /// Whether it may be longer: no older readings are held.
+    /// Whether it may be longer, because no older readings are held.
     pub(super) or_longer: bool,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Idle {
 
 const HEADING: &str = "NAME HELD ACTIVE IDLE MEM% NOW% GPU% VRAM WATT IDLE-SINCE AGE HPA WINDOW";
 
-/// What a narrow terminal goes without, the first first.
+/// Columns that a narrow terminal leaves out, in this order.
 pub(super) const SPARE: &str = "WINDOW WATT VRAM GPU% AGE ACTIVE IDLE IDLE-SINCE";
 
 impl Row {
@@ -86,7 +86,7 @@ impl Row {
         names.map(str::to_owned).collect()
     }
 
-    /// What a terminal shows; the last two are the autoscalers and the window.
+    /// The cells for a terminal; the last two are the autoscalers and the window.
     pub(in crate::cli) fn cells(&self, namespaced: bool) -> Vec<String> {
         let first = namespaced.then(|| self.namespace.clone().unwrap_or_default());
         let percent = |number| shown(number, |number| format!("{number:.1}"));
@@ -129,7 +129,7 @@ impl Row {
         }
     }
 
-    /// The largest first.
+    /// Sorts the largest first.
     pub(in crate::cli) fn sort(rows: &mut [Self], column: Column) {
         rows.sort_by(|a, b| {
             let largest = b.by(column).partial_cmp(&a.by(column));
@@ -137,7 +137,8 @@ impl Row {
         });
     }
 
-    /// What can be added up; a sum over something unknown is unknown.
+    /// The sums of the columns that can be added; a sum with an unknown term is
+    /// unknown.
     pub(in crate::cli) fn sum(rows: &[Self]) -> Self {
         let sum = |of: fn(&Self) -> Option<f64>| rows.iter().map(of).sum::<Option<f64>>();
         Self {
@@ -160,14 +161,14 @@ pub(in crate::cli) fn count(known: Option<i64>) -> String {
     shown(known, |number| number.to_string())
 }
 
-/// A percent as a block of eight heights.
+/// A percentage as a block of one of eight heights.
 fn bar(percent: Option<f64>) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |percent: f64| BARS[((percent * 0.08) as usize).min(7)];
     percent.map_or('·', height)
 }
 
-/// A number of devices, or whatever has a digit after the point at most.
+/// A number with at most one digit after the point.
 pub(in crate::cli) fn whole(number: f64) -> String {
     format!("{number:.1}").trim_end_matches(".0").to_owned()
 }

@@ -1,4 +1,4 @@
-//! A terminal whose page is drawn again in its place.
+//! A terminal page that is redrawn in place.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub(super) fn size() -> Option<(usize, usize)> {
     (columns > 0 && lines > 0).then_some((columns, lines))
 }
 
-/// The terminal without its cursor, which comes back with the end of the value.
+/// Hides the cursor, and shows it again when dropped.
 #[derive(Debug)]
 pub(super) struct Screen;
 
@@ -33,7 +33,7 @@ impl Screen {
         Ok(Self)
     }
 
-    /// Draws what fits. The foot stands below the table, whatever its length.
+    /// Draws what fits. The foot is always shown, whatever the length of the table.
     pub(super) fn draw(&self, table: &[String], foot: &[String]) -> io::Result<()> {
         let mut out = io::stdout();
         write!(
@@ -52,8 +52,8 @@ impl Drop for Screen {
     }
 }
 
-/// The page cut to the size of a terminal. Its last line stays free: a line
-/// written there would move all others.
+/// The page, cut to the size of a terminal. Its last line stays empty: writing there
+/// would scroll the page.
 fn fitted(table: &[String], foot: &[String], (columns, lines): (usize, usize)) -> String {
     let room = lines.saturating_sub(1 + foot.len());
     let drawn = if table.len() > room {
@@ -70,8 +70,8 @@ fn fitted(table: &[String], foot: &[String], (columns, lines): (usize, usize)) -
     page.chain([CLEAR_BELOW.to_owned()]).collect()
 }
 
-/// Cells whose lines fit: what is longest is cut in its middle, as names differ
-/// at their ends.
+/// Cells whose lines fit: the longest are cut in the middle, because names differ at
+/// their ends.
 pub(super) fn squeezed(rows: &[Vec<String>], columns: usize) -> Vec<Vec<String>> {
     let mut widths = widths(rows);
     let room = columns.saturating_sub(2 * widths.len().saturating_sub(1));

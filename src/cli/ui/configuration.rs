@@ -1,4 +1,4 @@
-//! The configuration in force, as the server tells it: without secrets.
+//! The configuration in force, as the server reports it, without secrets.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Ask, Content};
 use crate::cli::Failure;
 use crate::cli::explain::failure;
 
-/// Where it stands beside the findings.
+/// The path where it is served, beside the findings.
 const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
 #[derive(Deserialize)]

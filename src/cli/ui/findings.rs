@@ -1,4 +1,4 @@
-//! What is wrong, as `check` tells it, and the page of each check.
+//! The findings of `check`, and the page of each check.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// What was found, and what could not be looked at. Sentences: a list reads well on
-/// narrow windows too, a table of them does not.
+/// The findings, and what could not be checked. Sentences, because a table does not
+/// fit narrow windows.
 pub(super) fn list(report: &Report) -> Markup {
     html! {
         @if report.findings.is_empty() {
@@ -73,7 +73,7 @@ fn item(it: &Finding) -> Markup {
     }
 }
 
-/// What a code means, and how to mend it.
+/// The page of a code: its meaning and remedy.
 pub(super) async fn check(ask: Arc<Ask>) -> Result<Content, Failure> {
     let id = ask.need("code")?;
     let code =

@@ -15,17 +15,17 @@ use crate::cli::top::rows::Row;
 use crate::cli::top::{TopArgs, What};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 
-/// Nodes, with what explains them.
+/// The nodes, with their explanations.
 pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
     fetch::rows(&TopArgs::all(What::Nodes, true), &ask.cluster).await
 }
 
-/// What a GPU does, as its square shows it.
+/// The state of a GPU, as its square shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Active,
     Idle,
-    /// Held, and what it does is unknown.
+    /// Held, with an unknown load.
     Held,
     Free,
     Unknown,
@@ -50,7 +50,7 @@ impl Does {
         }
     }
 
-    /// Its class, its letter and its words.
+    /// Its class, letter and name.
     const fn shown(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Active => ("active", "A", "held and active"),
@@ -62,7 +62,6 @@ impl Does {
     }
 }
 
-/// How many do what.
 fn count(gpus: &[&Gpu], what: Does) -> usize {
     gpus.iter().filter(|gpu| Does::of(gpu) == what).count()
 }
@@ -80,7 +79,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut rows = found.rows.iter();
     let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
     found.notes.extend(elsewhere);
-    // No GPU that is reported is none that is counted.
+    // That no GPU is reported does not mean that there is none.
     let shown = |count: usize| match (all.len(), is_whole) {
         (0, _) => "–".to_owned(),
         (_, true) => count.to_string(),
@@ -118,13 +117,13 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// GPUs one by one, with their pods.
+/// Single GPUs, with their pods.
 pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut found = fetch::rows(&TopArgs::all(What::Gpus, true), &ask.cluster).await?;
     let gpus = found.gpus();
     let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
     found.notes.extend(elsewhere.unwrap_or_else(Some));
-    // The node, which comes first on a terminal, comes last here.
+    // The node is the first column on a terminal, and the last one here.
     let mut names = HEADING;
     names.rotate_left(1);
     let row = |gpu: &Gpu| {
@@ -149,11 +148,11 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// The column of the pods, the GPU's being the first.
+/// The column of the pods; the GPU's is the first.
 const POD: usize = 2;
 
-/// The last columns: autoscalers set no replicas of nodes, and the window is on the
-/// page of each.
+/// The last columns: autoscalers do not scale nodes, and the window is on the page of
+/// each node.
 const NOT_OF_NODES: usize = 2;
 
 fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
@@ -176,7 +175,7 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
     }
 }
 
-/// Why a node's value is what it is: the page of its GPUs.
+/// The page of a node's GPUs.
 fn why(node: &str) -> String {
     link(
         "why",

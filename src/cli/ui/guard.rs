@@ -25,30 +25,30 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) struct Guard {
     /// `127.0.0.1:PORT`.
     host: String,
-    /// The name of the cookie: all ports of a host share their cookies, so it has
-    /// the port.
+    /// The name of the cookie. It contains the port, because all ports of a host
+    /// share cookies.
     cookie: String,
-    /// Until it was exchanged.
+    /// `None` once it was exchanged.
     token: Mutex<Option<String>>,
     session: String,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is the user's.
+    /// The request is the user's.
     Pass,
-    /// It has a token in its address, and goes on without: the cookie to set, where
-    /// the browser has none.
+    /// The request has a token in its address, and is redirected to the address
+    /// without it: the cookie to set, where the browser has none.
     Enter(Option<String>),
-    /// 403: it came by another name or from another site.
+    /// 403: the request has another host name, or comes from another site.
     Foreign,
     /// 401: the request has no token and no cookie.
     Unknown,
 }
 
 impl Guard {
-    /// A guard of what listens at `host`, with a new token.
+    /// A guard for the listener at `host`, with a new token.
     pub(super) fn new(host: String) -> Option<Self> {
         let port = host.rsplit(':').next().unwrap_or_default();
         Some(Self {
@@ -59,7 +59,7 @@ impl Guard {
         })
     }
 
-    /// The address that opens the page, once.
+    /// The address with the token, which works once.
     pub(super) fn url(&self) -> String {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         let token = token.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ impl Guard {
         match (query.get("token"), self.is_known(headers)) {
             (None, true) => Verdict::Pass,
             (None, false) => Verdict::Unknown,
-            // A link that was used leads on in the browser that used it.
+            // In the browser that used it, a used link still opens the page.
             (Some(_), true) => Verdict::Enter(None),
             (Some(token), false) => self.exchange(token),
         }
@@ -131,7 +131,7 @@ pub(super) fn is_foreign_to_operators(headers: &HeaderMap) -> bool {
     let is_known = authority.is_none_or(|authority| {
         authority.is_ok_and(|it| {
             let name = it.host().trim_matches(['[', ']']);
-            // No other name of the cluster: anyone on the local network answers for `.local`.
+            // Not `.local`: any host on the local network may answer for such a name.
             name == "localhost" || name.parse::<IpAddr>().is_ok() || name.ends_with(".svc")
         })
     });

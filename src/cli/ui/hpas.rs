@@ -1,4 +1,4 @@
-//! Autoscalers, and why each wants the replicas that it wants.
+//! Autoscalers, and the reason for the replicas that each wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,25 +18,25 @@ use crate::cli::top::rows::count;
 use crate::cli::top::{TopArgs, What};
 use crate::cli::values::{self, Item, List, of_object};
 
-/// How the controller begins to say that it has no metric.
+/// Prefix of the controller's message that it has no metric.
 const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
 
-/// Lists that are read at a time.
+/// How many lists are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
-/// The columns; a narrow window shows the first ones.
+/// The columns; a narrow window shows the first of them.
 const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCALES";
 
-/// How an autoscaler does; in this order they are shown.
+/// The state of an autoscaler; the page sorts by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// It computes no replicas, and why.
+    /// It computes no replicas, for this reason.
     Stuck(String),
-    /// It wants more replicas than it may have.
+    /// It wants more replicas than its maximum.
     Pinned {
         most: i64,
     },
-    /// Of some of its replicas there is no pod with a value.
+    /// Some of its replicas have no pod with a value.
     Missing {
         there: usize,
         replicas: i64,
@@ -47,7 +47,7 @@ enum State {
 }
 
 impl State {
-    /// `there`: how many of its pods have a value, where that is known.
+    /// `there` is the number of its pods with a value, if known.
     fn of(hpa: &Hpa, there: Option<usize>) -> Self {
         let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
             it.type_ == type_ && it.status == status
@@ -150,7 +150,7 @@ async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
     let asked: BTreeSet<(String, String)> = asked.collect();
     let lists = asked.into_iter().map(|(namespace, metric)| async move {
         let path = of_object(("pods", Some(&namespace)), "*", &metric);
-        // Where none has a value, the controller says so.
+        // If no pod has a value, the controller's condition says so.
         let list = ask.cluster.read::<List<Item>>(&path).await.ok()?;
         Some(((namespace, metric), values::names(list.items)))
     });
@@ -158,8 +158,8 @@ async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
     lists.filter_map(std::future::ready).collect().await
 }
 
-/// How many pods of an autoscaler have a value of its metric, or run where it is of
-/// no pods; `None`: its pods are not known.
+/// How many pods of an autoscaler have a value of its metric, or run where the metric
+/// is not of pods; `None`: its pods are not known.
 fn there(
     objects: &Objects,
     (namespace, of, hpa): (&str, &str, &Hpa),

@@ -1,5 +1,5 @@
-//! What all pages have: the frame, tables, notes. Whatever comes from a cluster
-//! is text here; nothing is marked as safe.
+//! What all pages share: frame, tables, notes. Everything from a cluster is escaped
+//! as text; nothing is marked as safe.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,16 @@ use crate::cli::Failure;
 use crate::cli::table::is_number;
 use crate::cli::unread::UNREAD;
 
-/// How the cell of a number begins.
+/// The beginning of a number's cell.
 const NUMBER: &str = "<td class=\"n\">";
 
-/// What a user without a right to all namespaces does.
+/// Advice for a user without a right to all namespaces.
 const NAMESPACE_HINT: &str = ". At the top of the page, write a namespace that you may read";
 
-/// Notes that are shown at once; others behind a line that opens.
+/// Most notes that are shown at once; the others are behind a line that opens.
 const FEW: usize = 3;
 
-/// A whole page: what was gathered, or why it could not be.
+/// A whole page: its content, or why that could not be read.
 pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -> Response {
     let (code, content) = match content {
         Ok(content) => (StatusCode::OK, content),
@@ -87,7 +87,7 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
     (code, Html(page.into_string())).into_response()
 }
 
-/// What keeps numbers away, read out at once.
+/// Why there are no values, announced at once by a screen reader.
 pub(super) fn alert(said: &Markup) -> Markup {
     html! { div.failure role="alert" { (said) } }
 }
@@ -118,9 +118,10 @@ fn namespaces(tab: Tab, ask: &Ask) -> Markup {
     }
 }
 
-/// A table with its caption. Wide ones move within their frame, which keys reach.
+/// A table with its caption. A wide one scrolls within its frame, which has keyboard
+/// focus.
 pub(super) fn table(caption: &str, headings: &[Markup], rows: &[Vec<Markup>]) -> Markup {
-    // A heading stands above the numbers of its column.
+    // A heading is aligned with the numbers of its column.
     let is_number = |row: &Vec<Markup>, column: usize| {
         row.get(column).is_some_and(|it| it.0.starts_with(NUMBER))
     };
@@ -148,7 +149,7 @@ pub(super) fn headings<T: AsRef<str>>(names: &[T]) -> Vec<Markup> {
     names.iter().map(|name| html! { (name.as_ref()) }).collect()
 }
 
-/// A cell; numbers stand on the right.
+/// A cell; numbers are right-aligned.
 pub(super) fn cell(text: &str) -> Markup {
     let class = is_number(text).then_some("n");
     html! { td class=[class] { (text) } }
@@ -161,12 +162,12 @@ pub(super) fn words(text: &str) -> Markup {
 
 /// The cell that names its row.
 pub(super) fn name(text: &str, href: &str) -> Markup {
-    // Lines may break behind a slash.
+    // Lines may break after a slash.
     let parts = text.split_inclusive('/');
     html! { th scope="row" { a href=(href) { @for part in parts { (part) wbr; } } } }
 }
 
-/// What is to be known of values that are not there.
+/// Remarks on missing values.
 pub(super) fn notes(notes: &BTreeSet<String>) -> Markup {
     let list = html! { ul.notes { @for note in notes { li { (note) } } } };
     html! {

@@ -1,5 +1,5 @@
-//! The pages of checks: headings, paragraphs, lists, code. They are part of the
-//! program, so what they do not use is not read.
+//! Renders the pages of checks: headings, paragraphs, lists, code. The pages are part
+//! of the program, so only the Markdown that they use is supported.
 
 use maud::{Markup, html};
 
@@ -69,7 +69,7 @@ fn cells(lines: &[&str]) -> Markup {
     }
 }
 
-/// Every second piece between backquotes is code.
+/// Every second part between backquotes is code.
 fn spans(text: &str) -> Markup {
     html! {
         @for (place, piece) in text.split('`').enumerate() {

@@ -1,8 +1,8 @@
-//! `ui`: the same as `top`, `explain` and `check` in a browser.
+//! `ui`: `top`, `explain` and `check` in a browser.
 //!
-//! Pages are made anew for each request, of what a running server answers to the
-//! user's own credentials; nothing is kept. `demo` serves them of itself, and
-//! `serve --ui` to operators.
+//! Each request renders its page from what a running server answers to the user's own
+//! credentials; nothing is kept. `demo` serves the pages for its own fleet, and
+//! `serve --ui` for operators.
 
 mod configuration;
 mod findings;
@@ -45,11 +45,11 @@ use crate::serve::listener::{Limits, Listener};
 use guard::{Guard, Verdict};
 use query::{Query, link};
 
-/// A browser or two.
+/// Enough for two browsers.
 const CONNECTIONS: u32 = 32;
 
-/// What every answer says to the browser: nothing from elsewhere, nothing to
-/// elsewhere, no frame, no memory.
+/// Headers of every answer: the page loads nothing from other sites, sends nothing to
+/// them, is not framed and not cached.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         CONTENT_SECURITY_POLICY,
@@ -65,15 +65,15 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// What a browser gets that has no cookie.
+/// The answer to a browser without the cookie.
 const LOCKED: &str = "This page opens by the address that the program printed, once and in one browser.\n\
                       If it is open here already, go to ./ from its address bar; else start the program again.\n";
 
-/// The same at the operators' address.
+/// The answer to other names and sites at the operators' address.
 const ELSEWHERE: &str = "This page is reached by an IP address, by localhost or by a name of the cluster, and \
                          from no other site.\n";
 
-/// What is told to other names and sites.
+/// The answer to other names and sites.
 const FOREIGN: &str = "This page is for its own address alone, as the program printed it.\n";
 
 /// The fleet, its workloads and autoscalers, and why their numbers are what they
@@ -104,7 +104,7 @@ pub(super) async fn run(args: UiArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A port of this machine that one browser has the key to.
+/// A port of this machine that admits one browser.
 #[derive(Debug)]
 pub(super) struct Local {
     tcp: TcpListener,
@@ -129,7 +129,7 @@ impl Local {
         })
     }
 
-    /// The address that opens the page, once.
+    /// The address with the token, which works once.
     pub(super) fn url(&self) -> String {
         self.guard.url()
     }
@@ -164,7 +164,7 @@ async fn from_here(request: Request, next: Next) -> Response {
 }
 
 async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    // What looks ahead at a link must not use its token up.
+    // A link preview must not use the token up.
     let is_look = request.method() == Method::HEAD;
     if is_look && Query::of(request.uri()).get("token").is_some() {
         return (StatusCode::UNAUTHORIZED, LOCKED).into_response();
@@ -180,7 +180,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
     }
 }
 
-/// Puts the headers on, also on what is refused.
+/// Sets the headers, also on refusals.
 async fn marked(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     for (name, value) in HEADERS {
@@ -191,8 +191,8 @@ async fn marked(request: Request, next: Next) -> Response {
     response
 }
 
-/// The pages, of whatever the client is answered; `name` is that of the cluster.
-/// `namespace`: the one that is shown where the address names none; without it all.
+/// The pages, with the answers to `client`; `name` is that of the cluster.
+/// `namespace` is the default where the address names none; `None` means all.
 pub(super) fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
@@ -231,11 +231,11 @@ pub(super) fn routes(client: Client, namespace: Option<String>, name: &str) -> R
         .layer(from_fn(marked))
 }
 
-/// What the pages are of.
+/// The source of the pages.
 #[derive(Clone, Debug)]
 struct Source {
     client: Client,
-    /// The namespace that is shown where the address names none; without it all.
+    /// The default namespace where the address names none; `None` means all.
     namespace: Option<String>,
     name: Arc<str>,
 }
@@ -252,7 +252,7 @@ where
         }
         let ask = Arc::new(ask);
         match view(Arc::clone(&ask)).await {
-            // A user without a right to nodes has a namespace.
+            // A user without a right to nodes may have one to a namespace.
             Err(Failure::Refused(_)) if tab == Tab::Fleet => {
                 let home = link("workloads", [("namespace", &*ask.cluster.namespace)]);
                 Redirect::to(&home).into_response()
@@ -265,14 +265,13 @@ where
 /// One request.
 #[derive(Debug)]
 struct Ask {
-    /// With the namespace that is asked for, or that of the context.
+    /// With the requested namespace, or that of the context.
     cluster: Cluster,
-    /// The namespace that is asked for; `None`: all.
+    /// The requested namespace; `None`: all.
     namespace: Option<String>,
     query: Query,
-    /// What the page is of.
     cluster_name: Arc<str>,
-    /// Why nothing is known of GPUs, and what to do.
+    /// Why GPU data is missing, and the remedy.
     trouble: Option<(String, String)>,
 }
 
@@ -298,8 +297,7 @@ impl Ask {
         }
     }
 
-    /// What is to be known of values that are not there, where nothing keeps all of
-    /// them away.
+    /// Remarks on missing values, unless all values are missing for one reason.
     fn notes(&self, notes: &BTreeSet<String>) -> Markup {
         match self.trouble {
             Some(_) => html! {},
@@ -307,7 +305,8 @@ impl Ask {
         }
     }
 
-    /// The status line of a page. Rows that could not be read are not reported as none.
+    /// The status line of a page. Rows that could not be read are not reported as
+    /// zero.
     fn status(&self, is_empty: bool, status: String) -> String {
         match is_empty && self.trouble.is_some() {
             true => UNREAD.to_owned(),
@@ -315,7 +314,7 @@ impl Ask {
         }
     }
 
-    /// A part of the address without which there is nothing to show.
+    /// A required part of the address.
     fn need(&self, name: &str) -> Result<&str, Failure> {
         let word = self.query.word(name);
         word.ok_or_else(|| {
@@ -326,16 +325,15 @@ impl Ask {
     }
 }
 
-/// What a page shows.
 #[derive(Debug)]
 struct Content {
     title: String,
-    /// In a sentence, read out when it changes.
+    /// A sentence; a screen reader announces its changes.
     status: String,
     body: Markup,
 }
 
-/// A page, by its place in the row of pages.
+/// A page, by its tab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tab {
     Fleet,
@@ -353,7 +351,7 @@ enum Tab {
 }
 
 impl Tab {
-    /// Those in the row.
+    /// The tabs that are shown.
     const ALL: [Self; 9] = [
         Self::Fleet,
         Self::Gpus,
@@ -407,8 +405,8 @@ impl Tab {
         )
     }
 
-    /// Seconds until the page is fetched again; 0: it does not change. Findings
-    /// cost some hundred requests.
+    /// Refresh interval in seconds; 0: the page does not change. Findings cost some
+    /// hundred requests.
     const fn every(self) -> u32 {
         match self {
             Self::Check => 0,

@@ -1,4 +1,4 @@
-//! Workloads, pods and namespaces: the rows of `top`, each with its line.
+//! Workloads, pods and namespaces: the rows of `top`, each with its chart.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
     })
 }
 
-/// Why no row has a number, where none has.
+/// The common reason, if no row has a value.
 fn cause(rows: &[Row]) -> Option<&str> {
     let is_known = rows.iter().any(|row| row.held.is_some());
     let mut reasons = rows
@@ -67,7 +67,7 @@ fn cause(rows: &[Row]) -> Option<&str> {
     reasons.next().filter(|_| !is_known)
 }
 
-/// How many rows there are, and what is known of their GPUs.
+/// The number of rows, and of those without known GPUs.
 fn status(rows: &[Row], page: &str, place: &str) -> String {
     let idle = rows.iter().filter_map(|row| row.idle);
     let [known, idle] = [
@@ -106,7 +106,7 @@ async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure>
     Ok((found, Some(namespace)))
 }
 
-/// A heading that sorts, where the column has an order.
+/// A heading that sorts its column, if the column has an order.
 fn sortable(ask: &Ask, page: &str, heading: &str) -> Markup {
     let column = heading.trim_end_matches('%').to_lowercase();
     if Column::from_str(&column, true).is_err() {
@@ -140,7 +140,7 @@ fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
     cells
 }
 
-/// The page of why.
+/// The page that explains a row.
 fn why(row: &Row, what: What) -> String {
     let (resource, name) = match what {
         What::Workloads => row.name.split_once('/').unwrap_or(("", &row.name)),

@@ -1,5 +1,5 @@
-// Fetches the page again and puts its content in the place of the old one.
-// Without a script the pages are the same, and one reloads them oneself.
+// Fetches the page again and replaces its content. Without a script the pages are the
+// same, and are reloaded by hand.
 "use strict";
 const main = document.querySelector("main");
 const status = document.querySelector("#status");
@@ -10,7 +10,7 @@ const stale = document.createElement("span");
 label.append(box, ` refresh every ${every} s `);
 if (every > 0) document.querySelector("#refresh").append(label, stale);
 
-// Who writes, chooses or marks something is not disturbed.
+// Typing, choosing or selecting suspends the refresh.
 const isBusy = () => document.hidden || !getSelection().isCollapsed
   || (main.contains(document.activeElement) && document.activeElement.matches("input, select, pre"));
 

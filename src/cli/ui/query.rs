@@ -1,11 +1,11 @@
-//! What the address of a page says, and addresses of others.
+//! The query of a page's address, and links to other pages.
 
 use std::borrow::Cow;
 
 use http::Uri;
 use url::form_urlencoded::{Serializer, parse};
 
-/// Names and values, the first of a name counts.
+/// Pairs of names and values; the first pair of a name counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -14,7 +14,7 @@ impl Query {
         let pairs = parse(uri.query().unwrap_or_default().as_bytes());
         let owned =
             |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
-        // No object has such a name, and a proxy on the way would go up by it.
+        // No object has such a name, and a proxy may resolve it as a path.
         let is_name = |(_, value): &(String, String)| !matches!(value.as_str(), "." | "..");
         Self(pairs.map(owned).filter(is_name).collect())
     }
@@ -24,13 +24,13 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The same, where it is not empty.
+    /// The value, unless it is empty.
     pub(super) fn word(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 }
 
-/// A page of ours, by an address that holds wherever the pages are served.
+/// A relative link to a page, which works under any path prefix.
 pub(super) fn link<'v>(page: &str, pairs: impl IntoIterator<Item = (&'v str, &'v str)>) -> String {
     let mut query = Serializer::new(String::new());
     let told = pairs.into_iter().filter(|(_, value)| !value.is_empty());

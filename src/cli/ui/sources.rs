@@ -1,5 +1,5 @@
-//! Where the numbers come from: how often exporters are scraped and read, how
-//! late the store is, and how series name pods.
+//! Sources of the values: how often exporters are scraped and read, how late the
+//! store is, and how series name pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn tiles(window: &Window) -> Markup {
     }
 }
 
-/// A row for each way in which devices of the node are read.
+/// A row for each group of the node's devices that are read the same way.
 fn of_node(node: &Row) -> Vec<Vec<Markup>> {
     let devices = node.explanation.iter().flat_map(|it| &it.devices);
     let mut ways: BTreeMap<Way, Vec<&Device>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Why a value is what it is: the page of `explain`.
+//! The explanation of a value: the page of `explain`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::cli::values::{self, EXTERNALLY};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::{Device, Explanation};
 
-/// Devices with a column in the table of instants.
+/// Most devices with a column in the table of instants.
 const IN_COLUMNS: usize = 8;
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
@@ -22,7 +22,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let metric = ask.query.word("metric").unwrap_or(MEMORY_UTILIZATION);
     let of = match resource {
         EXTERNALLY => (None, Some(ask.cluster.namespace.as_str()), ""),
-        // What has no namespace is asked for without the one that is looked at.
+        // Objects without a namespace are asked for without the selected one.
         _ => (
             Some(resource.into()),
             ask.query.word("namespace"),
@@ -54,7 +54,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// The other metrics of the object.
+/// Links to the other metrics of the object.
 async fn choice(ask: &Ask, resource: &str, metric: &str) -> Markup {
     let served = values::served(&ask.cluster).await.unwrap_or_default();
     let known = served.iter().filter(|(_, on)| on.contains(resource));
@@ -99,7 +99,7 @@ fn value(said: &Explanation) -> Markup {
     }
 }
 
-/// Percentages fill the picture at 100.
+/// The chart of a percentage ends at 100.
 fn ceiling(metric: &str) -> f64 {
     let is_percent = metric.contains("utilization") || metric.contains("percent");
     if is_percent && !metric.ends_with("_sum") {

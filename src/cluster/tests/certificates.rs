@@ -18,7 +18,7 @@ use crate::testing::fake_registry::FakeRegistry;
 const SECRET: &str = "/api/v1/namespaces/gpu-metrics/secrets/serving";
 const NAME: &str = APISERVICES[0];
 
-/// A limit that only a hang reaches.
+/// A timeout that only a hang reaches.
 const GENEROUS: Duration = Duration::from_secs(60);
 
 fn path(name: &str) -> String {
@@ -40,7 +40,7 @@ fn apiservice(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// As `manifests/` makes them.
+/// A Secret and APIServices as in `manifests/`.
 async fn applied() -> (FakeRegistry, Client) {
     let kube = FakeRegistry::start().await;
     kube.put(
@@ -205,7 +205,7 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
     );
 }
 
-/// Runs two replicas until both say what is wanted.
+/// Runs two replicas until both have the wanted state.
 async fn replicas(
     kube: &FakeRegistry,
     client: &Client,

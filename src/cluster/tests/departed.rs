@@ -15,11 +15,11 @@ use gpu_metrics::inventory::{Inventory, ObjectKind};
 
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// What the watches would write.
+/// The state as written by watches.
 struct World(Arc<Shared>);
 
 impl World {
-    /// One that follows Deployments and their ReplicaSets, `web` and `web-1`.
+    /// A state with Deployments and their ReplicaSets, `web` and `web-1`.
     fn new() -> Self {
         let world = Self(Arc::default());
         let kinds = [("replicasets", "ReplicaSet"), ("deployments", "Deployment")];
@@ -232,7 +232,7 @@ fn the_controller_of_a_deleted_owner_is_still_an_owner() {
     world.remove(Of::Pods, &replica("a", "1"));
     let kept = [("a", vec!["deployments.apps/web".to_owned()])];
     assert_eq!(departed(&world.inventory()), kept);
-    // Made anew under the same name: nothing of before is its own.
+    // A new object of the same name does not inherit readings.
     let mut again = object("web");
     again["metadata"]["uid"] = "again".into();
     world.put(Of::Owners("Deployment"), &again);

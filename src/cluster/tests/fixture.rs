@@ -14,10 +14,10 @@ use gpu_metrics::inventory::{Inventory, Pod};
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const SERVICES: &str = "/api/v1/services";
 
-/// A limit that only a hang reaches.
+/// A timeout that only a hang reaches.
 const GENEROUS: Duration = Duration::from_secs(60);
 
-/// A server and the watches on it.
+/// A server and its watches.
 pub(super) struct Scene {
     pub(super) kube: FakeKube,
     pub(super) registry: WatchRegistry,
@@ -25,7 +25,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// A server with a node, a namespace and what `fill` puts there.
+    /// A server with a node, a namespace and the objects of `fill`.
     pub(super) async fn start(fill: impl FnOnce(&FakeKube)) -> Self {
         let kube = FakeKube::start().await;
         kube.put(
@@ -51,7 +51,7 @@ impl Scene {
         }
     }
 
-    /// The first inventory that is as wanted.
+    /// The first inventory that `wanted` accepts.
     pub(super) async fn until(&self, wanted: impl Fn(&Inventory) -> bool) -> Arc<Inventory> {
         let mut watch = self.watches.subscribe();
         let found = watch.wait_for(|inventory| wanted(inventory));
@@ -108,7 +108,7 @@ pub(super) fn pod(name: &str) -> Value {
     })
 }
 
-/// The same with a controller.
+/// A pod with a controller.
 pub(super) fn owned(mut object: Value, api_version: &str, kind: &str, name: &str) -> Value {
     object["metadata"]["ownerReferences"] = json!([
         {"apiVersion": "v1", "kind": "Secret", "name": "not-a-controller", "uid": "x"},
@@ -117,7 +117,7 @@ pub(super) fn owned(mut object: Value, api_version: &str, kind: &str, name: &str
     object
 }
 
-/// An owner: metadata only.
+/// An owner, metadata only.
 pub(super) fn object(name: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "ml", "uid": name, "labels": {"of": name}}})
 }

@@ -1,4 +1,4 @@
-//! Kinds of owners, also those that somebody invented.
+//! Kinds of owners, also invented ones.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

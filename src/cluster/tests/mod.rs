@@ -1,4 +1,4 @@
-//! The watches against a server that lists, forgets, forbids and breaks.
+//! The watches with a server that lists, forgets, forbids and fails.
 
 mod authentication;
 mod certificates;

@@ -1,4 +1,4 @@
-//! Objects of kinds that are asked for.
+//! Objects of requested kinds.
 
 use std::sync::Arc;
 

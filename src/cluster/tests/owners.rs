@@ -102,7 +102,7 @@ async fn where_a_right_is_missing_the_chain_ends_and_the_rule_is_told() {
     })
     .await;
     let inventory = scene.until_pods(&["a", "b"]).await;
-    // Known by name, from the reference.
+    // The name is known from the reference.
     assert_eq!(owners_of(&inventory, "a"), BOTH);
     assert_eq!(owners_of(&inventory, "b"), ["rayclusters.ray.io/cluster"]);
     assert!(inventory.workloads.iter().any(|w| w.labels.is_empty()));

@@ -14,7 +14,7 @@ fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).unwrap()
 }
 
-/// What is kept of an object.
+/// The kept fields of an object.
 fn keep<V: Kept>(object: &RawValue, settings: &WatchSettings) -> Result<Option<V>, Garbage> {
     let object: Object<V::Spec, V::Status> = wire::decode(object)?;
     object.metadata.name()?;
@@ -30,7 +30,7 @@ fn gpus(spec: &Value) -> u32 {
     pod(&json!({"metadata": {"name": "p"}, "spec": spec})).gpus
 }
 
-/// A container that asks for so many devices.
+/// A container that requests a number of devices.
 fn with(devices: u32) -> Value {
     json!({"resources": {"limits": {"nvidia.com/gpu": devices.to_string()}}})
 }
@@ -106,7 +106,7 @@ fn a_pod_that_has_finished_ended_with_the_last_of_its_containers() {
     let last = Timestamp::from_secs(1_795_255_200);
     assert_eq!(of("Succeeded", both.clone()), Some(last));
     assert_eq!(of("Failed", both.clone()), Some(last));
-    // Its containers start again.
+    // The pod's containers start again.
     assert_eq!(of("Running", both), None);
     assert_eq!(of("Failed", json!([{"state": {"terminated": {}}}])), None);
 }
@@ -141,7 +141,7 @@ fn exporters_are_known_by_name_image_and_the_names_that_are_configured() {
     let image = json!({"name": "main", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3"});
     assert_eq!(of("gpu-metrics", image), address);
     assert_eq!(of("agent", json!({"name": "gpu-agent"})), address);
-    // Half of all sidecars are called so.
+    // Many sidecars have this name.
     assert_eq!(of("redis-0", json!({"name": "exporter"})), None);
     assert_eq!(of("web-0", json!({"name": "web", "image": "nginx"})), None);
 }

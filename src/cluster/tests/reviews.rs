@@ -80,8 +80,8 @@ async fn a_token_is_refused_unless_the_server_vouches_for_user_and_audience() {
         let (verdict, _) = token(status, &wanted).await;
         assert!(matches!(verdict, TokenVerdict::Refused(_)), "{audiences}");
     }
-    // Where none is asked for, kube-apiserver answers for its own, and names
-    // them or not.
+    // If no audience is requested, kube-apiserver checks its own, which it may or may
+    // not return.
     for audiences in [json!(null), json!(["https://kubernetes.default.svc"])] {
         let status = json!({"authenticated": true, "user": user, "audiences": audiences});
         let (verdict, posted) = token(status, &[]).await;

@@ -1,4 +1,4 @@
-//! Services and pods in numbers that somebody chose.
+//! Large numbers of services and pods.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl Cluster {
     }
 }
 
-/// One that asked for no GPU.
+/// A pod that requests no GPU.
 fn plain(name: &str) -> Value {
     let mut plain = pod(name);
     plain["spec"]["containers"] = json!([{"name": "c"}]);
@@ -55,7 +55,7 @@ fn a_pod_without_a_node_that_asked_for_no_gpu_has_no_services() {
     cluster.pod(&pod("asks"));
     let inventory = cluster.inventory();
     assert!(owners_of(&inventory, "pending").is_empty());
-    // An exporter's labels may say that it holds one all the same.
+    // An exporter's labels may still assign a GPU to it.
     assert_eq!(owners_of(&inventory, "shares"), ["services/infer"]);
     assert_eq!(owners_of(&inventory, "asks"), ["services/infer"]);
 }

@@ -167,7 +167,7 @@ async fn changes_arrive_and_those_that_mean_nothing_publish_nothing() {
         "/api/v1/nodes",
         json!({"metadata": {"name": "n1", "uid": "n"}}),
     );
-    // A line behind it on the same watch, and the time a snapshot takes.
+    // A second line on the same watch, and enough time for a snapshot.
     scene.kube.line(PODS, r#"{"type":"ADDED","object":{}}"#);
     eventually("the beat has arrived", || {
         scene.health("pods").left_out == 1
@@ -291,7 +291,7 @@ async fn one_odd_object_is_left_out_and_holds_up_nothing() {
     .await;
     scene.until_pods(&["a", "c"]).await;
     assert_eq!(scene.health("pods").left_out, 1);
-    // One that cannot be read any more is not known any more.
+    // An object that has become invalid is removed.
     let mut odd = pod("a");
     odd["spec"]["containers"] = "none".into();
     scene.kube.put(PODS, odd);

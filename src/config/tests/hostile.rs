@@ -1,13 +1,13 @@
-//! Files that would cost much to read.
+//! Files that would be expensive to parse.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A second on a fast machine, some in a test build.
+/// A second on a fast machine, several in a test build.
 const SOON: Duration = Duration::from_secs(30);
 
-/// The words of the refusal, which must come soon and be short.
+/// The refusal, which must be fast and short.
 fn refusal(text: &str) -> String {
     let begun = Instant::now();
     let error = error(text);
@@ -16,7 +16,7 @@ fn refusal(text: &str) -> String {
     error
 }
 
-/// Lists that name the list before them ten times each.
+/// Lists that each repeat the previous list ten times.
 fn bomb(indent: &str) -> String {
     let mut text = format!("{indent}a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..12 {

@@ -1,4 +1,4 @@
-//! Files that say what is wrong with them.
+//! Invalid files, and their errors.
 
 use super::*;
 

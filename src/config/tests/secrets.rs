@@ -1,10 +1,10 @@
-//! Files that hold credentials, and are wrong: the error does not.
+//! Invalid files with credentials: the errors contain none of them.
 
 use super::*;
 
 const SECRET: &str = "hunter2";
 
-/// The error, which names the file and a line, and is one line itself.
+/// The error: one line that names the file and a line in it.
 fn without_secret(text: &str) -> String {
     let error = error(text);
     assert!(text.contains(SECRET), "{text}");

@@ -1,4 +1,4 @@
-//! External metrics: of the request's namespace, or of the whole cluster.
+//! External metrics, of the request's namespace or of the whole cluster.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,26 +10,26 @@ use crate::provider::lookup::{Current, Lookup};
 use crate::provider::{Empty, Error, ExternalItem, Query};
 use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 
-/// Prefix of external metrics that look at the whole cluster.
+/// Prefix of external metrics of the whole cluster.
 const CLUSTER_PREFIX: &str = "cluster_";
 
-/// Names that NVIDIA's recipes and the check of its validator ask for
-/// (NVIDIA/aicr `recipes/components/prometheus-adapter/values.yaml`,
-/// `validators/conformance/pod_autoscaling_check.go`), and what they are means
-/// of.
+/// Metric names in NVIDIA's recipes and in its validator's check (NVIDIA/aicr
+/// `recipes/components/prometheus-adapter/values.yaml`,
+/// `validators/conformance/pod_autoscaling_check.go`), and the averaged values.
 const FLEET: [(&str, DeviceValue); 3] = [
     ("dcgm_gpu_memory_used", DeviceValue::MemoryUsed),
     ("dcgm_gpu_power_usage", DeviceValue::PowerUsage),
     ("dcgm_gpu_utilization", DeviceValue::GpuUtilization),
 ];
 
-/// The window those recipes have: `avg(avg_over_time(X[2m]))`.
+/// The window in those recipes: `avg(avg_over_time(X[2m]))`.
 const FLEET_WINDOW: Duration = Duration::from_secs(120);
 
-/// The means over all GPUs of the cluster, busy or not, beside these metrics.
+/// The means over all GPUs of the cluster, active or not, in addition to these
+/// metrics.
 pub(super) fn fleet(metrics: &[MetricSpec]) -> Vec<MetricSpec> {
     if metrics.is_empty() {
-        // GPUs are not served at all.
+        // GPU metrics are off.
         return Vec::new();
     }
     let mean = |(name, value): (&str, DeviceValue)| MetricSpec {
@@ -55,32 +55,32 @@ pub(super) fn names(metrics: &[MetricSpec], fleet: &[MetricSpec]) -> Arc<[Arc<st
     all.into_iter().collect()
 }
 
-/// Which devices an external metric looks at.
+/// The devices of an external metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those held in the namespace of the request.
+    /// The devices held in the namespace of the request.
     Namespace,
-    /// All, as the metric is defined.
+    /// All devices, by the metric's definition.
     Cluster,
-    /// All, by the prefix of the name.
+    /// All devices, by the prefix of the name.
     Prefixed,
-    /// All, over the window of the recipes.
+    /// All devices, over the window of the recipes.
     Fleet,
 }
 
-/// An external metric, looked up.
+/// An external metric that was found.
 #[derive(Debug)]
 pub(in crate::provider) struct Sought<'a> {
     pub(in crate::provider) lookup: Lookup<'a>,
-    /// As it is listed.
+    /// The name as listed.
     pub(in crate::provider) name: Cow<'a, str>,
-    /// Whether it looks at the namespace of the request alone.
+    /// Whether it has only the devices of the request's namespace.
     pub(in crate::provider) in_namespace: bool,
 }
 
 impl GpuProvider {
-    /// The metric of that name in any case, with its number. What is configured
-    /// comes first: it may itself begin with the prefix.
+    /// The metric of that name, ignoring case, with its index. Configured names take
+    /// precedence: one may itself begin with the prefix.
     #[must_use]
     pub fn named(&self, asked: &str) -> Option<(usize, &MetricSpec, Reach)> {
         if let Some((place, spec)) = self.metric(|name| name.eq_ignore_ascii_case(asked)) {
@@ -102,7 +102,7 @@ impl GpuProvider {
         (spec.measure != Measure::OriginalAverage).then_some((place, spec, Reach::Prefixed))
     }
 
-    /// Looks an external metric up.
+    /// Finds an external metric.
     ///
     /// # Errors
     /// See [`Error`].
@@ -128,7 +128,7 @@ impl GpuProvider {
         })
     }
 
-    /// Hands the value of an external metric to `sink`.
+    /// Passes the value of an external metric to `sink`.
     ///
     /// # Errors
     /// See [`Error`].

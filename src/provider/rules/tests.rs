@@ -1,4 +1,4 @@
-//! Answers by rules, with a cluster and a Prometheus made up.
+//! Answers by rules, with a simulated cluster and Prometheus.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -46,7 +46,7 @@ impl ObjectNames for Objects3 {
     }
 }
 
-/// Pod `stays`, and another one each time.
+/// Pod `stays`, and a different pod each time.
 #[derive(Debug, Default)]
 struct Churning(AtomicUsize);
 
@@ -161,7 +161,7 @@ fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvid
     provider
 }
 
-/// Asks until nothing lacks; what the sink was given.
+/// Repeats the query until nothing is missing, and returns the values.
 fn custom(
     provider: &dyn Provider,
     resource: &str,

@@ -1,6 +1,5 @@
-//! What pods and nodes use: the facts of upstream's own tests
-//! (prometheus-adapter `pkg/resourceprovider/provider_test.go`), and where this
-//! differs.
+//! CPU and memory use of pods and nodes: the cases of upstream's own tests
+//! (prometheus-adapter `pkg/resourceprovider/provider_test.go`), and the differences.
 
 use std::sync::Arc;
 
@@ -10,7 +9,8 @@ use adapter_rules::raw::{self, Checked};
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Pod};
 
-/// What prometheus-adapter's `config-gen` writes, with a window of a minute.
+/// Rules as `config-gen` of prometheus-adapter writes them, with a window of a
+/// minute.
 const RULES: &str = r#"
 cpu:
   containerQuery: sum(rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
@@ -66,7 +66,7 @@ pub(crate) fn inventory(pods: Vec<Pod>, nodes: &[&str]) -> Inventory {
     }
 }
 
-/// A sample of a pod's container (`ns/pod/container`) or of a node, at some
+/// A sample of a pod's container (`ns/pod/container`) or of a node, at a time in
 /// milliseconds.
 pub(crate) fn sample(of: &str, value: f64, at: i64) -> Sample {
     let labels = match of.split('/').collect::<Vec<_>>()[..] {
@@ -84,8 +84,8 @@ pub(crate) fn sample(of: &str, value: f64, at: i64) -> Sample {
     }
 }
 
-/// Prometheus: samples that begin with `cpu ` or `memory `, by what a query is
-/// about and the namespace that it names.
+/// Prometheus: samples that begin with `cpu ` or `memory `, by the subject of the
+/// query and the namespace that it names.
 struct Prometheus(Vec<(&'static str, Vec<Sample>)>);
 
 impl Prometheus {
@@ -98,7 +98,7 @@ impl Prometheus {
     }
 }
 
-/// Who, when, and parts with CPU and memory in whole units.
+/// Object, time, and parts with CPU and memory in whole units.
 type Told = (String, i64, Vec<(String, i64, i64)>);
 
 struct Scene {
@@ -234,7 +234,7 @@ fn pods_of_several_namespaces_are_asked_for_by_namespace() {
     assert_eq!(scene.list(Measured::Pods, Some("none")), Ok(Vec::new()));
 }
 
-/// `a` has both, `b` has processors only, `c` nothing; `d` is not running.
+/// `a` has both values, `b` only CPU, `c` none; `d` is not running.
 fn partial() -> Scene {
     let mut pods: Vec<Pod> = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[])).into();
     pods[3].phase = PodPhase::Pending;

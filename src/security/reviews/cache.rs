@@ -1,4 +1,4 @@
-//! The answers of one kind of review: remembered for a while, in bounded memory.
+//! The answers to one kind of review, cached for a time in bounded memory.
 
 use std::future::Future;
 use std::hash::Hash;
@@ -36,8 +36,7 @@ impl<K, V> Expiry<K, V> for Lifetimes<V> {
         self.of(value)
     }
 
-    /// Without this, an answer that takes the place of an older one would keep
-    /// the older one's end.
+    /// By default an answer that replaces an older one would keep the older one's expiry.
     fn expire_after_update(
         &self,
         _: &K,
@@ -49,7 +48,7 @@ impl<K, V> Expiry<K, V> for Lifetimes<V> {
     }
 }
 
-/// The answers of one kind of review. Clones are the same cache.
+/// The answers to one kind of review. Clones share the cache.
 #[derive(Clone)]
 pub(super) struct ReviewCache<K, V> {
     answers: Cache<K, V>,
@@ -99,7 +98,7 @@ where
         }
         let now = Instant::now();
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
-        // Half of the time is left for the review itself.
+        // The other half of the time is for the review itself.
         let time = self.budget.min(until.saturating_duration_since(now));
         let permit = permits.acquire(now + time / 2).await;
         let permit = permit.ok_or(NoAnswer::Busy)?;
@@ -121,7 +120,7 @@ where
         known
     }
 
-    /// Asks, unless the same is being asked, and remembers the answer.
+    /// Reviews, unless the same review is under way, and caches the answer.
     async fn review(
         &self,
         key: Option<K>,

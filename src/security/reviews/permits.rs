@@ -1,4 +1,4 @@
-//! A semaphore whose permits also limit how often something is done.
+//! A semaphore whose permits also limit a rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,28 +6,27 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Limits how many reviews run at a time, and how often one is begun.
+/// Limits how many reviews run in parallel, and how often one begins.
 pub(super) struct Permits {
     semaphore: Arc<Semaphore>,
     least: Duration,
 }
 
-/// The right to one review, until it is dropped.
+/// The permit for one review, until it is dropped.
 pub(super) struct Permit {
     permit: Arc<OwnedSemaphorePermit>,
     least: Duration,
 }
 
 impl Permits {
-    /// Each review takes its permit at least for the time `least`, however fast
-    /// it is answered: no more than `count / least` are begun in a second.
+    /// Each review holds its permit at least for `least`, however fast it is answered: at
+    /// most `count / least` reviews begin in a second.
     pub(super) fn new(count: usize, least: Duration) -> Self {
         let semaphore = Arc::new(Semaphore::new(count));
         Self { semaphore, least }
     }
 
-    /// The next free permit, first come first served; `None` when there is none
-    /// until `until`.
+    /// The next free permit, in order of request; `None` if none is free until `until`.
     pub(super) async fn acquire(&self, until: Instant) -> Option<Permit> {
         let acquire = self.semaphore.clone().acquire_owned();
         let permit = timeout_at(until, acquire).await.ok()?;
@@ -39,7 +38,7 @@ impl Permits {
 }
 
 impl Permit {
-    /// A review begins now: the permit is not free again before its least time.
+    /// Begins the review: the permit is not free again before its least time.
     pub(super) fn begin(&self) {
         if self.least.is_zero() {
             return;

@@ -1,5 +1,5 @@
-//! Many clients at once: the silent, the slow and the hostile cost nobody else
-//! an answer.
+//! Many clients at once: silent, slow and hostile ones do not cost another client an
+//! answer.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::*;
 
 const KEEP: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const HOUR: Duration = Duration::from_secs(3600);
-/// Longer than any wait that is not for ever.
+/// Longer than any finite wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Nothing ends by time alone.
+/// Limits under which nothing ends by time alone.
 fn patient() -> Limits {
     Limits {
         handshake: HOUR,
@@ -26,7 +26,7 @@ fn patient() -> Limits {
     }
 }
 
-/// One request on a connection that stays; whether it was answered.
+/// Sends a request on a connection that stays open; returns whether it was answered.
 async fn ask(stream: &mut TlsStream<TcpStream>) -> bool {
     if stream.write_all(KEEP).await.is_err() {
         return false;
@@ -54,7 +54,7 @@ async fn closed<S: AsyncRead + Unpin>(stream: &mut S) {
         .expect("the server does not close");
 }
 
-/// Sends a byte a second for as long as somebody listens.
+/// Sends a byte a second until the server closes.
 async fn drip<S: AsyncWrite + Unpin>(mut stream: S, text: &'static [u8]) {
     for byte in text {
         if stream.write_all(&[*byte]).await.is_err() || stream.flush().await.is_err() {
@@ -115,7 +115,7 @@ async fn s096_a_crowd_of_silent_and_slow_clients_costs_nobody_an_answer() {
     let answers = tokio::time::timeout(PATIENCE, clients.join_all());
     assert_eq!(answers.await.expect("answers"), [200; 200]);
     assert!(ask(&mut known).await);
-    // They do not all fit: the first of the silent had to go.
+    // They do not all fit: the first silent one was ended.
     closed(&mut silent[0]).await;
     drop(silent);
     server.stop.send(true).unwrap();

@@ -1,4 +1,4 @@
-//! A client that writes HTTP/2 frames by hand, to do what no library does.
+//! A client that writes HTTP/2 frames itself, to do what no library does.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,7 +22,7 @@ const CANCEL: [u8; 4] = [0, 0, 0, 8];
 const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
-/// Longer than any wait that is not for ever.
+/// Longer than any finite wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Frames {
@@ -49,7 +49,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Frames {
-    /// A connection whose streams may carry so many bytes each to the client.
+    /// A connection whose streams each have this window towards the client.
     pub(super) async fn connect(server: &TestServer, window: u32) -> Self {
         Self::connect_as(server, None, window).await
     }
@@ -81,13 +81,13 @@ impl Frames {
         self.stream.write_all(bytes).await.is_ok() && self.stream.flush().await.is_ok()
     }
 
-    /// Asks for a path; the stream, or nothing once the server has closed.
+    /// Requests a path; returns the stream, or `None` once the server has closed.
     pub(super) async fn get(&mut self, path: &str) -> Option<u32> {
         let (stream, headers) = self.headers(path);
         self.write(&headers).await.then_some(stream)
     }
 
-    /// Sends and cancels so many requests in one go; whether they were sent.
+    /// Sends and cancels `times` requests in one write; returns whether they were sent.
     pub(super) async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
         let mut bytes = Vec::new();
         for _ in 0..times {
@@ -121,13 +121,13 @@ impl Frames {
         self.write(&frame(RST_STREAM, 0, stream, &CANCEL)).await
     }
 
-    /// Sends a frame so many times.
+    /// Sends a frame `times` times.
     pub(super) async fn flood(&mut self, kind: u8, stream: u32, payload: &[u8], times: usize) {
         self.write(&frame(kind, 0, stream, payload).repeat(times))
             .await;
     }
 
-    /// Sends a request of which more has to come: of its head, or its body.
+    /// Sends an incomplete request: its header or its body continues.
     pub(super) async fn begin(&mut self, flags: u8) -> u32 {
         let (stream, mut headers) = self.headers("/");
         headers[4] = flags;
@@ -135,7 +135,7 @@ impl Frames {
         stream
     }
 
-    /// Lets so many more bytes come: on a stream, or on all (0).
+    /// Widens the window by `bytes`: of a stream, or of the connection (0).
     pub(super) async fn open(&mut self, stream: u32, bytes: u32) {
         self.write(&frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes()))
             .await;
@@ -146,13 +146,13 @@ impl Frames {
         self.seen.closed.load(SeqCst)
     }
 
-    /// Waits until so many answers began.
+    /// Waits until `count` answers have begun.
     pub(super) async fn began(&self, count: usize) {
         let seen = &self.seen;
         until("heads of answers", || seen.began.load(SeqCst) >= count).await;
     }
 
-    /// Waits until so many streams ended.
+    /// Waits until `count` streams have ended.
     pub(super) async fn answered(&self, count: usize) {
         let seen = &self.seen;
         until("answers", || {
@@ -168,7 +168,7 @@ impl Frames {
     }
 }
 
-/// Reads frames to the end. A client of a few seconds need not answer any.
+/// Reads frames to the end. A client of a few seconds need not answer pings.
 async fn read(mut stream: ReadHalf<TlsStream<TcpStream>>, seen: Arc<Seen>) {
     let mut head = [0; 9];
     while stream.read_exact(&mut head).await.is_ok() {

@@ -1,5 +1,5 @@
-//! Verified front proxies: other clients cost them nothing, and they may do
-//! what others may not. Here, whoever shows a certificate is one.
+//! Verified front proxies: other clients do not affect them, and they have wider limits.
+//! In these tests any client certificate makes a front proxy.
 
 use super::frames::{Frames, until};
 use super::unread::{cancel, patient, start};
@@ -23,7 +23,7 @@ async fn a_front_proxy_keeps_its_connection_when_slots_run_out() {
     let mut proxy = front_proxy(&server).await;
     proxy.get("/").await.unwrap();
     proxy.answered(1).await;
-    // The second one has a slot among all others.
+    // The second one shares the slots of other clients.
     let mut second = front_proxy(&server).await;
     second.get("/").await.unwrap();
     second.answered(1).await;
@@ -45,7 +45,7 @@ async fn a_front_proxy_may_cancel_before_its_first_answer() {
     let (server, alive) = start(patient()).await;
     let mut proxy = front_proxy(&server).await;
     assert!(cancel(&mut proxy, &alive, 200).await);
-    // And before anybody has looked at them.
+    // The same before the requests are handled.
     assert!(proxy.get_and_cancel("/never", 100).await);
     proxy.get("/").await.unwrap();
     proxy.answered(1).await;

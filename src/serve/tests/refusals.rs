@@ -1,4 +1,4 @@
-//! What the listener refuses leaves a line in the log.
+//! Refusals of the listener are logged.
 
 use super::frames::until;
 use super::*;
@@ -40,7 +40,7 @@ async fn what_is_refused_before_the_service_has_a_line() {
             "code=408",
         ),
         (&long, 414, "code=414"),
-        // These are hyper's.
+        // Refused by hyper.
         ("nonsense\r\n\r\n", 400, "invalid"),
         (&too_long, 414, "URI"),
         (&many, 431, "too large"),

@@ -1,5 +1,5 @@
-//! Hostile clients again and again: what they make the server take, it gives
-//! back. Five minutes of them, with all time limits a sixtieth of the real ones.
+//! Hostile clients in repeated rounds: the server frees the memory they cause. Five
+//! minutes of them, with all time limits a sixtieth of the real ones.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -15,7 +15,7 @@ const FIVE_MINUTES: Duration = Duration::from_secs(5);
 fn scaled() -> Limits {
     let real = Limits::default();
     Limits {
-        // A handshake itself does not get faster.
+        // A handshake does not get faster.
         handshake: Duration::from_secs(2),
         read: real.read / 60,
         idle: real.idle / 60,
@@ -26,8 +26,8 @@ fn scaled() -> Limits {
     }
 }
 
-/// Descriptors of the server's connections: TCP sockets with its port that
-/// belong to a process. Other tests have their own ports.
+/// Descriptors of the server's connections: TCP sockets of the process with its port.
+/// Other tests have their own ports.
 fn descriptors(server: &TestServer) -> usize {
     const LISTENING: &str = "0A";
     let port = format!(":{:04X}", server.address.port());
@@ -71,12 +71,12 @@ async fn http1(server: &TestServer) {
         (format!("GET /{target} HTTP/1.1\r\n\r\n"), 414),
     ] {
         let status = server.raw(request.as_bytes()).await.status;
-        // None where this machine is too slow for the limits.
+        // 0: this machine is too slow for the limits.
         assert!([0, code].contains(&status), "{status}: {request:.70}");
     }
 }
 
-/// Never reads the answers it asked for.
+/// Never reads its answers.
 async fn http2_unread(server: &TestServer) {
     let mut client = Frames::connect(server, 10).await;
     for _ in 0..16 {
@@ -93,7 +93,7 @@ async fn http2_cancels(server: &TestServer, alive: &Alive) {
     client.closed().await;
 }
 
-/// Sends a frame again and again, some after the beginning of a request.
+/// Sends a frame repeatedly, some after the beginning of a request.
 async fn http2_flood(server: &TestServer, begin: Option<u8>, kind: u8, payload: &[u8]) {
     let mut client = Frames::connect(server, 1 << 20).await;
     let stream = match begin {
@@ -104,7 +104,7 @@ async fn http2_flood(server: &TestServer, begin: Option<u8>, kind: u8, payload: 
     client.closed().await;
 }
 
-/// One round of all of them, side by side.
+/// One round of all of them, in parallel.
 async fn round(server: &TestServer, alive: &Alive) {
     tokio::join!(
         without_tls(server, b""),

@@ -1,4 +1,4 @@
-//! Clients that do not take their answers, or cancel their requests.
+//! Clients that do not read their answers, or cancel their requests.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::SystemTime;
@@ -19,10 +19,10 @@ use apimachinery::time::Timestamp;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LARGE: usize = 64 * 1024;
-/// More than all buffers on the way take.
+/// More than all buffers on the way hold.
 const HUGE: usize = 32 << 20;
 
-/// Bodies of answers that are in memory, and requests that came.
+/// Counts the bodies of answers in memory, and the requests received.
 #[derive(Debug, Default)]
 pub(super) struct Alive {
     pub(super) now: AtomicUsize,
@@ -51,8 +51,7 @@ impl Drop for Counted {
     }
 }
 
-/// Answers with a large body, at `/huge` with a huge one, and at `/never` not
-/// at all.
+/// Answers with a large body, at `/huge` with a huge one, and at `/never` not at all.
 pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
     let alive = Arc::new(Alive::default());
     let shared = Arc::clone(&alive);
@@ -76,7 +75,7 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
     (server, alive)
 }
 
-/// Nothing ends by time alone.
+/// Limits under which nothing ends by time alone.
 pub(super) fn patient() -> Limits {
     Limits {
         read: HOUR,
@@ -165,8 +164,8 @@ async fn a_client_that_reads_slowly_is_kept() {
     client.answered(1).await;
 }
 
-/// Sends and cancels so many requests, each when the service has it; whether
-/// the connection still stands.
+/// Sends and cancels `times` requests, each once the service has it; returns whether the
+/// connection is still open.
 pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> bool {
     for _ in 0..times {
         let before = alive.asked.load(SeqCst);

@@ -15,7 +15,7 @@ use super::sample::Pair;
 use super::{KeyHasher, Nan};
 use gpu_metrics::batch::Batch;
 
-/// Where decoded series go.
+/// Receives decoded series.
 pub(super) struct Sink<'a> {
     text_start: usize,
     nan: Nan,
@@ -23,9 +23,9 @@ pub(super) struct Sink<'a> {
     batch: &'a mut Batch,
     /// Whether a series had neither `values` nor `histograms`, as in a vector.
     pub(super) without_values: bool,
-    /// The most bytes that the batch may take beside its text.
+    /// The most bytes that the batch may take in addition to its text.
     pub(super) room: usize,
-    /// Whether it takes more.
+    /// Whether the batch takes more.
     pub(super) is_full: bool,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Where in the batch's text a text borrowed from it lies.
+    /// The range in the batch's text of a string borrowed from it.
     fn range(&self, raw: &str) -> Range<usize> {
         let start = raw.as_ptr().addr().wrapping_sub(self.text_start);
         start..start.wrapping_add(raw.len())
@@ -54,7 +54,7 @@ impl<'a> Sink<'a> {
         self.batch.begin_series(self.hasher.key(labels), range);
     }
 
-    /// Ends the reading where the batch takes too much.
+    /// Stops the parser if the batch takes too much.
     fn check_room<E: Error>(&mut self) -> Result<(), E> {
         self.is_full = self.batch.bytes_beside_text() > self.room;
         match self.is_full {
@@ -64,7 +64,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Whether a key was there and what it held.
+/// Whether a key was present, and its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Presence {
     #[default]
@@ -73,7 +73,7 @@ pub(super) enum Presence {
     Value,
 }
 
-/// What `resultType` says.
+/// The value of `resultType`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum ResultType {
     #[default]
@@ -102,7 +102,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// Warnings, and VictoriaMetrics' mark of an incomplete answer as one.
+    /// The warnings; VictoriaMetrics' mark of an incomplete answer counts as one.
     pub(super) fn all_warnings(self) -> Vec<String> {
         let mut warnings = self.warnings;
         if self.is_partial {
@@ -112,7 +112,6 @@ impl Envelope {
     }
 }
 
-/// Reads the whole text.
 pub(super) fn parse(text: &str, sink: &mut Sink<'_>) -> Result<Envelope, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let envelope = json.deserialize_map(EnvelopeVisitor(sink))?;
@@ -217,7 +216,8 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
                         ResultType::Other(found)
                     };
                 }
-                // Another type has another shape: its name is error enough.
+                // Other types have other shapes, and the type's name is sufficient
+                // for the error.
                 DataKey::Result if matches!(data.result_type, ResultType::Other(_)) => {
                     map.next_value::<IgnoredAny>()?;
                 }

@@ -1,10 +1,9 @@
-//! Prometheus' query answers, from bytes straight into a [`Batch`]. Pure.
+//! Decodes Prometheus' query answers from bytes into a [`Batch`]. Pure.
 //!
-//! A range selector (`X[1m]`) is answered with `resultType` "matrix". Labels
-//! are the bytes (docs/stores.md, "Answers"): a label set is therefore never
-//! parsed here, only delimited and hashed, and parsed elsewhere when its series
-//! is new. Once the batch's buffers have grown, nothing is allocated per series
-//! or per sample.
+//! A range selector (`X[1m]`) is answered with `resultType` "matrix". Equal labels
+//! have equal bytes (docs/stores.md, "Answers"). A label set is therefore only
+//! delimited and hashed here, and parsed elsewhere when its series is new. Once the
+//! batch's buffers have grown, nothing is allocated per series or per sample.
 
 mod envelope;
 mod sample;
@@ -23,8 +22,8 @@ use gpu_metrics::signal::SignalId;
 
 use envelope::{Envelope, Presence, ResultType, Sink};
 
-/// Makes [`SeriesKey`]s. Create one per process and share it: keys of two
-/// hashers never agree, so a series would look new at every poll.
+/// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
+/// hashers differ, so a series would look new at every poll.
 ///
 /// SipHash-1-3 with 128 bits of output under a random key. Keyed, because pod
 /// names and labels are chosen by tenants, which could otherwise make two series
@@ -34,15 +33,15 @@ use envelope::{Envelope, Presence, ResultType, Sink};
 pub struct KeyHasher(SipHasher13);
 
 impl KeyHasher {
-    /// A hasher under a key of its own, from the operating system's randomness
-    /// by way of the standard library's hash map.
+    /// A hasher with a new key, from the operating system's randomness by way of the
+    /// standard library's hash map.
     #[must_use]
     pub fn new() -> Self {
         let random = || RandomState::new().hash_one(0_u8);
         Self(SipHasher13::new_with_keys(random(), random()))
     }
 
-    /// The key of a label set, by its text.
+    /// The key of a label set, from its text.
     #[must_use]
     pub fn key(&self, labels: &str) -> SeriesKey {
         SeriesKey(self.0.hash(labels.as_bytes()).as_u128())
@@ -62,7 +61,7 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
-/// Why bytes are no usable answer. The batch is empty in each case.
+/// Why an answer cannot be used. The batch is empty in each case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The JSON text ends too early.
@@ -71,17 +70,17 @@ pub enum DecodeError {
     /// Not JSON, or not UTF-8.
     #[error("the answer is no JSON: {0}")]
     NotJson(String),
-    /// JSON of another shape.
+    /// JSON of another form.
     #[error("the answer is JSON but no answer of the Prometheus query API: {0}")]
     Shape(String),
-    /// `data` or `data.result` is null or absent: some proxies do that
-    /// (docs/stores.md, "Answers"). Unknown is not empty.
+    /// `data` or `data.result` is null or absent: some proxies answer so
+    /// (docs/stores.md, "Answers"). Then it is unknown whether there are series.
     #[error("the answer says success but its {0} is null or missing")]
     Null(&'static str),
-    /// A result that no range selector gives.
+    /// A result type that a range selector does not have.
     #[error("resultType is {0:?} where a range selector is answered with \"matrix\"")]
     ResultType(String),
-    /// Its samples take more memory than there is.
+    /// The samples take more than the available memory.
     #[error("the samples of the answer take too much memory")]
     TooLarge,
     /// `status: error`.
@@ -94,20 +93,20 @@ pub enum DecodeError {
     },
 }
 
-/// What a value that is no number stands for.
+/// The meaning of a value that is not a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nan {
-    /// A sample whose value is NaN, as Prometheus has it.
+    /// A sample with the value NaN, as in Prometheus.
     Value,
-    /// The end of a series. VictoriaMetrics, which stores no NaN, hands out its
-    /// marks of staleness that way: they are no samples.
+    /// The end of a series. VictoriaMetrics stores no NaN, and returns its staleness
+    /// markers as NaN: they are no samples.
     StaleMarker,
 }
 
 /// Decodes one answer into `batch`, which is emptied first and keeps `body` as
-/// its text; the engine's warnings. Any one of them may mean that series are missing
-/// (Thanos' partial responses, `results truncated due to limit`), so an answer with
-/// warnings must not be used. Prometheus' `infos` are not among them.
+/// its text. Returns the engine's warnings. Any of them may mean that series are
+/// missing (Thanos' partial responses, `results truncated due to limit`), so an
+/// answer with warnings must not be used. Prometheus' `infos` are not among them.
 ///
 /// # Errors
 /// See [`DecodeError`]; the batch then holds no series.
@@ -126,12 +125,12 @@ pub fn decode(
     decoded
 }
 
-/// Adds the answer that stands at `body` in `text`, which must be the batch's; the
-/// engine's warnings. `room` is the most bytes that the batch may take beside its
-/// text.
+/// Adds the answer at `body` in `text`, which must be the batch's. Returns the
+/// engine's warnings. `room` is the most bytes that the batch may take in addition to
+/// its text.
 ///
 /// # Errors
-/// See [`DecodeError`]; the batch may hold a part of the answer then.
+/// See [`DecodeError`]; the batch may then hold a part of the answer.
 pub fn append(
     (text, body): (&Bytes, Range<usize>),
     nan: Nan,
@@ -139,8 +138,8 @@ pub fn append(
     batch: &mut Batch,
     room: usize,
 ) -> Result<Vec<String>, DecodeError> {
-    // One pass over the whole body is cheaper than the parser's check of each
-    // string, and also covers what the parser skips.
+    // One check of the whole body is cheaper than the parser's check of each string,
+    // and includes what the parser skips.
     let answer = std::str::from_utf8(text.get(body).unwrap_or_default()).map_err(|error| {
         match error.error_len() {
             None => DecodeError::Truncated,
@@ -170,8 +169,8 @@ pub fn append(
     Ok(envelope.all_warnings())
 }
 
-/// The `errorType` and `error` of a body that came with an HTTP error status,
-/// when it has the API's form.
+/// The `errorType` and `error` in the body of an HTTP error, if it has the API's
+/// form.
 #[must_use]
 pub fn api_error(body: &[u8]) -> Option<(String, String)> {
     let text = std::str::from_utf8(body).ok()?;
@@ -182,7 +181,7 @@ pub fn api_error(body: &[u8]) -> Option<(String, String)> {
     (envelope.status == "error").then_some((envelope.error_type, envelope.error))
 }
 
-/// Whether the envelope is that of a usable matrix.
+/// Checks that the envelope is that of a usable matrix.
 fn check(envelope: &Envelope) -> Result<(), DecodeError> {
     match envelope.status.as_str() {
         "success" => {}

@@ -38,13 +38,12 @@ impl<'de> Visitor<'de> for PairVisitor {
     }
 }
 
-/// Seconds with a fraction, kept as whole milliseconds. A double holds today's
-/// seconds to a quarter of a microsecond, so rounding finds the millisecond
-/// that was meant.
+/// Seconds with a fraction, stored as whole milliseconds. A double has today's
+/// seconds to a quarter of a microsecond, so rounding gives the exact millisecond.
 struct Time(Timestamp);
 
-/// Beyond this many seconds from the epoch (the year 200,000) a time is
-/// nonsense and arithmetic on it could overflow.
+/// Times beyond this many seconds from the epoch (the year 200,000) are invalid, and
+/// arithmetic on them could overflow.
 const MAX_SECONDS: f64 = 6.3e12;
 
 impl<'de> Deserialize<'de> for Time {
@@ -80,8 +79,8 @@ impl Visitor<'_> for TimeVisitor {
     }
 }
 
-/// A value: text by the API's rule, but a bare number is taken too. What is no
-/// number is NaN, which the store judges like any other NaN.
+/// A value: a string in the API, but a bare number is accepted too. Text that is no
+/// number becomes NaN, and is treated like any NaN.
 struct Value(f64);
 
 impl<'de> Deserialize<'de> for Value {
@@ -120,12 +119,12 @@ impl Visitor<'_> for ValueVisitor {
     }
 }
 
-/// Up to here an integer is exact in a double, so summing digits is as good as
-/// the full conversion.
+/// Integers of up to this many digits are exact in a double, so summing digits gives
+/// the same result as the full conversion.
 const EXACT_DIGITS: usize = 15;
 
-/// Text to number. Percentages and mebibytes are short integers; everything
-/// else ("NaN", "+Inf", "1e+06", "0.25") takes the standard library's way.
+/// Parses a number. Percentages and mebibytes are short integers and parsed here; all
+/// else ("NaN", "+Inf", "1e+06", "0.25") is left to the standard library.
 pub(super) fn number(text: &str) -> f64 {
     let bytes = text.as_bytes();
     if !bytes.is_empty() && bytes.len() <= EXACT_DIGITS && bytes.iter().all(u8::is_ascii_digit) {

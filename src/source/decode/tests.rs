@@ -1,4 +1,4 @@
-//! The decoder against answers of every kind, and against a naive one.
+//! The decoder with answers of every kind, compared with a simple decoder.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -272,7 +272,7 @@ fn a_batch_is_filled_again_without_remnants() {
     assert_eq!(batch.series_len(), 0);
 }
 
-/// What a decoder without any cleverness makes of the same bytes.
+/// The result of a simple decoder for the same bytes.
 fn naive(body: &str) -> Vec<(Value, Vec<(i64, f64)>)> {
     let value: Value = serde_json::from_str(body).unwrap();
     let items = value["data"]["result"].as_array().unwrap().clone();

@@ -1,4 +1,4 @@
-//! What failures are called, and what they tell to do.
+//! The kinds of failures, and their remedies.
 
 use super::*;
 
@@ -147,7 +147,7 @@ fn what_stores_say_of_wrong_addresses_has_its_remedy() {
     }
 }
 
-/// What people without the log are told.
+/// The failure as reported outside the log.
 fn told(error: &Error) -> String {
     let told = error.told();
     format!("{}; {}", told.how, told.remedy)

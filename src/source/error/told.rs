@@ -1,5 +1,5 @@
-//! What is told of a failure to people without the log: its cause and what to
-//! do, without addresses and without texts of others.
+//! A failure as reported outside the log: its cause and remedy, without addresses and
+//! foreign texts.
 
 use super::{Cause, Error, ErrorKind, TlsCause, skew_text};
 
@@ -8,16 +8,16 @@ use super::{Cause, Error, ErrorKind, TlsCause, skew_text};
 pub struct Told {
     /// Its kind.
     pub kind: ErrorKind,
-    /// The kind, and the cause where it is known.
+    /// The kind, and the cause if known.
     pub how: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
 const PREFIX: &str = "correct prometheus.url: it ends in the path prefix that Prometheus has by --web.external-url or --web.route-prefix, if any";
 
 impl Error {
-    /// What people without the log are told.
+    /// The failure as reported outside the log.
     #[must_use]
     pub fn told(&self) -> Told {
         let kind = self.kind();

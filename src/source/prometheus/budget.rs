@@ -1,21 +1,21 @@
 //! The memory of all answers under way (`prometheus.maxBodyBytes`), in quarters:
 //! two for polls, one for searches for series, one for the queries of rules. A
-//! poll or a search waits for a quarter, which is the most that it takes. The
-//! answers to rules share theirs, and one that finds no room is refused: it must
-//! hold up no other while it waits with a half of itself in memory.
+//! poll or a search waits for a quarter, and takes no more than that. Answers to
+//! rules share their quarter, and an answer without room is refused: if it waited,
+//! the received half of it would keep memory from others.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Polls that are received at a time.
+/// Polls that are received concurrently.
 const POLLS: usize = 2;
 
-/// How many bytes a byte of an answer to a rule counts as: the samples that it is
-/// decoded into take three times their text.
+/// How many bytes a byte of an answer to a rule counts as: decoded samples take three
+/// times their text.
 const RULE_FACTOR: usize = 4;
 
-/// The memory for answers, unpacked and decoded.
+/// The memory for answers, decompressed and decoded.
 #[derive(Debug)]
 pub(super) struct Budget {
     quarter: usize,
@@ -25,11 +25,11 @@ pub(super) struct Budget {
     rules: Arc<Semaphore>,
 }
 
-/// The memory that an answer has, until this is dropped.
+/// The memory of one answer, returned on drop.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     held: Option<OwnedSemaphorePermit>,
-    /// What more is taken from as the answer grows; `None`: it needs no more.
+    /// The semaphore for more memory as the answer grows; `None`: it needs no more.
     more: Option<Arc<Semaphore>>,
 }
 
@@ -44,7 +44,7 @@ impl Budget {
         }
     }
 
-    /// The most that an answer to a poll or a search takes, decoded, in bytes.
+    /// The most bytes of a decoded answer to a poll or a search.
     pub(super) const fn quarter(&self) -> usize {
         self.quarter
     }
@@ -54,8 +54,8 @@ impl Budget {
         self.quarter / RULE_FACTOR
     }
 
-    /// Waits until so many polls may be received. All of them at once: two callers
-    /// that had one each and wanted another would wait for ever.
+    /// Waits until this many polls may be received. They are acquired together: two
+    /// callers with one each that want another would wait without end.
     pub(super) async fn polls(&self, count: usize) -> Room {
         take(&self.polls, count.min(POLLS)).await
     }
@@ -65,7 +65,7 @@ impl Budget {
         take(&self.searches, 1).await
     }
 
-    /// No memory yet: an answer to a rule takes it as it comes.
+    /// The room of an answer to a rule: empty, and grows as the answer arrives.
     pub(super) fn rule(&self) -> Room {
         Room {
             held: None,
@@ -76,13 +76,13 @@ impl Budget {
 
 async fn take(quarters: &Arc<Semaphore>, count: usize) -> Room {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
-    // It fails for a closed semaphore alone, and nothing closes this one.
+    // Acquiring fails only for a closed semaphore, and this one is never closed.
     let held = Arc::clone(quarters).acquire_many_owned(count).await.ok();
     Room { held, more: None }
 }
 
 impl Room {
-    /// Takes memory for so many bytes of text more; whether there was any.
+    /// Takes memory for more bytes of text. Returns whether it was available.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let Some(more) = &self.more else {
             return true;

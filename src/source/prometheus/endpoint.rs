@@ -1,5 +1,5 @@
-//! The query endpoint of one Prometheus: its address, how we identify
-//! ourselves, limits on time and size, and what its refusals say.
+//! The query endpoint of one Prometheus: address, authentication, limits on time and
+//! size, and its error messages.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -21,56 +21,56 @@ use apimachinery::time::Timestamp;
 use super::budget::{Budget, Room};
 use super::replicas::{Replica, Replicas};
 
-/// The longest time for a connection and its handshakes; a network that needs
-/// more would not deliver an answer in time either.
+/// Timeout of a connection and its handshakes. A slower network would not deliver an
+/// answer in time either.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How far the clocks may be apart. NTP keeps seconds; beyond half a minute
-/// everything would look stale, or nothing ever would.
+/// The largest skew of the clocks. NTP keeps them within seconds; beyond half a
+/// minute all samples would look stale, or none ever would.
 const MAX_SKEW_MS: i64 = 30_000;
 
-/// What to do about an answer to a poll that is too large.
+/// The remedy for an answer to a poll that is too large.
 pub(super) const NARROW: &str = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
 
 /// How much of an error's body is read for its message.
 pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
-/// Where queries go.
+/// The destination of queries.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
     pub(super) replicas: Arc<Replicas>,
     client: Client,
     material: TlsMaterial,
-    /// The last complaint about changed certificate files, told once.
+    /// The last error about changed certificate files, logged once.
     complaint: Option<Error>,
 }
 
-/// What came with an answer.
+/// Facts about an answer.
 pub(super) struct Head {
-    /// The server's clock minus ours in milliseconds, where it says its time.
+    /// The server's clock minus this one in milliseconds, if the answer has a time.
     pub(super) clock_skew: Option<i64>,
     /// Whether VictoriaMetrics answered.
     pub(super) victoria_metrics: bool,
-    /// What no message about it may repeat.
+    /// Secrets that messages must not repeat.
     pub(super) secrets: Secrets,
 }
 
-/// What any other query than a poll's is for.
+/// The purpose of a query that is not a poll.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// A rule's value at a time.
     Rule,
-    /// Which series there are, or what they were over a time.
+    /// Which series exist, or their values over a time.
     Search,
 }
 
 /// An answer, undecoded.
 pub(super) struct Body {
     pub(super) text: BytesMut,
-    /// What no message about it may repeat.
+    /// Secrets that messages must not repeat.
     pub(super) secrets: Secrets,
-    /// Held until it is decoded.
+    /// Held until the body is decoded.
     pub(super) room: Room,
 }
 
@@ -85,8 +85,7 @@ impl Endpoint {
         settings: PrometheusSettings,
         replicas: Arc<Replicas>,
     ) -> Result<Self, Error> {
-        // reqwest takes the process's provider and has none of its own; a
-        // second installation changes nothing.
+        // reqwest uses the process's provider; installing it twice has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let material = TlsMaterial::read(&settings.tls)?;
         let client = build(&settings, &material, &replicas.asked().address)?;
@@ -104,9 +103,8 @@ impl Endpoint {
         &self.replicas.budget
     }
 
-    /// Asks one query as of `at` and puts the answer's body behind what `text`
-    /// holds. `now` is the time at which the call is made. The caller has the room
-    /// of a poll.
+    /// Sends one query as of `at`, and appends the answer's body to `text`. `now` is
+    /// the time of the call. The caller holds the room of a poll.
     pub(super) async fn ask(
         &self,
         selector: &str,
@@ -118,7 +116,7 @@ impl Endpoint {
         let form = query::form(selector, at, self.settings.timeout);
         let mut turns = self.replicas.turns();
         loop {
-            // What another one left of an answer that broke off.
+            // Removes what another replica's answer left when it broke off.
             text.truncate(before);
             let now = now + begun.elapsed();
             let said = self.ask_one(turns.replica(), &form, now, text).await;
@@ -158,7 +156,7 @@ impl Endpoint {
         Ok(head)
     }
 
-    /// The answer to any query as of `at`, undecoded.
+    /// The undecoded answer to any query as of `at`.
     pub(super) async fn instant(&self, promql: &str, at: Timestamp) -> Result<Body, Error> {
         let form = query::form(promql, at, self.settings.timeout);
         let remedy = "aggregate in the query, or select less";
@@ -166,7 +164,7 @@ impl Endpoint {
             .await
     }
 
-    /// The answer to any query over a time, both its ends included, undecoded.
+    /// The undecoded answer to any query over a time, including both ends.
     pub(super) async fn range(
         &self,
         promql: &str,
@@ -179,7 +177,7 @@ impl Endpoint {
         self.body(|replica| &replica.range_url, &form, kind).await
     }
 
-    /// The series that a selector finds from `start` on, undecoded.
+    /// The undecoded series that a selector matches from `start` on.
     pub(super) async fn series(&self, selector: &str, start: Timestamp) -> Result<Body, Error> {
         let form = query::series_form(selector, start);
         let remedy = "narrow the seriesQuery, or raise prometheus.maxBodyBytes";
@@ -214,7 +212,7 @@ impl Endpoint {
             return Err(refusal(replica, response, &secrets).await);
         }
         let budget = self.budget();
-        // From here on it takes memory: Prometheus has computed it.
+        // Prometheus has computed the answer, which takes memory from here on.
         let (mut room, most) = match kind {
             Kind::Search => (budget.search().await, budget.quarter()),
             Kind::Rule => (budget.rule(), budget.most_of_rule()),
@@ -230,8 +228,8 @@ impl Endpoint {
         })
     }
 
-    /// Builds the client anew when a certificate file has changed. Files that
-    /// cannot be used (a rotation half done) leave the old client in force.
+    /// Builds a new client when a certificate file has changed. If the files cannot
+    /// be used (a rotation is not complete), the old client stays in use.
     pub(super) async fn renew(&mut self) {
         let read = TlsMaterial::read_again(&self.settings.tls).await;
         let renewed = read.and_then(|material| {
@@ -271,7 +269,7 @@ impl Endpoint {
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.to_owned()),
         };
-        // An answer that comes packed all the same is unpacked by its header.
+        // An answer that is compressed all the same is decoded by its header.
         let encoding = match self.settings.compression {
             Compression::None => "identity",
             Compression::Gzip => "gzip",
@@ -289,8 +287,8 @@ impl Endpoint {
         Ok((sent.map_err(failed)?, secrets))
     }
 
-    /// The whole body, behind what `text` holds; the limit is on both, and
-    /// comes with what to do where it is reached.
+    /// Reads the whole body, behind the content of `text`. The limit applies to both,
+    /// and comes with the remedy for reaching it.
     async fn receive(
         &self,
         replica: &Replica,
@@ -350,7 +348,7 @@ impl Endpoint {
     }
 }
 
-/// What an HTTP status other than 200 says.
+/// The error of an HTTP status other than 200.
 async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -> Error {
     let status = response.status();
     let location = response.headers().get(header::LOCATION);
@@ -361,7 +359,7 @@ async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -
     };
     if text.is_empty() {
         let mut body = Vec::new();
-        // What has arrived is good enough for a message.
+        // The received part is enough for a message.
         while let Ok(Some(chunk)) = response.chunk().await {
             body.extend_from_slice(&chunk);
             if body.len() > ERROR_BODY_BYTES {
@@ -390,8 +388,8 @@ async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -
     }
 }
 
-/// A client under the settings' limits that follows no redirect: one could
-/// lead credentials elsewhere.
+/// A client under the settings' limits. It follows no redirect, which could lead
+/// credentials elsewhere.
 fn build(
     settings: &PrometheusSettings,
     material: &TlsMaterial,
@@ -416,8 +414,8 @@ fn build(
         })
 }
 
-/// An error and what caused it, outermost first. The cause inside an
-/// [`std::io::Error`] is its content, which `source` steps over.
+/// An error and its causes, outermost first. The cause of an [`std::io::Error`] is
+/// its content, which `source` skips.
 fn causes<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
@@ -438,8 +436,8 @@ fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
 }
 
 /// The server's clock minus ours, in milliseconds, from the `Date` header. The
-/// header names a whole second and some moment of the request: of the skews
-/// that are possible the smallest is taken.
+/// header names a whole second and some moment of the request: the smallest possible
+/// skew is used.
 fn clock_skew(headers: &HeaderMap, now: Timestamp, elapsed: Duration) -> Option<i64> {
     let header = |name| headers.get(name)?.to_str().ok();
     let date = header(header::DATE)?;
@@ -447,7 +445,7 @@ fn clock_skew(headers: &HeaderMap, now: Timestamp, elapsed: Duration) -> Option<
         .ok()?
         .timestamp()
         .as_second();
-    // A cache says how long it has kept the answer.
+    // A cache states how long it has kept the answer.
     let age = header(header::AGE)
         .and_then(|age| age.parse().ok())
         .unwrap_or(0);

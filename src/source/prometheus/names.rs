@@ -1,5 +1,5 @@
-//! How metric names are asked for: all spellings of one at once, or, in stores
-//! that match names by equality only (Google's), each spelling by itself. Pure.
+//! How queries match metric names: all spellings at once, or one query per spelling
+//! in stores that match names only by equality (Google's). Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use crate::source::query::{self, Devices};
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 
-/// How often spellings that had no series are asked for again; and for how long
-/// one that had some is asked for at every poll although it has none any more.
+/// How often spellings without series are asked for again, and how long one that had
+/// series is still asked for at every poll.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
-/// One query's way to name metrics.
+/// How one query matches metric names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     /// All spellings of the signal's name.
     AnyOf,
-    /// This spelling.
+    /// One spelling.
     Exactly(String),
 }
 
@@ -33,7 +33,7 @@ impl Name {
     }
 }
 
-/// What is known of a spelling.
+/// State of a spelling.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spelling {
     /// When it last had series.
@@ -42,11 +42,11 @@ struct Spelling {
     asked: Option<Timestamp>,
 }
 
-/// Which names to ask for.
+/// Names to ask for.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     matching: NameMatching,
-    /// Filled where each spelling is asked for by itself.
+    /// Used only when each spelling has its own query.
     spellings: BTreeMap<String, Spelling>,
 }
 
@@ -58,7 +58,7 @@ impl Names {
         }
     }
 
-    /// The queries that a signal needs now.
+    /// The current queries for a signal.
     pub(super) fn to_ask(&self, spec: &SignalSpec, now: Timestamp) -> Vec<Name> {
         if self.matching == NameMatching::Auto {
             return vec![Name::AnyOf];
@@ -72,15 +72,15 @@ impl Names {
         spellings.filter(due).map(Name::Exactly).collect()
     }
 
-    /// Whether the store has shown nothing of late. It must not be left alone
-    /// for ten minutes then.
+    /// Whether the store has returned no series recently. Then it must not go unasked
+    /// for ten minutes.
     fn is_empty(&self, now: Timestamp) -> bool {
         let mut known = self.spellings.values();
         !known.any(|spelling| recent(spelling.found, now))
     }
 
-    /// Whether the store refused to match names otherwise than by equality; each
-    /// spelling is then asked for by itself from now on.
+    /// Whether the store refused matchers other than equality. From then on, each
+    /// spelling has its own query.
     pub(super) fn refused(&mut self, error: &Error) -> bool {
         let by_equality = matches!(
             error,
@@ -95,14 +95,14 @@ impl Names {
         by_equality
     }
 
-    /// Remembers whether a name had series.
+    /// Records whether a name had series.
     pub(super) fn answered(&mut self, name: &Name, found: bool, devices: Devices, now: Timestamp) {
         let Name::Exactly(spelling) = name else {
             return;
         };
         let empty = self.is_empty(now);
         if found && empty {
-            // What else was not there has come with it, perhaps.
+            // Other missing series may have appeared together with it.
             self.spellings.clear();
         }
         if found {
@@ -113,8 +113,8 @@ impl Names {
     }
 }
 
-/// Whether a time lies in the last ten minutes. After a wall clock that was set
-/// back none does.
+/// Whether a time is within the last ten minutes; false for all times after a wall
+/// clock was set back.
 fn recent(time: Option<Timestamp>, now: Timestamp) -> bool {
     time.is_some_and(|time| time <= now && now.since(time) < LOOK_AGAIN)
 }
@@ -141,7 +141,7 @@ mod tests {
         asked.into_iter().map(name).collect()
     }
 
-    /// A store that has these alone.
+    /// Polls a store that has only these names.
     fn poll(names: &mut Names, signal: usize, now: i64, there: &[&str]) {
         for name in names.to_ask(&fields::built_in()[signal], at(now)) {
             let Name::Exactly(spelling) = &name else {
@@ -158,7 +158,7 @@ mod tests {
         let there = ["dcgm_fb_used"];
         assert_eq!(asked(&names, 4, 0).len(), 3);
         poll(&mut names, 4, 0, &there);
-        // Those before the first one found are not yet held to have nothing.
+        // Spellings before the first one found are not yet known to be missing.
         poll(&mut names, 4, 5, &there);
         assert_eq!(asked(&names, 4, 10), there);
         poll(&mut names, 4, 590, &there);

@@ -1,4 +1,5 @@
-//! Any query, and any search for series: what prometheus-adapter's rules ask.
+//! Arbitrary queries and searches for series, as prometheus-adapter's rules need
+//! them.
 
 mod bounded;
 
@@ -24,7 +25,7 @@ use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
-/// Asks a Prometheus any query. For all tasks at once.
+/// Sends arbitrary queries to Prometheus. Shared by all tasks.
 pub struct Promql {
     endpoint: ArcSwap<Endpoint>,
     replicas: Arc<Replicas>,
@@ -85,13 +86,13 @@ impl Promql {
         Arc::clone(&self.replicas)
     }
 
-    /// Queries of one purpose that may be asked at a time.
+    /// The most concurrent queries of one purpose.
     pub(in crate::source) const fn max_concurrent_queries(&self) -> u16 {
         self.max_concurrent_queries
     }
 
-    /// Takes up changed certificate files. Queries that are under way do not delay
-    /// it, nor does it delay others.
+    /// Loads changed certificate files. It neither waits for running queries nor
+    /// delays others.
     pub async fn renew(&self) {
         let mut endpoint = Endpoint::clone(&self.endpoint.load());
         endpoint.renew().await;
@@ -101,7 +102,7 @@ impl Promql {
     /// The result of a query at a time.
     ///
     /// # Errors
-    /// When Prometheus does not answer, or not with a result.
+    /// When Prometheus does not answer, or without a result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
         let body = self.endpoint.load_full().instant(promql, at).await?;
         let data: Data<'_> = self.data(&body)?;
@@ -126,11 +127,11 @@ impl Promql {
         }
     }
 
-    /// The results of a query over a time, both its ends included, with a sample
-    /// each `step`: at most 11,000 of them for a series.
+    /// The results of a query over a time, including both ends, with a sample each
+    /// `step`: at most 11,000 for a series.
     ///
     /// # Errors
-    /// When Prometheus does not answer, or not with the whole result.
+    /// When Prometheus does not answer, or without the whole result.
     pub async fn range(
         &self,
         promql: &str,
@@ -162,8 +163,8 @@ impl Promql {
         Ok(batch)
     }
 
-    /// The shapes of the series that a selector finds from `start` on, in the
-    /// order in which the last of each comes.
+    /// The shapes of the series that a selector matches from `start` on, in the order
+    /// of the last series of each.
     ///
     /// # Errors
     /// When Prometheus does not answer, or finds too many.

@@ -1,4 +1,4 @@
-//! Several addresses with the same data: a pair of Prometheus that scrape the
+//! Several addresses with the same data, as of a pair of Prometheus that scrape the
 //! same targets. One is asked for as long as it answers, then the next.
 //!
 //! Asking two of them in turn gives readings of two scrape times in turn. So the
@@ -19,12 +19,12 @@ pub(super) struct Replica {
     pub(super) url: Url,
     pub(super) range_url: Url,
     pub(super) series_url: Url,
-    /// For messages: without credentials and parameters.
+    /// For messages, without credentials and parameters.
     pub(super) address: String,
 }
 
-/// What all clients of a Prometheus share: its addresses, the one that is asked,
-/// and the memory for its answers.
+/// Shared by all clients of a Prometheus: its addresses, the one in use, and the
+/// memory for answers.
 #[derive(Debug)]
 pub struct Replicas {
     first: Replica,
@@ -47,7 +47,7 @@ impl Replica {
 }
 
 impl Replicas {
-    /// Those of `settings`; the first is asked first.
+    /// The addresses of `settings`; the first is asked first.
     #[must_use]
     pub fn new(settings: &PrometheusSettings) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Replicas {
         other.unwrap_or(&self.first)
     }
 
-    /// The one that is asked.
+    /// The address in use.
     pub(super) fn asked(&self) -> &Replica {
         self.at(self.asked.load(Ordering::Relaxed))
     }
@@ -77,13 +77,13 @@ impl Replicas {
         (0..self.len()).map(|place| self.at(place).address.as_str())
     }
 
-    /// Whether the address at this place is the one that is asked.
+    /// Whether the address at this place is in use.
     #[must_use]
     pub fn is_asked(&self, place: usize) -> bool {
         self.asked.load(Ordering::Relaxed) == place
     }
 
-    /// Begins with the one that answered last.
+    /// Begins with the address that answered last.
     pub(super) fn turns(&self) -> Turns<'_> {
         Turns {
             replicas: self,
@@ -93,8 +93,7 @@ impl Replicas {
         }
     }
 
-    /// The answer of the one that is asked cannot be used: the next one is
-    /// asked from now on.
+    /// The answer of the current address cannot be used: moves on to the next one.
     pub(super) fn pass_on(&self, error: &Error) {
         if self.others.is_empty() || !is_of_address(error) {
             return;
@@ -103,7 +102,7 @@ impl Replicas {
         self.change_to(next, error);
     }
 
-    /// Said once, however many queries find it out side by side.
+    /// Logs the change once, however many concurrent queries cause it.
     fn change_to(&self, place: usize, why: &Error) {
         if self.asked.swap(place, Ordering::Relaxed) != place {
             tracing::warn!("{why}; {} is asked from now on", self.at(place).address);
@@ -111,13 +110,13 @@ impl Replicas {
     }
 }
 
-/// One query, asked of one after the other until one answers.
+/// One query, sent to one address after the other until one answers.
 #[derive(Debug)]
 pub(super) struct Turns<'r> {
     replicas: &'r Replicas,
     start: usize,
     step: usize,
-    /// Why the one that was asked first did not answer.
+    /// Why the first address did not answer.
     first: Option<Error>,
 }
 
@@ -126,7 +125,7 @@ impl<'r> Turns<'r> {
         (self.start + self.step) % self.replicas.len()
     }
 
-    /// Whose turn it is.
+    /// The address to ask now.
     pub(super) fn replica(&self) -> &'r Replica {
         self.replicas.at(self.place())
     }
@@ -154,8 +153,8 @@ impl<'r> Turns<'r> {
     }
 }
 
-/// Whether another address may answer where one fails so: not where the query
-/// itself, its size or a file of ours is at fault.
+/// Whether another address may answer after such an error: not if the query, its size
+/// or a local file is the cause.
 fn is_of_address(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. }

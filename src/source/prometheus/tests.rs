@@ -1,4 +1,4 @@
-//! Everything a Prometheus can do wrong, done by a real server.
+//! Every failure of a Prometheus, produced by a real server.
 
 mod budget;
 mod credentials;
@@ -17,7 +17,7 @@ use gpu_metrics::signal::{SignalId, SignalSpec};
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"UUID":"GPU-1"},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]}]}}"#;
 
-/// The time of the tests' clock is the machine's, because the fake's `Date` is.
+/// The tests use the machine's clock, because the fake's `Date` does.
 fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }

@@ -1,20 +1,20 @@
-//! Every metric the server has: the one list from which families are
-//! registered and `docs/metrics.md` is checked.
+//! Every metric of the server: the one list from which families are registered and
+//! `docs/metrics.md` is checked.
 //!
-//! Names follow the conventions of Prometheus: base units, `_total` for
-//! counters, points in time instead of ages (`time() - NAME` is the age). Label
-//! values come from closed sets: no namespace, object, user or path is ever one.
+//! Names follow the conventions of Prometheus: base units, `_total` for counters,
+//! timestamps instead of ages (`time() - NAME` is the age). Label values come from closed
+//! sets: never a namespace, object, user or path.
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// Only increases.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// A distribution.
     Histogram,
-    /// Facts as labels of a 1.
+    /// Facts as labels of the value 1.
     Info,
 }
 
@@ -42,7 +42,7 @@ macro_rules! catalog {
                 help: $help,
             };
         )*
-        /// Every metric, in the order they are written.
+        /// Every metric, in the order of exposition.
         pub const ALL: &[&Spec] = &[$(&$constant),*];
     };
 }
@@ -151,7 +151,8 @@ mod tests {
     use super::*;
 
     impl Kind {
-        /// The name in the Prometheus text format, where a fact is a gauge.
+        /// The name in the Prometheus text format, which writes an info metric as a
+        /// gauge.
         pub(crate) const fn name(self) -> &'static str {
             match self {
                 Self::Counter => "counter",
@@ -160,7 +161,7 @@ mod tests {
             }
         }
 
-        /// What the name of a sample ends in besides the family's name.
+        /// The suffix of a sample's name.
         pub(crate) const fn suffix(self) -> &'static str {
             match self {
                 Self::Counter => "_total",
@@ -171,7 +172,7 @@ mod tests {
     }
 
     impl Spec {
-        /// The name by which it is queried.
+        /// The name used in queries.
         pub(crate) fn full_name(&self) -> String {
             format!("{}{}", self.name, self.kind.suffix())
         }
@@ -205,7 +206,8 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         for spec in ALL {
             assert!(!spec.help.ends_with('.') && !spec.help.contains('\n'));
-            // Written as they are into both formats, which escape differently.
+            // The help text is written unescaped into both formats, which escape
+            // differently.
             assert!(!spec.help.contains(['\\', '"']), "{}", spec.name);
         }
     }

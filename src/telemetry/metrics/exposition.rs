@@ -1,7 +1,7 @@
 //! The two text formats of `/metrics`.
 //!
-//! The library writes OpenMetrics 1.0. The Prometheus text format 0.0.4 differs
-//! in the lines that describe a family: there the name is that of its samples.
+//! The library writes OpenMetrics 1.0. The Prometheus text format 0.0.4 differs in the `#
+//! HELP` and `# TYPE` lines, which have the name of the samples.
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl Exposition {
         }
     }
 
-    /// The format that an Accept header prefers; the Prometheus one when it
-    /// knows neither: scrapers take it without having asked.
+    /// The format that an Accept header prefers; Prometheus' if it names neither, since
+    /// scrapers accept it unasked.
     #[must_use]
     pub fn wanted(accept: &str) -> Self {
         let best = |wanted: &str| {
@@ -60,7 +60,7 @@ pub(super) fn to_prometheus(open: &str) -> String {
     let mut help = None;
     for line in open.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            // The type that follows decides on the name.
+            // The type, which follows, determines the name.
             help = rest.split_once(' ');
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));

@@ -1,9 +1,8 @@
 //! The server's own metrics (docs/metrics.md, "Metrics of the server itself").
 //!
-//! [`catalog`] names them all. The poll loop and the request layer have handles
-//! ([`Polls`], [`Requests`]); numbers that others keep in atomics of their own
-//! are read at a scrape through [`Metrics::read`], so that those modules know
-//! nothing of metrics.
+//! [`catalog`] lists them all. The poll loop and the request layer have handles
+//! ([`Polls`], [`Requests`]); numbers that other modules keep in atomics are read at a
+//! scrape through [`Metrics::read`], so those modules do not depend on metrics.
 
 pub mod catalog;
 mod exposition;
@@ -31,7 +30,7 @@ pub use requests::{Class, Requests, UnderWay};
 use super::health::{Health, Probe, State};
 use readings::Readings;
 
-/// The registry and its handles. Cheap to clone; all clones are one.
+/// The registry and its handles. Cheap to clone; clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -50,7 +49,7 @@ struct Book(Registry);
 
 impl Book {
     fn add(&mut self, spec: &Spec, metric: impl Metric) {
-        // The library ends the sentence.
+        // The library adds the full stop.
         self.0.register(spec.name, spec.help, metric);
     }
 }
@@ -75,7 +74,7 @@ impl Collector for Checks {
 }
 
 impl Metrics {
-    /// Every counter at zero; the checks of `health` are shown.
+    /// Every counter at zero; includes the checks of `health`.
     #[must_use]
     pub fn new(health: &Health) -> Self {
         let mut book = Book(Registry::default());
@@ -112,11 +111,11 @@ impl Metrics {
         &self.inner.requests
     }
 
-    /// Shows a number that somebody else keeps: `read` gives it when somebody
-    /// scrapes, or nothing as long as it is not known. `spec` is a counter or a
-    /// gauge of the [`catalog`] without a handle here, `values` are those of
-    /// its labels, in their order; the same values again replace what was
-    /// there. `read` must be quick and must not block.
+    /// Exports a number that another module keeps: each scrape calls `read`, which
+    /// returns `None` while the number is unknown. `spec` is a counter or a gauge of the
+    /// [`catalog`] without a handle here; `values` are its label values, in order. The
+    /// same values again replace the former reader. `read` must be quick and must not
+    /// block.
     pub fn read(
         &self,
         spec: &Spec,
@@ -126,16 +125,16 @@ impl Metrics {
         self.inner.readings.insert(spec, values, Box::new(read));
     }
 
-    /// Shows a number that stands until the next one; not known is not zero.
-    /// `spec` and `values` are as in [`Metrics::read`].
+    /// Exports a number until the next call; unknown is `None`, not zero. `spec` and
+    /// `values` are as in [`Metrics::read`].
     pub fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
         self.inner.readings.show(spec, values, number);
     }
 
-    /// Writes everything.
+    /// Writes all metrics.
     ///
     /// # Errors
-    /// When a collector fails; none of ours does.
+    /// When a collector fails; none of this server's does.
     pub fn render(&self, format: Exposition) -> Result<String, fmt::Error> {
         let mut out = String::new();
         text::encode(&mut out, &self.inner.registry)?;

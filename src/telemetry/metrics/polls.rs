@@ -1,4 +1,4 @@
-//! Counters of the way from the metrics backend to the values in force.
+//! Counters of the polls, from the metrics backend to the values in force.
 
 use std::time::Duration;
 
@@ -10,22 +10,21 @@ use super::catalog::{self, Spec};
 use super::readings::Readings;
 use super::{Book, histogram};
 
-/// A query: 2 ms to 30 s, the default time limit and beyond.
+/// For a query: 2 ms to 30 s, the default time limit and beyond.
 const QUERY_BUCKETS: [f64; 13] = [
     0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// Computing the values: 0.1 ms to 5 s.
+/// For computing the values: 0.1 ms to 5 s.
 const SNAPSHOT_BUCKETS: [f64; 13] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
-/// What the poll loop counts. Cheap to clone.
+/// The counters of the poll loop. Cheap to clone.
 ///
-/// `signal` is always a configured signal's name, never text that came from a
-/// backend.
+/// `signal` is always a configured signal's name, never text from a backend.
 #[derive(Clone, Debug)]
 pub struct Polls {
     queries: Family<Labels<2>, Counter>,
@@ -37,19 +36,19 @@ pub struct Polls {
     readings: Readings,
 }
 
-/// What became of the samples and series of an answer.
+/// The outcome of an answer's samples and series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intake {
     /// New and valid samples.
     pub accepted: u64,
-    /// Samples that were not taken in, by reason.
+    /// Samples not stored, by reason.
     pub samples_dropped: [(&'static str, u64); 3],
-    /// Series that were not taken in, by reason.
+    /// Series not stored, by reason.
     pub series_dropped: [(&'static str, u64); 2],
 }
 
-/// A number of what is in force: its family, the values of its labels, and how
-/// much, where that is known.
+/// A number of the values in force: its family, its label values, and the number where it
+/// is known.
 pub type Figure = (&'static Spec, &'static [&'static str], Option<f64>);
 
 impl Polls {
@@ -72,7 +71,7 @@ impl Polls {
         polls
     }
 
-    /// A query of `signal` was answered at `at`, seconds since the epoch.
+    /// Records that a query of `signal` was answered at `at`, in seconds since the epoch.
     pub fn answered(&self, signal: &str, took: Duration, at: f64, intake: Intake) {
         self.ended(signal, "success", took);
         self.readings
@@ -93,13 +92,13 @@ impl Polls {
         count(&self.series_dropped, &intake.series_dropped);
     }
 
-    /// `signal` is not asked for at present: how long ago it was answered says
-    /// nothing.
+    /// Records that `signal` is not queried at present, so the time of its last answer is
+    /// not shown.
     pub fn rests(&self, signal: &str) {
         self.readings.show(&catalog::LAST_SUCCESS, &[signal], None);
     }
 
-    /// What polls so far have put in force is in force no more.
+    /// Removes the numbers of the values that are no longer in force.
     pub fn forget(&self) {
         for spec in [
             &catalog::LAST_SUCCESS,
@@ -114,7 +113,7 @@ impl Polls {
         }
     }
 
-    /// A query of `signal` ended, with `success` or a kind of failure of a
+    /// Records the end of a query of `signal`, with `success` or a kind of failure of a
     /// closed list.
     pub fn ended(&self, signal: &str, outcome: &'static str, took: Duration) {
         let labels = [
@@ -126,7 +125,7 @@ impl Polls {
         seconds.observe(took.as_secs_f64());
     }
 
-    /// New values are in force, which took so long to compute.
+    /// Records that new values are in force, and how long computing them took.
     pub fn published(&self, took: Duration, figures: &[Figure]) {
         self.snapshot_seconds.observe(took.as_secs_f64());
         for (spec, values, number) in figures {

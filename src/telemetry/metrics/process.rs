@@ -1,6 +1,5 @@
-//! The process' own figures, read from `/proc/self` at a scrape
-//! (`proc_pid_stat(5)`, `proc_pid_status(5)`). Where there is no such place
-//! they are left out.
+//! The process' own metrics, read from `/proc/self` at a scrape (`proc_pid_stat(5)`,
+//! `proc_pid_status(5)`). Without `/proc` they are left out.
 
 use std::fs;
 
@@ -10,14 +9,14 @@ use super::catalog::{
 };
 use super::readings::Readings;
 
-/// Ticks a second of the times in `/proc`: `USER_HZ`, which is 100 for
-/// programs on every architecture that this one is built for.
+/// Ticks a second of the times in `/proc`: `USER_HZ`, which is 100 on every supported
+/// architecture.
 const TICKS: f64 = 100.0;
 
-/// Reads one figure.
+/// Reads one value.
 type Figure = fn() -> Option<f64>;
 
-/// Shows the figures of this process.
+/// Registers the process' metrics.
 pub(super) fn show(readings: &Readings) {
     let figures: [(&Spec, Figure); 6] = [
         (&PROCESS_CPU, || cpu_seconds(&read("self/stat")?)),
@@ -46,8 +45,8 @@ fn started() -> Option<f64> {
     Some(boot_time(&read("stat")?)? + field(&read("self/stat")?, 22)? / TICKS)
 }
 
-/// A field of `stat`, counted from one as the manual does. The second is the
-/// command in parentheses, which may hold anything.
+/// A field of `stat`, counted from one as in the manual page. The second is the command
+/// in parentheses, which may hold any character.
 fn field(stat: &str, number: usize) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace()
@@ -72,7 +71,7 @@ fn boot_time(system: &str) -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // Reading the directory takes a descriptor, too.
+    // Reading the directory takes a descriptor.
     let count = fs::read_dir("/proc/self/fd").ok()?.count();
     Some(count.saturating_sub(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! Numbers that others keep and that are read when somebody scrapes.
+//! Numbers that other modules keep and that each scrape reads.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ type Values = Vec<String>;
 
 type Read = Box<dyn Fn() -> Option<f64> + Send + Sync>;
 
-/// Families of numbers that are read at a scrape. Cheap to clone.
+/// Families of numbers that each scrape reads. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Readings {
     families: Arc<RwLock<BTreeMap<usize, BTreeMap<Values, Read>>>>,
@@ -42,7 +42,7 @@ impl Readings {
         families.entry(place).or_default().insert(values, read);
     }
 
-    /// Forgets all numbers of a family.
+    /// Removes all numbers of a family.
     pub(super) fn clear(&self, spec: &Spec) {
         let mut families = self
             .families
@@ -51,7 +51,7 @@ impl Readings {
         families.retain(|place, _| ALL.get(*place).is_none_or(|known| known.name != spec.name));
     }
 
-    /// A number that stands until the next one; not known is not zero.
+    /// Sets a number until the next call; unknown is `None`, not zero.
     pub(super) fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
         self.insert(spec, values, Box::new(move || number));
     }
@@ -70,7 +70,7 @@ impl Collector for Readings {
     }
 }
 
-/// Writes a family of plain numbers, unless it is empty.
+/// Writes a family of numbers, unless it is empty.
 pub(super) fn write<V: AsRef<str>>(
     encoder: &mut DescriptorEncoder<'_>,
     spec: &Spec,

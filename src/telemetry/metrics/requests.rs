@@ -1,6 +1,5 @@
-//! Counters of requests. Their labels come from closed sets (docs/metrics.md,
-//! "Metrics of the server itself"): a client that invents paths invents no
-//! series.
+//! Counters of requests. Their labels come from closed sets (docs/metrics.md, "Metrics of
+//! the server itself"), so invented paths create no series.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,26 +14,26 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::catalog;
 use super::{Book, histogram};
 
-/// Answers come from memory: 0.1 ms to the longest time limit, 10 s.
+/// Answers from memory take 0.1 ms; the longest time limit is 10 s.
 const BUCKETS: [f64; 15] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     10.0,
 ];
 
-/// No server has more kinds of requests; a configuration that was reloaded
-/// often may have had them.
+/// Most kinds of requests, more than a server has unless its configuration was reloaded
+/// often.
 const MAX_CLASSES: usize = 2_000;
 
 /// The class of a request. The caller makes sure that the values are from closed
 /// sets, not text that came with the request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// `get`, `list`, `watch`; the method in lower case where it is not GET.
+    /// `get`, `list`, `watch`; another method in lower case.
     pub verb: &'static str,
-    /// The API group; empty outside of the groups.
+    /// The API group; empty for other paths.
     pub group: &'static str,
-    /// A resource that is served, or what the path is for: `discovery`,
-    /// `openapi`, `health`, `metrics`, `version`, `other`.
+    /// A resource that is served, or the purpose of the path: `discovery`, `openapi`,
+    /// `health`, `metrics`, `version`, `other`.
     pub resource: Arc<str>,
 }
 
@@ -52,7 +51,7 @@ struct Timed {
     resource: Arc<str>,
 }
 
-/// What is counted of requests. Cheap to clone.
+/// The counters of requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Requests {
     answered: Family<Answered, Counter>,
@@ -62,7 +61,7 @@ pub struct Requests {
     aborted: Counter,
 }
 
-/// A request under way. Dropped without an answer it counts as aborted.
+/// A request under way. Dropped without an answer, it counts as aborted.
 #[derive(Debug)]
 pub struct UnderWay {
     requests: Requests,
@@ -85,7 +84,7 @@ impl Requests {
         requests
     }
 
-    /// A request has come in.
+    /// Records the start of a request.
     #[must_use]
     pub fn begin(&self) -> UnderWay {
         self.in_flight.inc();
@@ -97,7 +96,7 @@ impl Requests {
 }
 
 impl UnderWay {
-    /// It was answered with `code` after `took`.
+    /// Records the answer with `code` after `took`.
     pub fn answered(mut self, class: &Class, code: u16, took: Duration) {
         self.answered = true;
         let mut labels = Answered {

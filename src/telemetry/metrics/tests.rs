@@ -1,4 +1,4 @@
-//! What a scraper sees, checked by Prometheus' own tools.
+//! The output of a scrape, checked by Prometheus' own tools.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Metrics of which every family of the catalog has a row.
+/// Metrics with a row for every family of the catalog.
 fn busy() -> Metrics {
     let metrics = Metrics::new(&Health::new());
     let took = Duration::from_millis(30);
@@ -71,7 +71,7 @@ fn promtool_finds_nothing_to_say_about_the_prometheus_format() {
 fn prometheus_parses_the_openmetrics_format() {
     let open = busy().render(Exposition::OpenMetrics).unwrap();
     assert!(open.ends_with("# EOF\n"));
-    // Blocks are made of samples with their times.
+    // Building blocks requires samples with timestamps.
     let timed: String = open
         .lines()
         .map(|line| match line.starts_with('#') {

@@ -1,4 +1,4 @@
-//! From a description to targets, devices and pods.
+//! Builds targets, devices and pods from a description.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::FOREVER;
 use super::world::{Fleet, Naming, Weather, World};
 use simulator::random::Noise;
 
-/// Chance, one number after another.
+/// A random generator.
 #[derive(Debug)]
 pub(super) struct Dice(Noise, u64);
 
@@ -43,28 +43,28 @@ pub(super) struct Target {
     pub(super) jitter: f64,
     pub(super) naming: Naming,
     pub(super) lives: Range<f64>,
-    /// Wrong clocks: when, and by how much.
+    /// Times of wrong clocks, and their errors.
     pub(super) clocks: Vec<(Range<f64>, f64)>,
     pub(super) silent: Vec<Range<f64>>,
     pub(super) frozen: Vec<Range<f64>>,
-    /// When its series name no pods.
+    /// Times without pods in the series.
     pub(super) unlabelled: Vec<Range<f64>>,
 }
 
 impl Target {
-    /// How wrong its clock is.
+    /// The error of its clock.
     pub(super) fn clock(&self, at: f64) -> f64 {
         let now = |(during, _): &&(Range<f64>, f64)| during.contains(&at);
         self.clocks.iter().find(now).map_or(0.0, |(_, secs)| *secs)
     }
 
-    /// Whether its exporter does not answer.
+    /// Whether its exporter is silent.
     pub(super) fn is_silent(&self, at: f64) -> bool {
         within(&self.silent, at)
     }
 }
 
-/// Whether a time lies in one of some ranges.
+/// Whether a time is within one of the ranges.
 pub(super) fn within(ranges: &[Range<f64>], at: f64) -> bool {
     ranges.iter().any(|range| range.contains(&at))
 }
@@ -79,11 +79,11 @@ pub(super) struct Device {
     pub(super) percent: f64,
     pub(super) swing_phase: f64,
     pub(super) lost: Vec<Range<f64>>,
-    /// Until when it has percents, where it has the profiling field.
+    /// If it has the profiling field, the end of its percentages.
     pub(super) profiled: Option<f64>,
-    /// Which pods its series name, and when.
+    /// The pods that its series name, and when.
     pub(super) holds: Vec<(Range<f64>, usize)>,
-    /// Whether several pods hold it at once.
+    /// Whether several pods hold it at the same time.
     pub(super) shared: bool,
 }
 
@@ -97,13 +97,13 @@ pub(super) struct Pod {
     pub(super) devices: Vec<usize>,
 }
 
-/// Everything that is in a world.
+/// Everything in a world.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Built {
     pub(super) targets: Vec<Target>,
     pub(super) devices: Vec<Device>,
     pub(super) pods: Vec<Pod>,
-    /// When every GPU's load changes, and to what.
+    /// Time and load of a change of every GPU's load.
     pub(super) jump: Option<(f64, f64)>,
 }
 
@@ -115,7 +115,7 @@ impl Built {
         for fleet in &world.fleets {
             built.join(fleet, -FOREVER, 0.0, &(0.0..0.0), &mut dice);
         }
-        // What holds from the start on comes before what changes it.
+        // Initial state comes before changes to it.
         let initial = |weather: &&Weather| matches!(weather, Weather::Shared { .. });
         for weather in world.weather.iter().filter(initial) {
             built.add(weather, &mut dice);
@@ -169,7 +169,7 @@ impl Built {
         }
     }
 
-    /// A pod that takes all GPUs of a target.
+    /// Starts a pod that takes all GPUs of a target.
     fn start(
         &mut self,
         workload: &'static str,
@@ -185,7 +185,7 @@ impl Built {
         else {
             return;
         };
-        // No pod starts on a node that has gone, or outlives its node.
+        // No pod starts on a removed node, or outlives its node.
         if at >= end {
             return;
         }
@@ -214,7 +214,7 @@ impl Built {
         });
     }
 
-    /// What brings somebody new or lets pods go: in the order of the list.
+    /// Adds or removes pods and nodes, in the order of the list.
     fn add(&mut self, weather: &Weather, dice: &mut Dice) {
         match weather {
             Weather::Joins {
@@ -290,7 +290,7 @@ impl Built {
         }
     }
 
-    /// Every exporter is scraped once more, by a target that differs so.
+    /// Adds a second target for every exporter, changed by `differs`.
     fn scrape_again(&mut self, dice: &mut Dice, differs: impl Fn(&mut Target)) {
         for first in 0..self.targets.len() {
             let mut again = self.targets[first].clone();
@@ -306,7 +306,7 @@ impl Built {
         }
     }
 
-    /// The targets of these numbers, and those of other jobs on their nodes.
+    /// The targets with these numbers, and those of other jobs on their nodes.
     fn exporters(&mut self, targets: &Range<usize>) -> impl Iterator<Item = &mut Target> {
         let nodes: Vec<String> = each(&mut self.targets, targets)
             .map(|target| target.node.clone())
@@ -359,7 +359,7 @@ impl Built {
     }
 }
 
-/// Those of a list that a range names and that exist.
+/// The existing elements in a range.
 fn each<'a, T>(all: &'a mut [T], range: &Range<usize>) -> impl Iterator<Item = &'a mut T> {
     let end = range.end.min(all.len());
     all[range.start.min(end)..end].iter_mut()

@@ -1,4 +1,4 @@
-//! What the API server says of a world at a time.
+//! The state of the API server at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use gpu_metrics::inventory::{
 /// The namespace of all pods.
 pub(super) const NAMESPACE: &str = "n";
 
-/// How long pods that went are remembered, seconds.
+/// How long deleted pods are remembered, in seconds.
 const REMEMBERED: f64 = 360.0;
 
-/// The inventory as one replica has it, made anew when something changed.
+/// The inventory of one replica, rebuilt when something changes.
 #[derive(Debug)]
 pub(super) struct Cluster {
     /// When the replica began to watch: pods that went before are not known to it.
     since: f64,
-    /// The times at which something changes, the soonest last.
+    /// Times of changes, the next one last.
     changes: Vec<f64>,
     current: Arc<Inventory>,
 }
@@ -101,8 +101,8 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
     }
 }
 
-/// What NVIDIA's feature discovery says of a node: while nothing is seen of a
-/// GPU, only this tells that the two pods that asked for one may share it.
+/// A node's labels by NVIDIA's feature discovery. While a GPU has no series, only
+/// they tell that the two pods that requested one may share it.
 fn labels_of_node(built: &Built, node: &str) -> Labels {
     let shared = built.devices.iter().filter(|device| device.shared);
     let mut nodes = shared.map(|device| &built.targets[device.targets[0]].node);

@@ -1,4 +1,4 @@
-//! The store: every sample of a world, when it was taken and when it arrived.
+//! The store: every sample of a world, with its time and its arrival.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::signal::SignalId;
 use simulator::random::Noise;
 
-/// How long before time zero the scrapes begin, seconds.
+/// How long before time zero scrapes begin, in seconds.
 const BEFORE: f64 = 1500.0;
 
 /// Seconds as milliseconds.
@@ -23,29 +23,29 @@ pub(super) fn ms(secs: f64) -> i64 {
     (secs * 1000.0).round() as i64
 }
 
-/// A sample of the memory copy utilisation; the other signals follow from it.
+/// A sample of the memory copy utilisation; the other signals are derived from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// Its timestamp, milliseconds from time zero.
     pub(super) at: i64,
-    /// When the store shows it.
+    /// When it becomes visible in the store.
     pub(super) arrived: i64,
-    /// The reading; NaN for a marker.
+    /// The reading; NaN for a staleness marker.
     pub(super) value: f64,
     /// When the exporter took the reading.
     pub(super) read: i64,
 }
 
-/// A series: what one job says of one device in the hands of one pod.
+/// A series: one job's samples of one device held by one pod.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) device: usize,
     pub(super) target: usize,
     /// The pod it names.
     pub(super) pod: Option<usize>,
-    /// Its samples, by time and by arrival.
+    /// Its samples, in order of time and of arrival.
     pub(super) points: Vec<Point>,
-    /// How many had arrived when that was last asked, and for when.
+    /// The last count of arrived samples, and its time.
     arrived: Cell<(i64, usize)>,
     key: SeriesKey,
     labels: Range<usize>,
@@ -63,7 +63,7 @@ impl Series {
     }
 }
 
-/// One scrape that did or did not work.
+/// One scrape, successful or not.
 #[derive(Clone, Copy, Debug)]
 struct Scrape {
     at: f64,
@@ -73,18 +73,18 @@ struct Scrape {
     failed: bool,
 }
 
-/// All that a store ever holds.
+/// Everything that a store ever contains.
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) series: Vec<Series>,
-    /// Until when each device has percents, milliseconds; `None`: it has no
+    /// The end of each device's percentages, in milliseconds; `None`: it has no
     /// profiling field.
     profiled: Vec<Option<i64>>,
     text: Bytes,
 }
 
 impl Store {
-    /// What the exporters of a world leave behind.
+    /// The samples of all exporters of a world.
     pub(super) fn new(world: &World, built: &Built) -> Self {
         let mut dice = Dice::new(world.seed ^ 0x5ca1_ab1e);
         let mut store = Self {
@@ -195,7 +195,7 @@ impl Store {
     }
 }
 
-/// A signal's value, where the memory copy utilisation is this.
+/// A signal's value, derived from the memory copy utilisation.
 fn of_signal(signal: SignalId, series: &Series, value: f64) -> f64 {
     match signal {
         _ if value.is_nan() => value,
@@ -211,8 +211,7 @@ fn has_markers(world: &World) -> bool {
     world.weather.iter().any(marker)
 }
 
-/// What a GPU shows when it is read: its load and a little noise, so that two
-/// readings differ.
+/// The reading of a GPU: its load and a little noise, so that two readings differ.
 fn reading(world: &World, built: &Built, device: usize, at: f64) -> f64 {
     let Device {
         percent,
@@ -228,8 +227,8 @@ fn reading(world: &World, built: &Built, device: usize, at: f64) -> f64 {
     (percent * swing + noise.between(-0.2, 0.2)).clamp(0.5, 100.0)
 }
 
-/// The labels as Prometheus makes them of an exporter's line, `honor_labels`
-/// off: what is the target's own stands bare.
+/// The labels that Prometheus makes from an exporter's line with `honor_labels` off:
+/// the target's own labels keep their names.
 fn labels(built: &Built, (target, device): (usize, &Device), pod: Option<usize>) -> String {
     let Target {
         job,
@@ -263,7 +262,7 @@ fn labels(built: &Built, (target, device): (usize, &Device), pod: Option<usize>)
     text
 }
 
-/// Every scrape of a target, in the order of its stamps and arrivals.
+/// All scrapes of a target, in the order of their timestamps and arrivals.
 fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
     let mut times = Vec::new();
     for offset in std::iter::once(0.0).chain(target.second) {
@@ -305,7 +304,7 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
     all
 }
 
-/// When what arrives at a time shows.
+/// When a sample that arrives at a time becomes visible.
 fn stalled(world: &World, source: &str, at: f64) -> f64 {
     let end = world.weather.iter().find_map(|weather| match weather {
         Weather::Stall { source: of, during } if *of == source && during.contains(&at) => {
@@ -316,7 +315,7 @@ fn stalled(world: &World, source: &str, at: f64) -> f64 {
     end.unwrap_or(at)
 }
 
-/// When the exporter took the reading that a scrape finds.
+/// When the exporter took the reading of a scrape.
 fn read_at(target: &Target, at: f64) -> f64 {
     let renewed = if target.renew > target.scrape + 1.0 {
         ((at - target.renew_phase) / target.renew).floor() * target.renew + target.renew_phase

@@ -1,4 +1,4 @@
-//! Runs a world: two replicas poll and are asked, the oracle judges.
+//! Runs a world: two replicas poll and are queried, and the oracle checks the values.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,23 @@ use super::replica::{METRICS, Replica};
 use super::times::Between;
 use super::world::World;
 
-/// When the first replica starts: long before anything is looked at.
+/// The start of the first replica, long before the first check.
 const START: f64 = -400.0;
 
-/// How far back a replica that starts reads, seconds.
+/// How far back a starting replica reads, in seconds.
 const READ_BACK: f64 = 1200.0;
 
-/// Below this share of a bound two values are the same: S is in whole seconds.
+/// Values that differ by less than this share of a bound are equal: S is in whole
+/// seconds.
 const SAME: f64 = 0.005;
 
-/// Replicas that differ by more are apart.
+/// Replicas whose values differ by more disagree.
 const APART: f64 = 0.05;
 
-/// Replicas of targets that are scraped this seldom may stay apart, seconds.
+/// Replicas may disagree for targets with at least this scrape interval, in seconds.
 const SLOW: f64 = 59.0;
 
-/// The least share of the time that values are there which can be known, percent.
+/// The least share of the time with a value, where one can be known, in percent.
 const PRESENT: f64 = 99.9;
 
 /// Objects that have the values of one group.
@@ -38,13 +39,13 @@ struct Asked {
 struct Object {
     resource: &'static str,
     name: String,
-    /// At how many polls in a row the replicas were apart, by metric.
+    /// The number of consecutive polls at which the replicas disagreed, by metric.
     apart: [u32; METRICS.len()],
-    /// Whether a value was missing since the event.
+    /// Whether a value has been missing since the event.
     was_absent: bool,
 }
 
-/// Everything that is asked for in a world, the pods first.
+/// All objects that are queried in a world, pods first.
 fn asked(built: &Built) -> Vec<Asked> {
     let ask = |group, resources: &[&'static str], name: &str| Asked {
         group,
@@ -91,7 +92,7 @@ pub(super) fn run(world: &World) -> Figures {
     let mut second: Option<Replica> = None;
     let mut now = START;
     while now < world.secs {
-        // Just before a poll, what is served is oldest.
+        // Served values are oldest just before a poll.
         run.look_at_all(&mut all, (&first, None), now);
         first.poll(world, &built, &store, now);
         if (0..2).any(|signal| !world.refuses(signal, now)) {
@@ -124,7 +125,7 @@ impl Run<'_> {
         }
     }
 
-    /// Looks at the objects of one group at one poll.
+    /// Checks the objects of one group at one poll.
     fn look(
         &mut self,
         asked: &mut Asked,
@@ -140,9 +141,9 @@ impl Run<'_> {
         let metrics = if of_pod { &METRICS[..1] } else { &METRICS[..] };
         let known = self.oracle.is_known(group, now, read);
         let may = self.oracle.may_be_served(group, now, read);
-        // A GPU is held as long as any signal says so.
+        // A GPU is held as long as any signal reports it.
         let half_read = now - read > self.oracle.world.poll();
-        // Between polls nothing becomes another: only older.
+        // Between polls values do not change, but only age.
         let truth = (read >= now).then(|| self.oracle.truth(group, now, read));
         for object in &mut asked.objects {
             let of = |replica: &Replica, metric| {
@@ -180,7 +181,7 @@ impl Run<'_> {
         });
     }
 
-    /// A value that can be known is there.
+    /// Checks that a value is served if it can be known.
     fn presence(&mut self, object: &Object, metric: usize, value: Option<f64>, now: f64) {
         let share = match (object.resource, metric) {
             ("pods", _) => &mut self.figures.pods,
@@ -192,7 +193,8 @@ impl Run<'_> {
         });
     }
 
-    /// A value that is there is right, and unknown is never zero.
+    /// Checks that a served value is within its bounds, and that unknown is never
+    /// zero.
     fn truth(
         &mut self,
         object: &Object,
@@ -215,7 +217,7 @@ impl Run<'_> {
             _ => &mut self.figures.count,
         };
         ratio.take(low, value / bounds.high);
-        // No GPU of a world is ever idle.
+        // GPUs of a world are never idle.
         let unknown = value == 0.0 && metric < 2;
         let same = SAME * bounds.high;
         if unknown || value < bounds.low - same || value > bounds.high + same {
@@ -245,7 +247,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether all that a pod has falls silent with the event.
+    /// Whether all devices of a pod fall silent with the event.
     fn is_hit(&self, pod: usize, at: f64) -> bool {
         let built = self.oracle.built;
         let targets = built.pods[pod]
@@ -256,7 +258,7 @@ impl Run<'_> {
         targets.all(|target| target.is_silent(at + 1.0))
     }
 
-    /// Two replicas are apart in no two polls in a row.
+    /// Checks that two replicas do not disagree at two consecutive polls.
     fn agreement(
         &mut self,
         (group, object): (Group, &mut Object),
@@ -280,9 +282,9 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the replicas have had time, and nothing was away. A replica that
-    /// starts longer into a silence than it reads back never sees what was said
-    /// before it.
+    /// Whether the replicas have had time to agree, and no target or store was away.
+    /// A replica that starts longer into a silence than it reads back never reads the
+    /// samples before it.
     fn must_agree(&self, group: Group, now: f64) -> bool {
         let world = self.oracle.world;
         let mut silent = self.oracle.built.targets.iter().flat_map(|it| &it.silent);

@@ -1,13 +1,13 @@
-//! What is counted while a world runs.
+//! Counters of a world's run.
 
 use std::fmt;
 
-/// How often something was the case, of how many times.
+/// How often a condition held, and of how many times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Share {
     is: u64,
     of: u64,
-    /// The first time that it was not.
+    /// The first failure.
     first: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl Share {
     }
 }
 
-/// The least and the greatest of served ÷ bound.
+/// The least and the greatest ratio of served value to bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ratio {
     pub(super) low: f64,
@@ -52,41 +52,41 @@ impl Ratio {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) name: &'static str,
-    /// Pods whose mean is there, of those whose data allow one.
+    /// Pods with a mean, out of those whose data allow one.
     pub(super) pods: Share,
     /// The same for sums of Deployments.
     pub(super) sums: Share,
     /// The same for means and counts of Deployments, and all three of
     /// Services, of the namespace and of the cluster.
     pub(super) others: Share,
-    /// Sums against the least and the greatest that they may be.
+    /// Sums, relative to their lower and upper bound.
     pub(super) sum: Ratio,
     pub(super) count: Ratio,
     pub(super) mean: Ratio,
     /// Seconds from the event to the end of the last value before the first
-    /// that was missing.
+    /// missing one.
     pub(super) pods_absent: Option<f64>,
     pub(super) sums_absent: Option<f64>,
-    /// How often a value was there that outlived what is promised.
+    /// How often a value outlived the promised time.
     pub(super) overdue: u64,
     /// Comparisons in which both replicas had a value or none, and in which they
-    /// had the same.
+    /// had equal ones.
     pub(super) lonely: Share,
     pub(super) apart: Share,
     pub(super) farthest: f64,
-    /// What broke a promise, each with its time.
+    /// Broken promises, each with its time.
     pub(super) broken: Vec<String>,
 }
 
 impl Figures {
-    /// Notes a broken promise; the first ones tell enough.
+    /// Records a broken promise, up to a number of them.
     pub(super) fn breaks(&mut self, what: impl FnOnce() -> String) {
         if self.broken.len() < 20 {
             self.broken.push(what());
         }
     }
 
-    /// Notes what was there too seldom, at the end.
+    /// At the end, records values that were missing too often.
     pub(super) fn judge(&mut self, least: f64) {
         for share in [self.pods.clone(), self.sums.clone(), self.others.clone()] {
             if let (Some(percent), Some(first)) = (share.percent(), &share.first)
@@ -98,13 +98,13 @@ impl Figures {
     }
 }
 
-/// The head of the table.
+/// The heading of the table.
 pub(super) const HEAD: &str = "| world | pods % | sums % | others % | sum low | sum high \
     | count low | count high | mean low | mean high | pods absent s | sums absent s | overdue \
     | replicas: presence % | value % | by |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 impl fmt::Display for Figures {
-    /// A line of the table.
+    /// A row of the table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "| {} |", self.name)?;
         for share in [&self.pods, &self.sums, &self.others] {

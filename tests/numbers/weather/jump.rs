@@ -1,14 +1,14 @@
-//! How soon a change of load is seen.
+//! How soon a change of load shows in the values.
 
 use super::build::{Built, Dice};
 use super::content::Store;
 use super::replica::{METRICS, Replica};
 use super::world::{Fleet, Weather, World};
 
-/// Seeds, each with other phases and another moment of the jump.
+/// Number of seeds, each with other phases and another time of the jump.
 const TRIES: u64 = 301;
 
-/// Seconds until a tenth of a jump from 40 to 80 percent is seen.
+/// Seconds until a tenth of a jump from 40 to 80 percent shows.
 fn delay(targets: usize, scrape: f64, seed: u64) -> Option<f64> {
     let at = 600.0 + Dice::new(seed).between(0.0, 60.0);
     let fleet = Fleet {
@@ -45,10 +45,10 @@ fn delay(targets: usize, scrape: f64, seed: u64) -> Option<f64> {
 #[test]
 fn a_tenth_of_a_jump_is_seen_soon() {
     println!("| targets | S s | median s | worst s | seen |\n|---|---|---|---|---|");
-    // The next scrape of a single target takes half an interval by itself, the
-    // next poll half of its own, and the window ends at a multiple of the step.
-    // With more targets a tenth of the jump is seen before all of them were
-    // scraped; a window of four slow scrapes shows it later.
+    // The next scrape of a single target is half an interval away, the next poll half
+    // of its interval, and the window ends at a multiple of the step. With more
+    // targets a tenth of the jump shows before all of them are scraped; with a window
+    // of four slow scrapes it shows later.
     let cases = [
         (1, 15.0, 12.0),
         (4, 15.0, 12.0),

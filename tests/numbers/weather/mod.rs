@@ -1,4 +1,4 @@
-//! The weather of real clusters: late, doubled, mixed and half-silent data.
+//! Conditions of real clusters: late, duplicate, mixed and partly missing data.
 //!
 //! ```text
 //!  World (a description: fleets, weather)      named, or drawn from a seed
@@ -25,7 +25,7 @@
 //! `WEATHER=steady15 cargo test --test numbers weather::table -- --nocapture` prints the
 //! figures of worlds whose names contain that text (all without it),
 //! `WEATHER_TABLE=file` writes them as Markdown, `WORLDS=100000` makes the
-//! random run longer and `SEED=…` begins it elsewhere.
+//! random run longer, and `SEED=…` sets its first seed.
 
 mod build;
 mod cluster;

@@ -1,7 +1,7 @@
-//! What the rules of docs/numbers.md make of a store's whole content: the
-//! windows of groups, and what their devices have at an instant.
+//! Applies the rules of docs/numbers.md to a store's whole content: the windows of
+//! groups, and the readings of their devices at an instant.
 //!
-//! Where a rule leaves room (a median of two, whole seconds), both ends are kept.
+//! Where a rule leaves room (a median of two, whole seconds), both bounds are kept.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ use super::content::{Point, Series, Store, ms};
 use super::times::{Between, Times, between};
 use super::world::World;
 
-/// The instants are its multiples, milliseconds. Time zero is one.
+/// The distance of instants in milliseconds; time zero is one.
 pub(super) const STEP: i64 = 5_000;
 
-/// The window ends so long after what a source has reached.
+/// How far the window's end is ahead of a source's newest sample.
 pub(super) const AHEAD: i64 = 15_000;
 
-/// A window that is not set is no longer (`gpu.maxWindow`).
+/// The longest window that is not configured (`gpu.maxWindow`).
 const LONGEST: i64 = 300_000;
 
-/// Readings that stand still for so long are no readings.
+/// A reading unchanged for this long is invalid.
 const FROZEN: i64 = 600_000;
 
-/// Another field is looked for each minute, seconds.
+/// Another field is looked for each minute, in seconds.
 const ANOTHER_FIELD: f64 = 150.0;
 
-/// Whose value it is.
+/// Object of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Pod(usize),
     Workload(&'static str),
-    /// All pods: they are of one namespace.
+    /// All pods, which are in one namespace.
     Namespace,
     /// All GPUs, held or not.
     Cluster,
 }
 
-/// Sees everything.
+/// Has access to all samples.
 #[derive(Debug)]
 pub(super) struct Oracle<'a> {
     pub(super) world: &'a World,
@@ -50,19 +50,19 @@ pub(super) struct Oracle<'a> {
 /// A device of a group at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// The last reading.
+    /// The value of the last reading.
     pub(super) value: Between<f64>,
-    /// It answers for certain.
+    /// It certainly has a reading.
     pub(super) surely: bool,
-    /// It may answer.
+    /// It may have a reading.
     pub(super) perhaps: bool,
-    /// A pod that lives holds it.
+    /// A living pod holds it.
     pub(super) held: bool,
-    /// It is missing where it does not answer: its driver never loses it.
+    /// Without a reading it is missing: its driver does not lose it.
     pub(super) awaited: bool,
 }
 
-/// What one series says of a device at an instant.
+/// The reading of one series of a device at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) at: i64,
@@ -86,7 +86,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Whether a reading that names this pod is the group's.
+    /// Whether a reading with this pod counts for the group.
     pub(super) fn has(&self, group: Group, pod: Option<usize>) -> bool {
         match (group, pod) {
             (Group::Cluster, _) => true,
@@ -97,7 +97,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// The targets that have told of a group, and when last.
+    /// The targets with readings of a group, and the time of the last one.
     pub(super) fn targets_of(&self, group: Group, now: f64) -> BTreeMap<usize, i64> {
         let mut targets = BTreeMap::new();
         let ours = self.store.series.iter();
@@ -111,8 +111,8 @@ impl<'a> Oracle<'a> {
         targets
     }
 
-    /// The end of a group's window (rule 6), and how long it is. A target that
-    /// tells nothing of the group any more may or may not count.
+    /// The end of a group's window (rule 6), and its length. A target without recent
+    /// readings of the group may or may not count.
     pub(super) fn window(&self, group: Group, now: f64) -> (Between<i64>, Between<i64>) {
         let of_group = self.targets_of(group, now);
         let all = || of_group.keys().map(|target| self.times.of(*target));
@@ -122,7 +122,7 @@ impl<'a> Oracle<'a> {
             let live = known.filter(|(of, newest)| ms(now) - *newest <= of.fresh.low + of.lag.low);
             live.map(|(of, _)| of)
         };
-        // Where a device has several sources, the quickest may do.
+        // With several sources of a device, the quickest may be sufficient.
         let mut devices = self.built.devices.iter();
         let least = match devices.any(|device| device.targets.len() > 1) {
             true => live().map(|of| of.lag.low).min(),
@@ -142,7 +142,7 @@ impl<'a> Oracle<'a> {
         )
     }
 
-    /// Every device of a group at an instant, by what had been read.
+    /// Every device of a group at an instant, by the readings so far.
     pub(super) fn standings(&self, group: Group, instant: i64, times: (f64, f64)) -> Vec<Standing> {
         let devices = 0..self.built.devices.len();
         let all = devices.filter_map(|device| self.standing((group, device), instant, times));
@@ -179,14 +179,14 @@ impl<'a> Oracle<'a> {
             latest.extend(self.last(series, i64::MAX, read));
         }
         let of = &self.built.devices[device];
-        // What stood still beside it hid readings of another exporter.
+        // Frozen readings beside it hid readings of another exporter.
         let targets = of.targets.iter().map(|target| &self.built.targets[*target]);
         let frozen = targets.flat_map(|target| &target.frozen);
         if frozen.into_iter().any(|during| during.start < now) {
             ours.iter_mut().for_each(|one| one.surely = false);
         }
         if !of.shared {
-            // A label that a device loses while its pod lives hands it over to none.
+            // A device that loses its label while its pod lives counts for no pod.
             if !held {
                 others.append(&mut unnamed);
             }
@@ -197,7 +197,7 @@ impl<'a> Oracle<'a> {
                 one.surely &= Some(one.at) > since;
             }
         }
-        // Missing, it counts with what it had last, at the instant or by now.
+        // A missing device counts with its last reading, at the instant or now.
         let last = ours.iter().max_by_key(|one| one.at)?.value;
         let latest = latest.iter().max_by_key(|point| point.at)?.value;
         let certain = ours.iter().filter(|one| one.surely).map(|one| one.at).max();
@@ -221,14 +221,14 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// Whether percents have ended of late: another field is looked for within a
-    /// minute, and a window may still show the gap.
+    /// Whether percentages have ended recently: another field is looked for within a
+    /// minute, and a window may still have the gap.
     pub(super) fn is_changing(&self, device: usize, now: f64) -> bool {
         let until = self.built.devices[device].profiled;
         until.is_some_and(|until| (until..until + ANOTHER_FIELD).contains(&now))
     }
 
-    /// The samples of a series up to an instant, from its pod's start on.
+    /// The samples of a series up to an instant, since its pod's start.
     pub(super) fn of_its_pod(&self, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
         let points = series.arrived(ms(read));
         let points = &points[..points.partition_point(|point| point.at <= instant)];
@@ -241,7 +241,7 @@ impl<'a> Oracle<'a> {
         points.copied().rfind(|point| !point.value.is_nan())
     }
 
-    /// The last reading of a series at an instant, and whether it stands there.
+    /// The last reading of a series at an instant, and whether it still counts.
     pub(super) fn candidate(
         &self,
         series: &'a Series,
@@ -253,7 +253,7 @@ impl<'a> Oracle<'a> {
         let ended = points.last().is_some_and(|point| point.value.is_nan());
         let (suspect, frozen) = self.stands_still(series, last, read);
         let fresh = self.times.of(series.target).fresh;
-        // Of several targets of a device the longest F may hold.
+        // With several targets of a device, the longest F may apply.
         let targets = self.built.devices[series.device].targets.iter();
         let longest = targets.map(|target| self.times.of(*target).fresh.high);
         let longest = longest.fold(fresh.high, i64::max);
@@ -266,8 +266,7 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// Whether a reading may be, and is for certain, one that has stood still for
-    /// too long.
+    /// Whether a reading may be, and certainly is, frozen for too long.
     fn stands_still(&self, series: &Series, of: Point, read: f64) -> (bool, bool) {
         if !self.world.has_frozen() {
             return (false, false);
@@ -286,15 +285,14 @@ impl<'a> Oracle<'a> {
         )
     }
 
-    /// The series of a device in the hands of a pod, and those in the hands of
-    /// others.
+    /// The series of a device that name a pod, and those that name others.
     pub(super) fn series(&self, device: usize, pod: usize) -> (Vec<&'a Series>, Vec<&'a Series>) {
         let all = self.of_device[device].iter();
         all.partition(|series| series.pod == Some(pod))
     }
 }
 
-/// The newest reading of a device tells whose it is.
+/// The newest reading of a device tells which pod holds it.
 fn hand_over(ours: &mut [Candidate], others: &[Candidate]) {
     let newest = |which: fn(&&Candidate) -> bool| {
         let others = others.iter().filter(which);

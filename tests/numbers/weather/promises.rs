@@ -1,28 +1,28 @@
-//! What is promised of a value: when it can be known, between which bounds it
-//! lies, and until when it may be served.
+//! The promises about a value: when it can be known, its bounds, and how long it may
+//! be served.
 
 use super::content::{Series, ms};
 use super::oracle::{AHEAD, Group, Oracle, STEP, Standing};
 use super::times::Between;
 
-/// The share of a group that may be missing from a sum, by number and by what
-/// was said last, and by which a mean may be off.
+/// The share of a group that may be missing from a sum, by number and by last
+/// readings, and the error that a mean may have.
 const TENTH: f64 = 0.1;
 
-/// A mean may be off by so much where that is more, percent.
+/// The error that a mean may have if that is larger, in percentage points.
 const POINTS: f64 = 2.0;
 
-/// Values of a group can be known where no larger share of it is missing.
+/// Values of a group can be known if at most this share of it is missing.
 const SILENT: f64 = 0.08;
 
-/// What is compared with a share is off by no more.
+/// Tolerance of comparisons with a share.
 const ROUNDING: f64 = 1e-9;
 
-/// A pod that starts is given a minute until its GPUs are missing; what its
-/// exporter says comes later, seconds.
+/// GPUs of a starting pod count as missing after a minute; its exporter reports them
+/// later than that, in seconds.
 const UNSEEN: f64 = 45.0;
 
-/// How far back it counts how late a target was, milliseconds.
+/// How far back the lateness of a target counts, in milliseconds.
 const OF_LATE: i64 = 300_000;
 
 impl Between<f64> {
@@ -38,9 +38,9 @@ impl Between<f64> {
 }
 
 impl Oracle<'_> {
-    /// Whether the values of a group can be known: all devices that its living
-    /// pods have, but a small share by number and by what they said last, have a
-    /// reading not older than F and what their target is late anyway.
+    /// Whether the values of a group can be known: all devices of its living pods,
+    /// except a small share by number and by last readings, have a reading no older
+    /// than F plus the usual lateness of their target.
     pub(super) fn is_known(&self, group: Group, now: f64, read: f64) -> bool {
         let end = ms(now).min(self.window(group, now).0.low);
         let (mut answering, mut missing, mut unseen) = (Vec::new(), Vec::new(), 0.0);
@@ -73,8 +73,8 @@ impl Oracle<'_> {
             && few(answering.iter().sum(), missed)
     }
 
-    /// What a device said last in the hands of a pod, up to the end of a window,
-    /// and whether that is known to stand.
+    /// The last reading of a device for a pod, up to the end of a window, and whether
+    /// it is certain to count.
     fn last_of(
         &self,
         (device, pod): (usize, usize),
@@ -105,9 +105,9 @@ impl Oracle<'_> {
         best.map(|(stands, last)| (last.value, stands))
     }
 
-    /// The bounds of the mean, the sum and the count of a group: the least and
-    /// the greatest at any instant that its window may have. Nothing where no
-    /// device answers at any.
+    /// The bounds of the mean, the sum and the count of a group: the lowest and
+    /// highest at any instant that its window may have. `None` if no device has a
+    /// reading at any of them.
     pub(super) fn truth(&self, group: Group, now: f64, read: f64) -> Option<[Between<f64>; 3]> {
         let (end, length) = self.window(group, now);
         let mut bounds = None;
@@ -151,7 +151,7 @@ impl Oracle<'_> {
         unseen.sum::<usize>() as f64
     }
 
-    /// The longest S and F of a group, seconds.
+    /// The longest S and F of a group, in seconds.
     pub(super) fn slowest(&self, group: Group, now: f64) -> (f64, f64) {
         let of_group = self.targets_of(group, now);
         let all = || of_group.keys().map(|target| self.times.of(*target));
@@ -161,8 +161,8 @@ impl Oracle<'_> {
         (secs(scrape), secs(fresh))
     }
 
-    /// Whether the mean, the sum and the count of a group may be served: an
-    /// instant that is recent enough may be defined.
+    /// Whether the mean, the sum and the count of a group may be served: a recent
+    /// instant may be defined.
     pub(super) fn may_be_served(&self, group: Group, now: f64, read: f64) -> [bool; 3] {
         let (end, _) = self.window(group, now);
         let mut may = [false; 3];
@@ -178,18 +178,18 @@ impl Oracle<'_> {
     }
 }
 
-/// Those that count at an instant: they answer, or are missing.
+/// The devices that count at an instant: they have a reading, or are missing.
 fn certain(all: &[Standing]) -> impl Iterator<Item = &Standing> {
     all.iter().filter(|one| one.surely || one.awaited)
 }
 
-/// How many may count.
+/// How many devices may count.
 fn counted(all: &[Standing]) -> f64 {
     let may = all.iter().filter(|one| one.perhaps || one.held);
     may.count() as f64
 }
 
-/// Whether none may be missing.
+/// Whether no device may be missing.
 fn is_whole(all: &[Standing]) -> bool {
     all.iter().all(|one| one.surely || !one.held)
 }
@@ -207,11 +207,11 @@ fn sum(all: &[Standing]) -> Between<f64> {
     }
 }
 
-/// The mean with the silent ones at their last readings.
+/// The mean with silent devices at their last readings.
 fn mean(all: &[Standing]) -> Between<f64> {
     let low = least_mean(all, |one| one.value.low);
     let high = -least_mean(all, |one| -one.value.high);
-    // A tenth of what is served, or of the truth.
+    // A tenth of the served value or of the true one.
     let off = |of: f64| match is_whole(all) {
         true => 0.0,
         false => POINTS.max(of * TENTH / (1.0 - TENTH)),
@@ -222,7 +222,7 @@ fn mean(all: &[Standing]) -> Between<f64> {
     }
 }
 
-/// The least mean of those that count for certain and any of those that may.
+/// The least mean of the devices that certainly count and any of those that may.
 fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
     let of: Vec<f64> = certain(all).map(&value).collect();
     let (mut sum, mut count) = (of.iter().sum::<f64>(), of.len() as f64);
@@ -239,8 +239,8 @@ fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
     sum / count
 }
 
-/// Whether the mean, the sum and the count may be defined at an instant: those
-/// that may answer do.
+/// Whether the mean, the sum and the count may be defined at an instant, if all
+/// devices have a reading that may have one.
 fn defined(all: &[Standing]) -> [bool; 3] {
     let (answering, missing): (Vec<&Standing>, Vec<&Standing>) = all
         .iter()
@@ -260,7 +260,7 @@ fn defined(all: &[Standing]) -> [bool; 3] {
         );
         (of_them - of_all).abs() <= POINTS.max(TENTH * of_them.max(of_all)) + ROUNDING
     };
-    // Of those that may have gone the mean says nothing.
+    // The mean tells nothing about devices that may be gone.
     let certain = answering.iter().all(|one| one.surely);
     let (there, last) = (most(&answering), least(&missing));
     [

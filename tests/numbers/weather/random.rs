@@ -1,4 +1,4 @@
-//! Worlds that chance puts together: at most sixteen GPUs, twenty minutes.
+//! Random worlds of at most sixteen GPUs and twenty minutes.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -10,13 +10,13 @@ use super::drive::run;
 use super::shrink::{constructor, smallest};
 use super::world::{Fleet, Naming, Weather, World};
 
-/// How long a world lasts, seconds.
+/// Duration of a world, in seconds.
 const SECS: f64 = 1200.0;
 
-/// Most GPUs at the beginning.
+/// The most initial GPUs.
 const MOST_GPUS: usize = 16;
 
-/// Worlds that are run where `WORLDS` does not say.
+/// Number of worlds without `WORLDS`.
 const WORLDS: u64 = 300;
 
 fn pick<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
@@ -36,7 +36,7 @@ pub(super) fn world(seed: u64) -> World {
     let targets = fleets.iter().map(|fleet| fleet.targets).sum();
     let items = 1 + dice.below(4);
     let mut weather: Vec<Weather> = (0..items).map(|_| weather(&mut dice, targets)).collect();
-    // Two jobs of one name would be one series twice, as would two pairs.
+    // Two jobs of one name would duplicate a series, as would two pairs.
     for again in [is_job, is_pair] {
         if let Some(first) = weather.iter().position(again) {
             let mut place = 0..;
@@ -93,7 +93,7 @@ fn during(dice: &mut Dice) -> Range<f64> {
     start..start + pick(dice, &[20.0, 45.0, 90.0, 200.0, 400.0, FOREVER])
 }
 
-/// One thing that befalls a world of so many targets.
+/// A random condition for a world with this many targets.
 fn weather(dice: &mut Dice, targets: usize) -> Weather {
     let source = pick(dice, &["a", "b", "*"]);
     match dice.below(12) {
@@ -142,7 +142,7 @@ fn weather(dice: &mut Dice, targets: usize) -> Weather {
     }
 }
 
-/// What ends while the world still lasts.
+/// A condition that ends before the world does.
 fn bounded(during: Range<f64>) -> Range<f64> {
     during.start..during.end.min(during.start + 300.0)
 }

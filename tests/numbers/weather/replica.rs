@@ -1,5 +1,4 @@
-//! One replica of the server in virtual time: the only place of the weather
-//! that calls the pipeline.
+//! One replica of the server in virtual time, which calls the pipeline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use gpu_metrics::signal::{SignalId, SignalSpec};
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::provider::{Effort, Objects, Provider, Query, Which};
 
-/// The metrics that are looked at: the mean, the sum, the count.
+/// The checked metrics: the mean, the sum, the count.
 pub(super) const METRICS: [&str; 3] = [
     "gpu_memory_utilization",
     "gpu_memory_utilization_sum",
@@ -35,9 +34,9 @@ pub(super) struct Replica {
     cluster: Cluster,
     inventory: Arc<Inventory>,
     everything: Selector,
-    /// When the memory copy utilisation was last read; before: nothing.
+    /// When the memory copy utilisation was last read; `None`: never.
     pub(super) read: Option<f64>,
-    /// Whether it says that it is ready.
+    /// Whether it is ready.
     pub(super) ready: bool,
 }
 
@@ -99,8 +98,8 @@ impl Replica {
         self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
     }
 
-    /// The value of a metric of an object of the namespace; `namespaces` asks
-    /// for the namespace itself, `cluster` for everything.
+    /// The value of a metric of an object in the namespace; `namespaces` is the
+    /// namespace itself, `cluster` the whole cluster.
     pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
         let now = at(now);
         let mut found = None;

@@ -1,12 +1,12 @@
-//! The smallest world that still breaks a promise.
+//! Finds the smallest world that still breaks a promise.
 
 use super::drive::run;
 use super::world::World;
 
-/// No world is made shorter than this, seconds.
+/// The shortest world, in seconds.
 const SHORTEST: f64 = 150.0;
 
-/// Worlds that are a little less than this one.
+/// Worlds that are slightly smaller than this one.
 fn smaller(world: &World) -> Vec<World> {
     let mut all = Vec::new();
     for place in 0..world.weather.len() {
@@ -55,7 +55,7 @@ fn smaller(world: &World) -> Vec<World> {
     all
 }
 
-/// Takes away one thing after another as long as a promise stays broken.
+/// Removes one thing after another as long as a promise stays broken.
 pub(super) fn smallest(world: &World) -> (World, Vec<String>) {
     let mut world = world.clone();
     let mut broken = run(&world).broken;
@@ -68,7 +68,7 @@ pub(super) fn smallest(world: &World) -> (World, Vec<String>) {
     (world, broken)
 }
 
-/// A world as the text that makes it.
+/// A world as Rust code.
 pub(super) fn constructor(world: &World) -> String {
     format!("{world:?}").replace('[', "vec![")
 }

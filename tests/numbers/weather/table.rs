@@ -6,7 +6,7 @@ use super::drive::run;
 use super::figures::HEAD;
 use super::named;
 
-/// Seeds tried for each world.
+/// Number of seeds for each world.
 const SEEDS: u64 = 1;
 
 #[test]

@@ -1,25 +1,25 @@
-//! What reading the samples tells of their times: S, F and L of
-//! docs/numbers.md, each between two bounds. All in milliseconds.
+//! Times that can be learnt from samples: S, F and L of docs/numbers.md, each with
+//! two bounds. All in milliseconds.
 
 use std::collections::BTreeMap;
 
 use super::build::{Built, Target};
 use super::content::{Store, ms};
 
-/// No reading is believed for less.
+/// The least time for which a reading is believed.
 const LEAST_FRESH: i64 = 30_000;
 
-/// S before anything is known.
+/// S before any gap is known.
 const ASSUMED: i64 = 15_000;
 
-/// How many gaps between scrapes count.
+/// Number of gaps between scrapes that count.
 const GAPS: usize = 20;
 
-/// A target that is later than its source by more than the first is given the
-/// difference, of which the second counts at most.
+/// A target that is later than its source by more than the first value is allowed the
+/// difference, up to the second value.
 pub(super) const OWN_LATE: (i64, i64) = (10_000, 120_000);
 
-/// The least and the greatest that something may be.
+/// The lower and upper bound of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Between<T> {
     pub(super) low: T,
@@ -30,29 +30,29 @@ pub(super) const fn between<T>(low: T, high: T) -> Between<T> {
     Between { low, high }
 }
 
-/// What is known of a target.
+/// The known times of a target.
 #[derive(Clone, Debug)]
 pub(super) struct Heard {
     /// Every sample: its time and its arrival.
     samples: Vec<(i64, i64)>,
     newest: i64,
-    /// When new samples were read, and how late each was.
+    /// The times of reads with new samples, and their lateness.
     late: Vec<(i64, i64)>,
     /// S.
     pub(super) scrape: Between<i64>,
-    /// F, its own lateness included.
+    /// F, including its own lateness.
     pub(super) fresh: Between<i64>,
     /// L of its source.
     pub(super) lag: Between<i64>,
 }
 
 impl Heard {
-    /// Whether anything of it was read.
+    /// Whether it was ever read.
     pub(super) fn is_known(&self) -> bool {
         !self.late.is_empty()
     }
 
-    /// The least that it was late for some time.
+    /// Its least lateness since a time.
     pub(super) fn least_late(&self, since: i64) -> i64 {
         let late = self.late.iter().rev();
         let late = late.take_while(|(read, _)| *read > since);
@@ -60,19 +60,19 @@ impl Heard {
         least.unwrap_or(0)
     }
 
-    /// Without what it is late by itself.
+    /// F without its own lateness.
     pub(super) fn least_fresh(&self) -> i64 {
         LEAST_FRESH.max(3 * self.scrape.low)
     }
 
-    /// The middle one of its last three.
+    /// The median of the last three.
     fn late(&self) -> Between<i64> {
         let late = self.late.iter().rev().take(3);
         middle(late.map(|(_, late)| *late).collect())
     }
 
-    /// Notes what had arrived; `others`: between which bounds S lies elsewhere
-    /// in its job.
+    /// Records the arrived samples. `others` are the bounds of S elsewhere in its
+    /// job.
     fn read(&mut self, now: i64, others: Between<i64>) {
         let by_time = self.samples.partition_point(|(at, _)| *at <= now);
         let by_arrival = self.samples.partition_point(|(_, arrived)| *arrived <= now);
@@ -99,7 +99,7 @@ impl Heard {
     }
 }
 
-/// What is known of all targets.
+/// The known times of all targets.
 #[derive(Debug)]
 pub(super) struct Times(Vec<Heard>);
 
@@ -125,7 +125,7 @@ impl Times {
         &self.0[target]
     }
 
-    /// Notes that everything that had arrived was read (rules 2 to 4).
+    /// Records a read of everything that had arrived (rules 2 to 4).
     pub(super) fn read(&mut self, built: &Built, now: f64) {
         let now = ms(now);
         for (heard, target) in self.0.iter_mut().zip(&built.targets) {
@@ -156,7 +156,7 @@ impl Times {
         }
     }
 
-    /// L: the median over the targets of a source that were read lately.
+    /// L: the median over the targets of a source that were read recently.
     fn lag(&self, built: &Built, of: &Target, now: i64) -> Between<i64> {
         let all = self.0.iter().zip(&built.targets);
         let all = all.filter(|(heard, target)| {
@@ -180,7 +180,7 @@ impl Times {
     }
 }
 
-/// The middle ones of some numbers; of an even number there are two.
+/// The median; an even number of values has two.
 fn middle(mut of: Vec<i64>) -> Between<i64> {
     of.sort_unstable();
     match of.len() {

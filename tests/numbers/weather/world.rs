@@ -1,47 +1,47 @@
-//! What a world is made of: a description in plain data, so that it can be
-//! printed, shrunk and built again.
+//! The description of a world: plain data that can be printed, shrunk and built
+//! again.
 
 use std::ops::Range;
 
 use super::FOREVER;
 
-/// Exporters of one kind with the pods on their GPUs: one target a node, one
-/// pod a target that holds all of its GPUs.
+/// Exporters of one kind, with the pods on their GPUs: one target for each node, and
+/// one pod for each target, which holds all of its GPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Fleet {
-    /// The Deployment that owns the pods.
+    /// The Deployment of the pods.
     pub(super) workload: &'static str,
     /// The scrape job.
     pub(super) job: &'static str,
-    /// The Prometheus that scrapes it, an external label.
+    /// The Prometheus that scrapes it, as an external label.
     pub(super) source: &'static str,
-    /// How many targets.
+    /// Number of targets.
     pub(super) targets: usize,
-    /// GPUs of each.
+    /// GPUs for each target.
     pub(super) gpus: usize,
-    /// Scrape interval, seconds.
+    /// The scrape interval, in seconds.
     pub(super) scrape: f64,
-    /// How often the exporter reads its GPUs, seconds.
+    /// How often the exporter reads its GPUs, in seconds.
     pub(super) renew: f64,
-    /// A second scraper writes the same series this much later, seconds.
+    /// A second scraper writes the same series this many seconds later.
     pub(super) second: Option<f64>,
-    /// When in its interval a target is scraped; `None`: anywhere.
+    /// When in its interval a target is scraped; `None`: at random.
     pub(super) phase: Option<f64>,
-    /// How unsteady the times of scrapes are, seconds.
+    /// Jitter of scrape times, in seconds.
     pub(super) jitter: f64,
-    /// What its series say of the target.
+    /// Labels of the target on its series.
     pub(super) naming: Naming,
 }
 
-/// What tells the series of one target from those of another.
+/// The labels that distinguish the series of targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Naming {
     /// `instance` and the node.
     #[default]
     Full,
-    /// All have one `instance` (federation, agents); the node stays.
+    /// All have one `instance` (federation, agents); the node label remains.
     OneInstance,
-    /// `instance` was dropped; the node stays.
+    /// `instance` was dropped; the node label remains.
     NodeOnly,
     /// Neither `instance` nor the node.
     Nothing,
@@ -70,80 +70,80 @@ impl Default for Fleet {
 /// first. Numbers that do not exist have no effect.
 #[derive(Clone, Debug)]
 pub(super) enum Weather {
-    /// A source shows samples this much late while it lasts.
+    /// Samples of a source become visible this late while it lasts.
     Lag {
         source: &'static str,
         during: Range<f64>,
         secs: f64,
     },
-    /// Samples are late by up to this much more, each by another.
+    /// Samples are late by a further random time up to this.
     LagJitter { secs: f64 },
-    /// Nothing of a source becomes visible until the end.
+    /// No sample of a source becomes visible until the end.
     Stall {
         source: &'static str,
         during: Range<f64>,
     },
     /// This share of scrapes fails.
     Lost { share: f64 },
-    /// A scrape that fails leaves a sample that is no number (the store's
-    /// answer for a stale marker).
+    /// A failed scrape leaves a sample that is not a number (the store's answer for a
+    /// staleness marker).
     Markers,
-    /// Exporters do not answer.
+    /// Exporters are silent.
     Silent {
         targets: Range<usize>,
         during: Range<f64>,
     },
-    /// Exporters answer with the readings of the beginning.
+    /// Exporters repeat their readings of the beginning.
     Frozen {
         targets: Range<usize>,
         during: Range<f64>,
     },
-    /// The exporters that one job scrapes answer with the readings of the
-    /// beginning; those of other jobs on the same GPUs go on.
+    /// The exporters of one job repeat their readings of the beginning; those of
+    /// other jobs on the same GPUs continue.
     FrozenJob {
         job: &'static str,
         during: Range<f64>,
     },
-    /// Exporters go on without the labels of pods.
+    /// Exporters continue without pod labels.
     Unlabelled {
         targets: Range<usize>,
         during: Range<f64>,
     },
-    /// GPUs have the profiling field all the time, and percents until then.
+    /// GPUs have the profiling field all the time, and percentages until then.
     Profiled { devices: Range<usize>, until: f64 },
-    /// Prometheus is away: no scrape, no answer.
+    /// Prometheus is away: no scrapes, no answers.
     Down { during: Range<f64> },
-    /// Queries fail; those of one signal (by its place among the polled) or all.
+    /// Queries of one signal (by its index among the polled ones) or of all fail.
     Refused {
         signal: Option<usize>,
         during: Range<f64>,
     },
-    /// The samples of targets are stamped with clocks that are wrong.
+    /// The samples of targets have timestamps of wrong clocks.
     Clock {
         targets: Range<usize>,
         during: Range<f64>,
         secs: f64,
     },
-    /// The driver loses GPUs; the others of the target go on.
+    /// The driver loses GPUs; the target's others continue.
     DeviceLost {
         devices: Range<usize>,
         during: Range<f64>,
     },
-    /// GPUs are this busy, percent.
+    /// The load of GPUs, in percent.
     Load { devices: Range<usize>, percent: f64 },
-    /// From then on every GPU is this busy, percent.
+    /// From then on every GPU has this load, in percent.
     Jump { at: f64, percent: f64 },
-    /// Pods end, one after another; their labels stay on the series a while.
+    /// Pods end one after another; their labels stay on the series for some time.
     Ends {
         pods: Range<usize>,
         at: f64,
         every: f64,
         labels_late: f64,
     },
-    /// Targets go for good, with their nodes and pods.
+    /// Targets are removed with their nodes and pods.
     Leaves { targets: Range<usize>, at: f64 },
-    /// Pods start on the GPUs of targets, one after another; their series
-    /// show them after `unseen` seconds (somewhere in the range).
+    /// Pods start on the GPUs of targets, one after another. Their series name them
+    /// after `unseen` seconds (at random in the range).
     Starts {
         workload: &'static str,
         targets: Range<usize>,
@@ -162,7 +162,7 @@ pub(super) enum Weather {
     SecondJob { job: &'static str, scrape: f64 },
     /// Another Prometheus, `b`, scrapes the same exporters for the same jobs.
     Ha,
-    /// So many pods of a workload share each GPU of targets, from the start.
+    /// This many pods of a workload share each GPU of targets from the start.
     Shared { targets: Range<usize>, pods: usize },
 }
 
@@ -171,28 +171,28 @@ pub(super) enum Weather {
 pub(super) struct World {
     /// Its name.
     pub(super) name: &'static str,
-    /// What chance decides, it decides by this.
+    /// The seed of all random choices.
     pub(super) seed: u64,
-    /// How long it lasts, seconds.
+    /// Its duration, in seconds.
     pub(super) secs: f64,
-    /// The poll interval, seconds; `None`: as the engine chooses.
+    /// The poll interval, in seconds; `None`: as the engine chooses.
     pub(super) poll: Option<f64>,
-    /// `gpu.window`, seconds.
+    /// `gpu.window`, in seconds.
     pub(super) window: Option<u64>,
-    /// How much the load of each GPU goes up and down, a share of it.
+    /// How much the load of each GPU varies, as a share of it.
     pub(super) swing: f64,
-    /// When the second replica starts.
+    /// The start of the second replica.
     pub(super) restart: f64,
-    /// From when to when the time to absence is taken.
+    /// The event from which the time to absence is measured, and its end.
     pub(super) event: Option<Range<f64>>,
     /// The fleets that are there at the beginning.
     pub(super) fleets: Vec<Fleet>,
-    /// What happens.
+    /// Its conditions and events.
     pub(super) weather: Vec<Weather>,
 }
 
 impl World {
-    /// Forty quiet minutes.
+    /// Forty minutes without events.
     pub(super) fn new(name: &'static str, fleets: Vec<Fleet>, weather: Vec<Weather>) -> Self {
         Self {
             name,
@@ -208,19 +208,19 @@ impl World {
         }
     }
 
-    /// The same, with the time to absence taken from an event.
+    /// The world with the time to absence measured from an event.
     pub(super) fn during(self, event: Range<f64>) -> Self {
         let event = Some(event);
         Self { event, ..self }
     }
 
-    /// The same with `gpu.window` set.
+    /// The world with `gpu.window` set.
     pub(super) fn windowed(self, secs: u64) -> Self {
         let window = Some(secs);
         Self { window, ..self }
     }
 
-    /// The lag of a source at a time, as if by law: without jitter and stalls.
+    /// The lag of a source at a time, without jitter and stalls.
     pub(super) fn lag(&self, source: &str, at: f64) -> f64 {
         let of = |weather: &Weather| match weather {
             Weather::Lag {
@@ -237,7 +237,7 @@ impl World {
             .unwrap_or(0.5)
     }
 
-    /// By how much samples may be later than the lag.
+    /// How much later than the lag samples may be.
     pub(super) fn lag_jitter(&self) -> f64 {
         let of = |weather: &Weather| match weather {
             Weather::LagJitter { secs } => Some(*secs),
@@ -246,7 +246,7 @@ impl World {
         self.weather.iter().filter_map(of).fold(0.0, f64::max)
     }
 
-    /// When something was away, or late, or set its clock, and when that is over.
+    /// The times of outages, delays and clock changes.
     pub(super) fn outages(&self) -> impl Iterator<Item = Range<f64>> {
         let steps = |during: &Range<f64>| during.start > -FOREVER || during.end < FOREVER;
         let exporters: usize = self.fleets.iter().map(|fleet| fleet.targets).sum();
@@ -268,7 +268,7 @@ impl World {
             })
     }
 
-    /// Whether a query for the signal at that place fails.
+    /// Whether a query for the signal at this index fails.
     pub(super) fn refuses(&self, place: usize, at: f64) -> bool {
         self.weather.iter().any(|weather| match weather {
             Weather::Refused { signal, during } => {
@@ -279,7 +279,7 @@ impl World {
         })
     }
 
-    /// Whether the signals that tell a frozen exporter are needed.
+    /// Whether the signals that reveal a frozen exporter are needed.
     pub(super) fn has_frozen(&self) -> bool {
         let frozen = |weather: &Weather| {
             matches!(weather, Weather::Frozen { .. } | Weather::FrozenJob { .. })
@@ -293,13 +293,13 @@ impl World {
         self.weather.iter().any(profiled)
     }
 
-    /// The quickest scrape interval, seconds.
+    /// The shortest scrape interval, in seconds.
     pub(super) fn quickest(&self) -> f64 {
         let scrapes = self.fleets.iter().map(|fleet| fleet.scrape);
         scrapes.fold(FOREVER, f64::min)
     }
 
-    /// The time between polls: as set, else as the engine takes it.
+    /// The time between polls: as set, or else as the engine chooses.
     pub(super) fn poll(&self) -> f64 {
         self.poll
             .unwrap_or_else(|| (self.quickest() / 3.0).clamp(1.0, 5.0))

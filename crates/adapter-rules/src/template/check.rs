@@ -1,4 +1,4 @@
-//! What no fields mend: names that nothing has, in any branch of a template.
+//! Finds names that no fields can provide, in any branch of a template.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::{Fields, TemplateError, Value};
 
 type Named = BTreeMap<String, Vec<Node>>;
 
-/// Walks each node once. Values stand for their kinds; [`Value::Missing`] for
-/// what only a request tells.
+/// Visits each node once. Values stand for their kinds; [`Value::Missing`] stands for a
+/// value that depends on the request.
 struct Checker<'a> {
     named: &'a Named,
-    /// What `$` is.
+    /// The value of `$`.
     top: Value,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn check(nodes: &[Node], named: &Named, fields: &Fields) -> Result<()
     let checker = |top| Checker { named, top };
     let top = Value::Top(fields.clone());
     checker(top.clone()).nodes(nodes, &top)?;
-    // What these are called with is not looked for.
+    // The arguments of defined templates are not tracked.
     let unknown = checker(Value::Missing);
     let mut bodies = named.values();
     bodies.try_for_each(|nodes| unknown.nodes(nodes, &Value::Missing))

@@ -1,4 +1,4 @@
-//! A template's tree with values put in.
+//! Evaluates a template's tree with values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,17 +7,17 @@ use super::functions::Function;
 use super::syntax::{Command, Node, Operand, Pipeline};
 use super::{Fields, MAX_OUTPUT, TemplateError, Value};
 
-/// Templates that call each other deeper than this are refused.
+/// The deepest nesting of calls between templates.
 const MAX_CALLS: usize = 100;
 
-/// More steps than this are refused: nested ranges over thousands of names.
+/// The most steps, which nested ranges over thousands of names exceed.
 const MAX_STEPS: usize = 1_000_000;
 
-/// So much text looked at counts as one step: `print $x $x` doubles it each
-/// time, and each variable holds its own.
+/// Bytes of text that count as one step: `print $x $x` doubles the text each time, and
+/// each variable holds its own.
 const BYTES_OF_STEP: usize = 16;
 
-/// What a node leaves to the `range` around it.
+/// The effect of a node on the `range` around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     /// Go on with the next node.
@@ -252,7 +252,7 @@ impl Evaluator<'_> {
         let mut values = Vec::with_capacity(arguments.len() + 1);
         for argument in arguments {
             let value = self.operand(argument, dot)?;
-            // and, or: the first argument that decides.
+            // and, or: the first decisive argument.
             let decides = match function {
                 Function::And => !value.is_true(),
                 Function::Or => value.is_true(),
@@ -305,7 +305,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What `define` or `block` gave this name.
+/// The body of a `define` or `block` of this name.
 pub(super) fn defined<'n>(
     named: &'n BTreeMap<String, Vec<Node>>,
     at: usize,

@@ -3,8 +3,8 @@
 use super::Value;
 use apimachinery::promql::quote;
 
-/// A function by name. `and` and `or` are the evaluator's: they leave the rest
-/// of their arguments alone.
+/// A function by name. The evaluator handles `and` and `or`, which skip the rest of their
+/// arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     And,
@@ -54,7 +54,7 @@ impl Function {
         })
     }
 
-    /// What the function gives for its arguments.
+    /// The function's result for its arguments.
     pub(super) fn call(self, arguments: &[Value]) -> Result<Value, String> {
         match (self, arguments) {
             (Self::And, [.., last]) | (Self::Or, [.., last]) => Ok(last.clone()),

@@ -1,4 +1,4 @@
-//! A template's text as tokens.
+//! Splits a template's text into tokens.
 
 use super::TemplateError;
 
@@ -43,7 +43,7 @@ const CLOSE: &str = ">>";
 
 struct Lexer<'a> {
     rest: &'a str,
-    /// Characters before `rest`.
+    /// The number of characters before `rest`.
     passed: usize,
     tokens: Vec<Token>,
 }
@@ -74,7 +74,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes so many bytes.
+    /// Takes this many bytes.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.passed += taken.chars().count();
@@ -105,7 +105,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// From `<<` to `>>`; whether the text after it is trimmed.
+    /// From `<<` to `>>`; returns whether the text after it is trimmed.
     fn action(&mut self, trims: bool) -> Result<bool, TemplateError> {
         let comment = self.rest[OPEN.len() + usize::from(trims) * 2..].starts_with("/*");
         if comment {

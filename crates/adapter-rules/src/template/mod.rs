@@ -1,11 +1,9 @@
 //! Go's text/template as rules use it, with the delimiters `<<` and `>>`.
 //!
-//! Rules were written for Go's package; what they use of it renders here to
-//! the same bytes: fields, variables, pipelines, `if`, `range`, `with`,
-//! `define`, trim markers and the functions of `functions`. Everything else is
-//! refused when the rule is read, with its place, and so is a name that nothing
-//! has. Upstream: Go's
-//! src/text/template/doc.go.
+//! The parts of Go's package that rules use render to the same bytes here: fields,
+//! variables, pipelines, `if`, `range`, `with`, `define`, trim markers and the functions
+//! of `functions`. Everything else is refused when the rule is read, with its place, and
+//! so is an unknown name. Upstream: Go's src/text/template/doc.go.
 
 mod check;
 mod evaluate;
@@ -23,27 +21,27 @@ pub use value::{Fields, Value};
 
 use syntax::Node;
 
-/// Longer queries than this are refused: Prometheus would too.
+/// The longest query; Prometheus refuses such queries too.
 const MAX_OUTPUT: usize = 1 << 20;
 
-/// Longer templates than this are refused.
+/// The longest template.
 const MAX_TEMPLATE: usize = 64 << 10;
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Clone, Debug)]
 pub struct Template {
     nodes: Vec<Node>,
-    /// By `define` and `block`.
+    /// The bodies of `define` and `block`.
     named: BTreeMap<String, Vec<Node>>,
 }
 
-/// Why a text is no template, or a template gives no text.
+/// Why a text is no template, or a template cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at character {at}: {message}")]
 pub struct TemplateError {
     /// The place in the template, in characters, from 1.
     pub at: usize,
-    /// What was found there and what is known instead.
+    /// The fault, and what is allowed instead.
     pub message: String,
 }
 
@@ -61,10 +59,10 @@ impl TemplateError {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// When Go would refuse it, or it uses what is not known here.
+    /// When Go would refuse it, or it uses an unsupported feature.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         if text.len() > MAX_TEMPLATE {
             let message = format!("longer than {MAX_TEMPLATE} bytes: write a shorter template");
@@ -75,20 +73,20 @@ impl Template {
         Ok(Self { nodes, named })
     }
 
-    /// Whether all names in it are known, in branches that are hardly ever taken
-    /// too. `fields` has what there is, with any values.
+    /// Checks that all names in it are known, even in rarely taken branches. `fields` has
+    /// the available names, with any values.
     ///
     /// # Errors
-    /// What fails whatever the fields hold: a field or template that does not
-    /// exist, a field of what has none.
+    /// For every fault that does not depend on the fields' values: a field or template
+    /// that does not exist, or a field of a value without fields.
     pub fn check(&self, fields: &Fields) -> Result<(), TemplateError> {
         check::check(&self.nodes, &self.named, fields)
     }
 
-    /// The text with `fields` put in.
+    /// Renders the text with `fields`.
     ///
     /// # Errors
-    /// When a field is not there or a function cannot take its arguments.
+    /// When a field is missing or a function does not accept its arguments.
     pub fn render(&self, fields: &Fields) -> Result<String, TemplateError> {
         evaluate::render(&self.nodes, &self.named, fields)
     }

@@ -1,4 +1,4 @@
-//! Tokens as a tree.
+//! Parses tokens into a tree.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::{TemplateError, Value};
 
 type Named = BTreeMap<String, Vec<Node>>;
 
-/// Deeper nesting is refused: what reads and renders templates is recursive.
+/// The deepest nesting: parsing and rendering are recursive.
 const MAX_DEPTH: usize = 50;
 
-/// What ended a list of nodes.
+/// The end of a list of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stop {
     /// The text's end.
@@ -30,14 +30,14 @@ struct Parser<'a> {
     tokens: &'a [Token],
     next: usize,
     depth: usize,
-    /// How many `range` are open.
+    /// The number of open `range`s.
     ranges: usize,
-    /// The variables that are declared so far, innermost last.
+    /// The variables declared so far, innermost last.
     variables: Vec<String>,
     named: Named,
 }
 
-/// The tree of a template, and those that it defines.
+/// The tree of a template, and the templates that it defines.
 pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, Named), TemplateError> {
     let mut parser = Parser {
         tokens,
@@ -114,7 +114,7 @@ impl Parser<'_> {
                 nodes.push(Node::Text(text.clone()));
                 continue;
             }
-            // Outside of an action there is nothing but text and `<<`.
+            // Outside of an action there are only text and `<<`.
             match self.keyword().as_deref() {
                 Some("end") => {
                     self.close_after_keyword()?;
@@ -301,7 +301,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `$x :=`, `$i, $x :=`, `$x =`, or nothing of it.
+    /// `$x :=`, `$i, $x :=`, `$x =`, or none of these.
     fn declaration(&mut self, is_range: bool) -> Result<(Vec<String>, bool), TemplateError> {
         self.spaces();
         let start = self.next;
@@ -343,7 +343,7 @@ impl Parser<'_> {
         ))
     }
 
-    /// Up to `|`, `)` or `>>`. What is piped in is its last argument.
+    /// Up to `|`, `)` or `>>`. A piped value is its last argument.
     fn command(&mut self, is_piped: bool) -> Result<Command, TemplateError> {
         self.spaces();
         let at = self.at();

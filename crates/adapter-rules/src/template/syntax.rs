@@ -6,7 +6,7 @@ use super::functions::Function;
 /// A part of a template. `at` is its place, in characters, from 1.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    /// Text as it stands.
+    /// Literal text.
     Text(String),
     /// `<<pipeline>>`.
     Print { at: usize, pipeline: Pipeline },
@@ -41,12 +41,12 @@ pub(super) enum Node {
     },
 }
 
-/// Commands, each given what the one before it returned.
+/// Commands, each with the previous one's result as an argument.
 #[derive(Clone, Debug)]
 pub(super) struct Pipeline {
     /// `$x :=`, `$i, $x :=` (of a range), `$x =`.
     pub(super) variables: Vec<String>,
-    /// Whether the variable is there already: `=`.
+    /// Whether the variable exists already: `=`.
     pub(super) assigns: bool,
     pub(super) commands: Vec<Command>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Pipeline {
 /// One step of a pipeline.
 #[derive(Clone, Debug)]
 pub(super) enum Command {
-    /// A value that takes no argument.
+    /// A value without arguments.
     Operand(Operand),
     /// A function with its arguments.
     Call {
@@ -64,7 +64,7 @@ pub(super) enum Command {
     },
 }
 
-/// A value as it is written.
+/// A value in the template.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     /// `"text"`, `5`, `true`.

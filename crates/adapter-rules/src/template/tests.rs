@@ -1,4 +1,4 @@
-//! What Go's text/template prints for the same templates and fields.
+//! The output of Go's text/template for the same templates and fields.
 
 use super::{Fields, Template, Value};
 
@@ -202,7 +202,7 @@ fn what_go_refuses_is_refused_with_its_place() {
     );
 }
 
-/// Whatever a request asks for.
+/// For any request.
 #[test]
 fn a_name_that_nothing_has_is_found_before_it_is_asked_for() {
     let checked = |text: &str| Template::parse(text).unwrap().check(&fields());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What `.` is at the top of a template: its fields by name.
+/// The value of `.` at the top of a template: its fields by name.
 pub type Fields = BTreeMap<&'static str, Value>;
 
 /// A value within a template.
@@ -11,7 +11,7 @@ pub type Fields = BTreeMap<&'static str, Value>;
 pub enum Value {
     /// A key that a map does not have.
     Missing,
-    /// `true`, or what `eq` gives.
+    /// `true`, or the result of `eq`.
     Bool(bool),
     /// A number.
     Int(i64),
@@ -39,7 +39,7 @@ impl Value {
         }
     }
 
-    /// How much text it holds.
+    /// The size of its text.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Missing | Self::Bool(_) | Self::Int(_) => 0,
@@ -50,7 +50,7 @@ impl Value {
         }
     }
 
-    /// What kind of value it is, for messages.
+    /// The kind of value, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Missing => "a missing value",

@@ -1,4 +1,4 @@
-//! The PromQL of a question.
+//! The PromQL of a request.
 
 use std::collections::BTreeSet;
 
@@ -262,7 +262,7 @@ fn an_empty_query_is_none() {
 }
 
 proptest::proptest! {
-    /// Whatever a client asks, the matchers stay the ones that it may set.
+    /// For any request, it sets only the matchers that it may set.
     #[test]
     fn matchers_stay_matchers(name in "[a-zA-Z0-9.:_-]{1,20}", other in "\\PC{1,20}", value in "[a-z.]{0,9}") {
         let selector = format!("k in ({value},x)");

@@ -1,4 +1,4 @@
-//! Rules as they are typed.
+//! Rules as users write them.
 
 use super::{kinds, rules};
 use crate::labels::ResourceLabels;
@@ -6,7 +6,7 @@ use crate::naming::Regexes;
 use crate::raw::{self, Checked};
 use crate::rule::ResourceRules;
 
-/// The faults of one rule, as they are shown.
+/// The faults of one rule, as text.
 fn faults(yaml: &str) -> Vec<String> {
     let rules = rules(yaml);
     rules.faults.iter().map(ToString::to_string).collect()

@@ -1,9 +1,9 @@
-//! The reader of selector text: a lexer and a recursive descent, token for
-//! token as apimachinery `pkg/labels/selector.go` has them.
+//! The parser of selector text: a lexer and a recursive descent, token for token as in
+//! apimachinery `pkg/labels/selector.go`.
 
 use super::{InvalidSelector, Operator, Requirement};
 
-/// The longest text that is looked at.
+/// The longest text.
 const MAX_BYTES: usize = 8 * 1024;
 /// The most requirements of one selector.
 const MAX_REQUIREMENTS: usize = 64;
@@ -47,7 +47,7 @@ impl Token<'_> {
     }
 }
 
-/// Quotes text that a stranger wrote, cut to what a person needs to find it.
+/// Quotes a client's text, cut to a length that still identifies it.
 fn shorten(text: &str) -> String {
     let mut cut: String = text.chars().take(64).collect();
     if cut.len() < text.len() {
@@ -220,8 +220,8 @@ impl<'t> Parser<'t> {
             .map_err(|_| invalid(format!("{} is not an integer", shorten(text))))
     }
 
-    /// `(a,b)`; as upstream, an empty place is the empty value, also the only
-    /// one: `()`.
+    /// `(a,b)`; as upstream, an empty position is the empty value, even as the only one:
+    /// `()`.
     fn value_list(&mut self) -> Result<Vec<String>, InvalidSelector> {
         match self.next() {
             Token::Open => {}

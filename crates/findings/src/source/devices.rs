@@ -1,5 +1,5 @@
-//! What series say of GPUs: their fields, the pods that hold them, the jobs
-//! that scrape them.
+//! Findings about GPUs in series: their fields, the pods that hold them, the jobs that
+//! scrape them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use gpu_metrics::series::Scheme;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::targets::JobId;
 
-/// A utilisation: what it is called, its field, the field in its place on MIG
-/// instances, and how bad it is without.
+/// A utilisation: its name, its field, the replacing field on MIG instances, and the
+/// severity of its absence.
 struct Field {
     name: &'static str,
     signals: [SignalId; 2],
@@ -41,34 +41,34 @@ const FIELDS: [Field; 2] = [
 /// How long a pod may run before its GPU is reported.
 const GRACE_MS: i64 = 120_000;
 
-/// What all rows of a device say together, of those that are reported now.
+/// The combined rows of a device that are reported now.
 #[derive(Default)]
 struct Device<'s> {
     is_mig: bool,
     /// A GPU whose MIG instances are reported in its place.
     has_instances: bool,
-    /// Some row names a pod, which is not the exporter's own.
+    /// A row names a pod other than the exporter's own.
     named: bool,
     holders: BTreeSet<(&'s str, &'s str)>,
     /// The jobs that scrape it.
     jobs: BTreeSet<JobId>,
     /// Whether each of [`FIELDS`] is reported.
     has: [bool; 2],
-    /// When it was last.
+    /// When it was last reported.
     had: [Option<Timestamp>; 2],
 }
 
-/// What is counted of all devices.
+/// Counts over all devices.
 #[derive(Default)]
 struct Fleet {
     devices: usize,
     unnamed: usize,
-    /// Of each of [`FIELDS`].
+    /// For each of [`FIELDS`].
     fields: [Lacking; 2],
-    /// Devices with several holders, and the most of one.
+    /// Devices with several holders, and the most holders of one.
     shared: usize,
     most_holders: usize,
-    /// Devices that come by several jobs.
+    /// Devices that several jobs scrape.
     twice: BTreeMap<BTreeSet<JobId>, usize>,
 }
 
@@ -159,8 +159,8 @@ impl Fleet {
     }
 }
 
-/// GPUs that are reported without a utilisation, unless its query fails or was
-/// never answered: then it may be there.
+/// GPUs that are reported without a utilisation. If its query fails or was never
+/// answered, the series may exist.
 fn without_field(seen: Seen<'_>, field: &Field, lacking: Lacking) -> Option<Finding> {
     let frame = seen.snapshot.frame();
     let is_answered =
@@ -229,7 +229,7 @@ fn unnamed(seen: Seen<'_>, fleet: &Fleet) -> Option<Finding> {
     Some(Finding::new(&GM402, GPUS, message, remedy))
 }
 
-/// GPUs of which each of several pods is shown the whole.
+/// GPUs that each of several pods has as a whole.
 fn shared(seen: Seen<'_>, fleet: &Fleet) -> Option<Finding> {
     let is_whole = seen.snapshot.policy().shared == Shared::DeviceValue;
     (is_whole && fleet.shared > 0).then(|| {
@@ -242,7 +242,7 @@ fn shared(seen: Seen<'_>, fleet: &Fleet) -> Option<Finding> {
     })
 }
 
-/// GPUs that come twice.
+/// GPUs that are reported twice.
 fn twice(seen: Seen<'_>, fleet: &Fleet) -> Vec<Finding> {
     let found = fleet.twice.iter().map(|(jobs, count)| {
         let names = listed(jobs.iter().map(|job| seen.job(*job)));

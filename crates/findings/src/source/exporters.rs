@@ -12,14 +12,14 @@ use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 use gpu_metrics::snapshot::group_of;
 use gpu_metrics::targets::{JobId, TargetId};
 
-/// How often dcgm-exporter reads unless it is told (NVIDIA/dcgm-exporter,
+/// The default interval of dcgm-exporter (NVIDIA/dcgm-exporter,
 /// `DCGM_EXPORTER_INTERVAL`).
 const EXPORTER_MS: i64 = 30_000;
 
-/// How long a change of a unit is told, milliseconds.
+/// How long a change of a unit is reported, milliseconds.
 const UNIT_CHANGE_MS: i64 = 3_600_000;
 
-/// Objects without a sum are counted up to here: each costs a look at its GPUs.
+/// Most objects without a sum that are counted: each requires reading its GPUs.
 const MOST_OBJECTS: usize = 100;
 
 pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
@@ -34,7 +34,7 @@ pub(super) fn check(seen: Seen<'_>) -> Vec<Finding> {
     found
 }
 
-/// The slowest targets of each job: readings are lost between two scrapes.
+/// The slowest targets of each job: readings between two scrapes are lost.
 fn rare(seen: Seen<'_>) -> Vec<Finding> {
     let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
     for (_, target) in seen.heard() {
@@ -56,8 +56,8 @@ fn rare(seen: Seen<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Exporters of GPUs that pods hold: their pods have no values, and sums of
-/// which too much is missing are not served.
+/// Silent exporters of held GPUs: their pods have no values, and sums with too much
+/// missing are not served.
 fn silent(seen: Seen<'_>) -> Option<Finding> {
     let silent = seen.snapshot.silent();
     let frame = seen.snapshot.frame();
@@ -94,8 +94,7 @@ fn frozen(seen: Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// GPUs that pods hold and exporters report no more: sums and counts go on
-/// without them.
+/// Held GPUs that exporters no longer report: sums and counts continue without them.
 fn lost(seen: Seen<'_>) -> Option<Finding> {
     let lost = seen.snapshot.lost();
     let uuids: BTreeSet<&str> = lost.iter().map(|facts| &*facts.row.device.uuid).collect();
@@ -108,8 +107,7 @@ fn lost(seen: Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// GPUs that pods hold and exporters go on reporting, without these pods: values
-/// do not go on without them.
+/// Held GPUs that exporters report without their pods: no values continue without them.
 fn without_labels(seen: Seen<'_>) -> Option<Finding> {
     let facts = seen.snapshot.without_labels();
     let layout = seen.snapshot.layout();
@@ -129,8 +127,7 @@ fn without_labels(seen: Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// Objects whose sum is not served because too many of their GPUs do not
-/// answer.
+/// Objects whose sum is not served because too many of their GPUs do not answer.
 fn incomplete(seen: Seen<'_>) -> Option<Finding> {
     let snapshot = seen.snapshot;
     let sum = Measure::Devices {
@@ -175,7 +172,7 @@ fn incomplete(seen: Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// Exporters whose utilisation came to be sent in another unit within an hour.
+/// Exporters whose utilisation changed its unit within an hour.
 fn units(seen: Seen<'_>) -> Option<Finding> {
     let now = seen.snapshot.frame().now();
     let changes = seen.store.targets().scale_changes();

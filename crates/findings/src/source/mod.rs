@@ -1,5 +1,4 @@
-//! What is wrong with the data: Prometheus, the exporters, the labels of their
-//! series.
+//! Findings about the data: Prometheus, the exporters, the labels of their series.
 //!
 //! Served to users with the right to list findings in the whole cluster: nodes, jobs
 //! and GPUs are named, pods and namespaces are not.
@@ -31,7 +30,7 @@ pub static CODES: [&Code; 15] = [
     &GM411, &GM412, &GM413,
 ];
 
-/// Names in a sentence; more are counted.
+/// Most names in a message; further ones are counted.
 const MOST_NAMES: usize = 5;
 
 /// The object of a finding that is about no object in particular.
@@ -39,19 +38,19 @@ const PROMETHEUS: &str = "Prometheus";
 const EXPORTERS: &str = "dcgm-exporter";
 const GPUS: &str = "GPUs";
 
-/// What the data are like at one moment.
+/// The state of the data at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'s> {
     /// The values in force, and the readings behind them.
     pub snapshot: &'s Snapshot,
     /// The same samples, by job and target.
     pub store: &'s Store,
-    /// Signals whose queries fail: that one is not there says nothing.
+    /// Signals whose queries fail, so that their absence proves nothing.
     pub failing: &'s BTreeSet<SignalId>,
 }
 
-/// Everything that is odd about data that are read, and what keeps a part of them
-/// from being read.
+/// Findings about data that are read, and the trouble that keeps a part of them from
+/// being read.
 #[must_use]
 pub fn check(seen: Seen<'_>, trouble: Option<Finding>) -> Report {
     let mut report = Report {
@@ -70,7 +69,7 @@ pub fn check(seen: Seen<'_>, trouble: Option<Finding>) -> Report {
     report
 }
 
-/// Queries fail: for which fields, if not for all, since when, how, and what to do.
+/// Queries fail: for which fields, if not for all, since when, how, and the remedy.
 pub fn unanswered<'n>(
     fields: impl IntoIterator<Item = &'n str>,
     since: Timestamp,
@@ -86,7 +85,7 @@ pub fn unanswered<'n>(
     Finding::new(&GM301, PROMETHEUS, message, remedy)
 }
 
-/// Prometheus answers, and has no series of GPUs at all; why, with a remedy.
+/// Prometheus answers, and has no GPU series; why, with a remedy.
 #[must_use]
 pub fn without_series(why: &str) -> Report {
     let remedy = "look for them: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})";
@@ -94,7 +93,7 @@ pub fn without_series(why: &str) -> Report {
     alone(finding, "there are no series")
 }
 
-/// Nothing else can be judged, for this reason.
+/// Only this finding: nothing else can be checked, for this reason.
 #[must_use]
 pub fn alone(finding: Finding, reason: &str) -> Report {
     Report {
@@ -104,10 +103,10 @@ pub fn alone(finding: Finding, reason: &str) -> Report {
     }
 }
 
-/// What is skipped where nothing is known of the data.
+/// The checks that are skipped without data.
 pub const UNSEEN: &str = "what exporters report (GM302 to GM413)";
 
-/// What the data are like is not known.
+/// The data are not known.
 #[must_use]
 pub fn unseen(reason: &str, remedy: &str) -> Skipped {
     Skipped {
@@ -117,7 +116,7 @@ pub fn unseen(reason: &str, remedy: &str) -> Skipped {
     }
 }
 
-/// A row that is reported now, with the target that it was last heard from.
+/// A row that is reported now, with the target of its newest sample.
 #[derive(Clone, Copy)]
 struct Current<'s> {
     facts: &'s RowFacts,

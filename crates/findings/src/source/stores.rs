@@ -1,4 +1,4 @@
-//! The store: how late it is, whose clock is wrong, whose series it holds.
+//! Findings about the store: its delay, its clock, its clusters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use super::{PROMETHEUS, Seen, listed, of_job, span};
 use apimachinery::time::Timestamp;
 use gpu_metrics::targets::{JobId, TargetId, TargetView};
 
-/// A Prometheus that scrapes by itself is a poll late; one that is written to by
-/// others, some seconds more.
+/// The usual lateness: a Prometheus that scrapes itself is a poll late; one that receives
+/// remote writes, some seconds more.
 const LATE_MS: i64 = 20_000;
 
-/// Scrapes of one job are spread over its interval; clocks that are kept by NTP
-/// differ by far less than this.
+/// Scrapes of one job are spread over its interval; clocks kept by NTP differ by far less
+/// than this.
 const CLOCK_MS: i64 = 10_000;
 
-/// Jobs whose samples come late.
+/// Jobs whose samples are late.
 pub(super) fn lag(seen: Seen<'_>) -> Vec<Finding> {
     let frame = seen.snapshot.frame();
     let mut late: BTreeMap<JobId, i64> = BTreeMap::new();
@@ -39,8 +39,8 @@ pub(super) fn lag(seen: Seen<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Prometheus' clock against the server's, and targets whose times differ from
-/// those of the others of their job.
+/// Prometheus' clock against the server's, and targets whose times differ from those of
+/// the others of their job.
 pub(super) fn clocks(seen: Seen<'_>) -> Vec<Finding> {
     let skew_ms = seen.snapshot.at_source(Timestamp::default()).millis();
     let mut found = Vec::new();
@@ -79,8 +79,8 @@ pub(super) fn clocks(seen: Seen<'_>) -> Vec<Finding> {
     found
 }
 
-/// How far the times of a target are ahead of now, or later than is usual in its
-/// source, milliseconds.
+/// How far the times of a target are ahead of now, or later than its source's usual ones,
+/// milliseconds.
 fn distance(seen: Seen<'_>, target: &TargetView) -> (&'static str, i64) {
     let now = seen.snapshot.frame().now();
     let ahead_ms = target.newest.millis() - now.millis();
@@ -91,7 +91,7 @@ fn distance(seen: Seen<'_>, target: &TargetView) -> (&'static str, i64) {
     }
 }
 
-/// Several clusters in one store, by the names of clusters or by those of nodes.
+/// Several clusters in one store, by the names of clusters or of nodes.
 pub(super) fn clusters(seen: Seen<'_>) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());

@@ -1,4 +1,4 @@
-//! What is around an HPA: others, its workload, pods and nodes.
+//! The surroundings of an HPA: other HPAs, its workload, pods and nodes.
 
 use std::collections::BTreeMap;
 

@@ -11,8 +11,7 @@ use apimachinery::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-/// An APIService that is answered by this server; `over` replaces fields of its
-/// spec.
+/// An APIService that leads to this server; `over` replaces fields of its spec.
 fn registered(over: &Value, condition: &Value) -> Registered {
     let mut spec = json!({
         "group": "custom.metrics.k8s.io", "version": "v1beta2", "groupPriorityMinimum": 100, "versionPriority": 100,
@@ -40,7 +39,7 @@ fn fine() -> Value {
     available("True", "Passed", "")
 }
 
-/// One that leads to the Service of prometheus-adapter, with everything wrong.
+/// An APIService that leads to prometheus-adapter's Service, with every fault.
 fn theirs(answers: Answers) -> Registered {
     let over = json!({
         "service": {"namespace": "monitoring", "name": "prometheus-adapter"},
@@ -66,14 +65,14 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     let other = [("GM101", false)];
     let stolen = [("GM101", true)];
     for (of, home, pre, wanted) in [
-        // Its image is this server's, whatever the Service is called.
+        // This server answers there, whatever the Service's name.
         (Answers::Ours, &[][..], true, &[][..]),
         (Answers::Other, &[], true, &other),
         (Answers::Other, &[], false, &other),
         (Answers::Other, &ours[..], false, &stolen),
         (Answers::NoServer, &ours, false, &stolen),
         (Answers::NoServer, &[], true, &other),
-        // It may be this server that does not answer.
+        // The unreachable server may be this one.
         (
             Answers::NoServer,
             &[],
@@ -322,7 +321,7 @@ fn every_verb_of_every_rule_is_asked_for() {
     let mut beside = of_manifests();
     beside.others = beside.registered.split_off(2);
     assert_eq!(asked(&beside), [30, 2, 3, 5, 2]);
-    // A certificate is given to it: it writes none.
+    // With a provided certificate it writes none.
     beside.secret = None;
     assert_eq!(asked(&beside), [30, 2, 3, 0, 0]);
 }
@@ -382,7 +381,7 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
             .unwrap();
         let list: Value = serde_json::from_str(list).unwrap();
         assert_eq!(list["items"], json!(role.objects(&installed)));
-        // An upgrade of the release takes them for its own.
+        // An upgrade of the release adopts them.
         let annotations = &list["items"][0]["metadata"]["annotations"];
         assert_eq!(annotations["meta.helm.sh/release-name"], "release");
     }

@@ -1,4 +1,4 @@
-//! What an HPA says of itself.
+//! Findings from an HPA alone.
 
 use serde_json::json;
 
@@ -283,7 +283,7 @@ fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
     };
     let failing = |target: &str, reason: &str| failing_with(target, reason, None);
     assert_eq!(failing("50", "FailedGetPodsMetric"), ["GM515"]);
-    // Another server has the API: GM101 says all of it.
+    // Another server has the API: GM101 covers it.
     let of_other = Served {
         custom: None,
         external: Some(["gpu_memory_utilization".to_owned()].into()),

@@ -1,4 +1,4 @@
-//! NetworkPolicies that shut a client out, and those that may let it in.
+//! NetworkPolicies that keep a client out, and those that may admit it.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn client() -> Client {
     }
 }
 
-/// The remedy, where the policies with these ingress rules shut the client out.
+/// The remedy, if policies with these ingress rules keep the client out.
 fn remedy(ingress: &[Value]) -> Option<String> {
     let policies: Vec<_> = ingress
         .iter()

@@ -1,4 +1,4 @@
-//! Why a group has no value: the first of the reasons that holds.
+//! Why a group has no value: the first reason that applies.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use super::super::layout::RowFacts;
 use super::{Evaluator, Group, Span};
 use apimachinery::time::Timestamp;
 
-/// Why there is no value.
+/// The reason for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// No GPU belongs to the group.
     NoDevice,
-    /// No exporter of the group was heard of lately.
+    /// No exporter of the group's sources has sent a sample within F.
     StoreBehind {
         /// The newest sample of the group's exporters.
         newest: Timestamp,
     },
-    /// Exporters have fallen silent.
+    /// Exporters are silent.
     Silent {
         /// Devices that are silent.
         devices: usize,
@@ -26,23 +26,23 @@ pub enum Absence {
         /// The newest sample of the silent ones.
         since: Timestamp,
     },
-    /// Exporters answer with readings that stand still.
+    /// Exporters send readings that no longer change.
     Frozen {
         /// Devices that are frozen.
         devices: usize,
         /// Devices of the group.
         of: usize,
-        /// When the last of them still moved.
+        /// When the last of them still changed.
         since: Timestamp,
     },
-    /// GPUs that its pods request were never seen.
+    /// GPUs that the group's pods request were never seen.
     Unseen {
         /// How many.
         devices: usize,
-        /// GPUs of the group, those included.
+        /// GPUs of the group, including the unseen ones.
         of: usize,
     },
-    /// Exporters answer for other devices without these.
+    /// Exporters report other devices, but not these.
     Lost {
         /// Devices that are lost.
         devices: usize,
@@ -112,22 +112,20 @@ impl Evaluator<'_> {
             .unwrap_or(Absence::TooFewReadings)
     }
 
-    /// Whether the exporter of a row's device has fallen silent.
+    /// Whether the exporter of a row's device is silent.
     #[must_use]
     pub fn is_silent(&self, facts: &RowFacts) -> bool {
         self.target(facts).is_some_and(|target| target.silent)
     }
 
-    /// Whether the exporter of a row's device answers with readings that stand
-    /// still.
+    /// Whether the exporter of a row's device sends readings that no longer change.
     #[must_use]
     pub fn is_frozen(&self, facts: &RowFacts) -> bool {
         let target = self.target(facts);
         target.is_some_and(|target| target.frozen_since.is_some())
     }
 
-    /// Whether the group's devices are not heard any more although their
-    /// targets are.
+    /// Why the group's devices have no recent samples while their targets do.
     fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
         let lost = || {
             group
@@ -170,7 +168,7 @@ impl Evaluator<'_> {
         !replaced && newest.is_some_and(left_out)
     }
 
-    /// The newest sample of a row that means something.
+    /// The newest sample of a row before its target froze.
     fn last_alive(&self, row: RowId) -> Option<Timestamp> {
         let frozen = self
             .layout
@@ -184,8 +182,8 @@ impl Evaluator<'_> {
         devices.len()
     }
 
-    /// The newest sample of the group's exporters, where its sources are not heard
-    /// at all: then it is the store, or all of its exporters, not those of the group.
+    /// The newest sample of the group's exporters, if no target of their sources is
+    /// heard: then the store or all exporters have failed, not only the group's.
     fn whole_source_behind(&self, group: &Group<'_>) -> Option<Timestamp> {
         let of_row = |row: &RowId| self.target(self.layout.fact(*row)?);
         let of_group = || group.rows.iter().filter_map(of_row);

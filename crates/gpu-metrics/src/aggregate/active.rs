@@ -7,8 +7,8 @@ use super::super::signal::SignalId;
 use super::moment::{Moment, signals_of};
 
 impl Moment<'_> {
-    /// Whether a device is active by what is set, if that is known: of several
-    /// conditions one that decides is enough.
+    /// Whether the policy makes a device active, if that is known. One decisive condition
+    /// is enough.
     #[inline]
     fn is_active(
         &self,
@@ -28,7 +28,7 @@ impl Moment<'_> {
                 DeviceValue::MemoryUtilization
                 | DeviceValue::GpuUtilization
                 | DeviceValue::Signal(_) => Some(reading.is_some_and(|own| own.value > 0.0)),
-                // Bytes and watts say nothing about use.
+                // Bytes and watts do not show use.
                 DeviceValue::MemoryUsed
                 | DeviceValue::MemoryUsedPercent
                 | DeviceValue::PowerUsage => {
@@ -56,7 +56,7 @@ impl Moment<'_> {
     }
 }
 
-/// One condition of this outcome decides; without one, an unknown leaves it open.
+/// The outcome of the first decisive condition; without one, `None` if any is unknown.
 fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bool> {
     let mut open = false;
     for holds in conditions {
@@ -69,8 +69,8 @@ fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Opt
     (!open).then_some(!decisive)
 }
 
-/// Whether a device counts as in use at the first of the moments, or did at
-/// one of those before it that are held on to.
+/// Whether a device is active at the first of the moments, or was at one of the earlier
+/// ones within `hold`.
 #[inline]
 pub(super) fn is_active(
     moments: &[Moment<'_>],
@@ -96,7 +96,7 @@ pub(super) fn is_active(
     active
 }
 
-/// Ratio signals are kept as percent; conditions state them as 0–1.
+/// Ratio signals are stored as percent; conditions state them as 0–1.
 fn ratio_scale(value: DeviceValue) -> f64 {
     match value {
         DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => 100.0,

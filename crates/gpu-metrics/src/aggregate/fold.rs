@@ -1,11 +1,11 @@
-//! What remains of a group's readings over a window.
+//! Combines a group's readings over a window.
 
 use super::super::policy::{DeviceValue, Formula, Idle, Measure, Over, Reducer};
 use super::Ask;
 use super::tally::{Answers, Tally};
 use apimachinery::time::Timestamp;
 
-/// A group's instants, added up in the order of time.
+/// The running totals of a group's instants, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fold {
     /// The first instant at which a device answered.
@@ -14,9 +14,10 @@ pub(super) struct Fold {
     pub(super) last: Option<i64>,
     /// Instants at which enough devices answered.
     pub(super) defined: u32,
-    /// Those among the defined at which a device counted.
+    /// Defined instants at which a device counted.
     counted: u32,
-    /// The instants' values: of all defined ones, of those that counted.
+    /// Sums of the instants' values: of all defined ones, and of those with a device that
+    /// counted.
     values: f64,
     counted_values: f64,
     /// All readings that counted, and their weights.
@@ -43,8 +44,8 @@ impl Default for Fold {
 }
 
 impl Fold {
-    /// Adds an instant at which somebody answered; one at which too few did
-    /// counts as an instant without a value.
+    /// Adds an instant at which a device answered; if too few did, it counts as an
+    /// instant without a value.
     pub(super) fn add(
         &mut self,
         instant: i64,
@@ -73,7 +74,7 @@ impl Fold {
         self.first.map(|first| last - first + 1)
     }
 
-    /// One number out of the instants.
+    /// The value of the window.
     pub(super) fn value(&self, ask: &Ask, idle: Idle) -> Option<f64> {
         let over_active = matches!(
             ask.measure,

@@ -1,8 +1,8 @@
-//! Devices that a group should hear from and does not.
+//! Devices of a group that should answer and do not.
 //!
-//! When half of the exporters fall silent, half of a sum is missing: an autoscaler
-//! would scale down because of an outage. So a group knows which devices to expect,
-//! and what the silent ones had last.
+//! When half of the exporters become silent, half of a sum is missing, and an autoscaler
+//! would scale down because of an outage. So a group knows which devices to expect, and
+//! the last readings of the silent ones.
 
 use super::super::grid::Reading;
 use super::super::inventory::Authority;
@@ -14,24 +14,24 @@ use super::tally::Tallies;
 use super::{Ask, Evaluator, Group, Lens, RowId, Seen, Span};
 use apimachinery::time::Timestamp;
 
-/// So long after its containers came to run a pod's GPUs may be without samples,
+/// How long after its containers started a pod's GPUs may be without samples,
 /// milliseconds.
 const GRACE_MS: i64 = 60_000;
 
-/// What is known of a device that does not answer.
+/// The state of a device that does not answer.
 pub(super) enum Silent {
-    /// It is not waited for.
+    /// It is not expected to answer.
     NotExpected,
-    /// Its target answers for others without it, for longer than a window, and not
-    /// for it without its pod.
+    /// Its target has reported other devices for longer than a window, but not this one,
+    /// with or without its pod.
     Lost,
-    /// It is missed; its last reading and that one's weight, if it is remembered.
+    /// It is missing; its last reading and that reading's weight, if they are kept.
     Missed(Option<(Reading, f64)>),
 }
 
 impl Silent {
-    /// What two rows of one device say together: of two last readings the newer
-    /// counts, of equally new ones the larger.
+    /// Combines two rows of one device: the newer of two last readings counts, the larger
+    /// of equally new ones.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Missed(Some(one)), Self::Missed(Some(two))) => {
@@ -47,7 +47,7 @@ impl Silent {
 }
 
 impl Evaluator<'_> {
-    /// Notes a device of a group that has no reading at an instant.
+    /// Records a device of a group that has no reading at an instant.
     pub(super) fn miss(
         &self,
         now: &Moment<'_>,
@@ -67,7 +67,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Notes GPUs that pods of the group request and of which none was seen.
+    /// Records GPUs that pods of the group request and that were never seen.
     pub(super) fn miss_unseen(
         &self,
         now: &Moment<'_>,
@@ -90,8 +90,9 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A device is lost only if it is for each of its pods that live: exporters that
-    /// know one pod a device name the pods that share it in turn.
+    /// The state of a device without a reading. It is lost only if it is lost for each of
+    /// its live pods: exporters that name one pod for a device name pods that share it in
+    /// turn.
     pub(super) fn silent(
         &self,
         now: &Moment<'_>,
@@ -113,8 +114,8 @@ impl Evaluator<'_> {
             return Silent::NotExpected;
         }
         let lens = Lens::of(&ask.measure);
-        // It may have been answered for after the window's last instant, and without
-        // its pod, whose labels went.
+        // The device may have been reported after the window's last instant, or without
+        // its pod if the labels were lost.
         let until = self.frame.instant_from(target.newest).max(span.last);
         let unnamed = self.unnamed(facts);
         let lines = std::iter::once(facts).chain(unnamed);
@@ -133,8 +134,8 @@ impl Evaluator<'_> {
         Silent::Missed(lasts.find_map(|value| now.last(facts, value, span.last)))
     }
 
-    /// Whether an exporter answers for other devices of the node, and has had
-    /// nothing for this one for longer than a window.
+    /// Whether an exporter reports other devices of the node and has not reported this
+    /// one for longer than a window.
     pub(super) fn is_left_out(
         &self,
         facts: &RowFacts,
@@ -162,10 +163,10 @@ impl Evaluator<'_> {
         })
     }
 
-    /// Whether a device is expected to answer at an instant: its pod lives, and
-    /// it was heard before, or its containers run for a minute. Without a
-    /// cluster it is not known which pods live: then only a silent exporter's
-    /// devices are missed.
+    /// Whether a device is expected to answer at an instant: its pod is live, and either
+    /// the device was heard before or the containers have run for a minute. Without a
+    /// cluster it is unknown which pods are live: then only devices of silent exporters
+    /// are expected.
     fn is_expected(&self, facts: &RowFacts, instant: Timestamp) -> bool {
         if facts.standing != Standing::Held {
             return false;
@@ -180,7 +181,7 @@ impl Evaluator<'_> {
             return false;
         }
         let heard = self.frame.heard(facts.id);
-        // In a pod of the same name before this one it was not seen in this one.
+        // The samples belong to an earlier pod of the same name.
         if heard.is_some_and(|heard| heard.newest < facts.started) {
             return false;
         }
@@ -189,8 +190,8 @@ impl Evaluator<'_> {
         heard || facts.running_since.is_some_and(grown)
     }
 
-    /// When a device of a pod that lives was last reported without a pod, if it was
-    /// since it named this one: the kubelet's labels went, and the device did not.
+    /// When a live pod's device was last reported without a pod, if that is newer than
+    /// its last sample with the pod: the kubelet lost the labels.
     #[must_use]
     pub fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
         let newest = self.newer_without_pod(facts)?;
@@ -206,8 +207,8 @@ impl Evaluator<'_> {
         heard.max().filter(|newest| *newest > named)
     }
 
-    /// What is reported of a device without a pod, where one that lives holds it.
-    /// Lines of processes come and go beside one that names no pod.
+    /// The rows of a device without a pod, if a live pod holds it. Rows of processes come
+    /// and go beside a row without a pod, so they do not count.
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
         let is_known = self.layout.inventory().authority == Authority::Cluster;
         let may_be = facts.standing == Standing::Held && !facts.row.per_process && is_known;
@@ -259,15 +260,15 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The target whose cadence is a row's.
+    /// The target whose intervals apply to a row.
     pub(super) fn target(&self, facts: &RowFacts) -> Option<&TargetView> {
         let target = self.targets.get(facts.id.0 as usize)?;
         self.frame.target(target.id)
     }
 }
 
-/// Notes a device that answers, but not for what decides whether it is active: it
-/// is missing.
+/// Records a device that answers, but without the reading that decides whether it is
+/// active: it counts as missing.
 pub(super) fn miss_activity(seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
     tallies.answers.missing += 1;
     for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {

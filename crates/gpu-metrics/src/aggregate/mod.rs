@@ -1,10 +1,9 @@
-//! The formulas: readings of a group of devices over a window into one value.
+//! The formulas: the readings of a group of devices over a window become one value.
 //!
-//! Definitions and the PromQL that gives the same numbers: `docs/numbers.md`.
+//! Definitions, and the PromQL that computes the same values: `docs/numbers.md`.
 //!
-//! Many groups are evaluated instant by instant, not group by group: the
-//! columns of one instant stay in the processor's cache while all groups read
-//! them.
+//! Groups are evaluated instant by instant, not group by group: the columns of one
+//! instant stay in the processor's cache while all groups read them.
 
 mod absence;
 mod active;
@@ -37,9 +36,9 @@ use tally::Tallies;
 pub struct Group<'g> {
     /// Their rows, in the order of their devices.
     pub rows: &'g [RowId],
-    /// GPUs of the group of which none was seen.
+    /// GPUs of the group that were never seen.
     pub unseen: &'g [Unseen],
-    /// Readings before this time are not the group's.
+    /// Earlier readings do not belong to the group.
     pub created: Timestamp,
     /// Whether a reading counts only while a pod held the device.
     pub of_pods: bool,
@@ -61,7 +60,7 @@ impl<'g> Group<'g> {
     }
 }
 
-/// What is asked of a group.
+/// A measure requested for a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// What to measure.
@@ -77,11 +76,11 @@ pub struct Ask {
 pub struct Evaluator<'a> {
     /// The readings.
     pub frame: &'a Frame,
-    /// Whose they are.
+    /// The owners of the rows.
     pub layout: &'a Layout,
-    /// How to judge them.
+    /// How readings become values.
     pub policy: &'a Policy,
-    /// The target whose cadence is each row's, by row number.
+    /// The target whose intervals apply to each row, by row number.
     pub targets: &'a [RowTarget],
 }
 
@@ -89,12 +88,11 @@ pub struct Evaluator<'a> {
 pub type Spanned<'g> = (Group<'g>, Option<Span>);
 
 impl<'a> Evaluator<'a> {
-    /// The values of each group, one for each of `asks`, where one of the last
-    /// instants of its window is defined. Group by group, in the order of `asks`.
+    /// The values of each group, one for each of `asks`; `None` unless one of the last
+    /// instants of the window is defined. Group by group, in the order of `asks`.
     ///
-    /// The asks differ in their measure only, and are shown by the same device
-    /// value ([`Lens`]). `sight` is what [`Evaluator::sight`] made for them,
-    /// where many groups share it.
+    /// The asks differ only in their measure, and share a [`Lens`]. `sight` is the result
+    /// of [`Evaluator::sight`] for them, if many groups share it.
     pub fn values(
         &self,
         groups: &[Spanned<'_>],
@@ -110,8 +108,7 @@ impl<'a> Evaluator<'a> {
         self.values_of(groups, asks, sight)
     }
 
-    /// The original exporter's number is that of the whole cluster, whatever
-    /// object is asked for.
+    /// The original exporter's number is the whole cluster's, whatever the object.
     fn original(&self, groups: &[Spanned<'_>], asks: &[Ask]) -> Vec<Option<Value>> {
         let whole = Group::of_cluster(self.layout);
         let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
@@ -137,7 +134,7 @@ impl<'a> Evaluator<'a> {
         let Some(first) = asks.first() else {
             return Vec::new();
         };
-        // A row's share of a device differs with the group that asks.
+        // A row's share of a device depends on the group.
         let whole = !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
         let mut folds = vec![Fold::default(); groups.len() * asks.len()];
@@ -169,8 +166,7 @@ impl<'a> Evaluator<'a> {
         finished.collect()
     }
 
-    /// Reads every row once for all groups that will ask, from instant `first`
-    /// to `last`.
+    /// Reads every row once for all groups, from instant `first` to `last`.
     #[must_use]
     pub fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
         let see = |instant| {
@@ -185,7 +181,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// An instant, and those before it that `hold` looks back to.
+    /// An instant, and the earlier ones within `hold`.
     fn moments(&self, instant: i64) -> Vec<Moment<'a>> {
         let held = millis(self.policy.hold) / self.frame.step_ms();
         (0..=held)
@@ -253,9 +249,8 @@ impl<'a> Evaluator<'a> {
         (weight > 0.0).then(|| sum / weight)
     }
 
-    /// A group's rows, device by device; for power board by board, because
-    /// every MIG instance repeats the power of its board
-    /// (NVIDIA/DCGM, `dcgmlib/src/dcgm_fields.cpp`).
+    /// A group's rows by device; for power by board, because every MIG instance repeats
+    /// the power of its board (NVIDIA/DCGM, `dcgmlib/src/dcgm_fields.cpp`).
     fn by_device<'g>(
         &self,
         members: &'g [RowId],
@@ -276,21 +271,21 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// A device's reading at an instant, judged.
+/// A device's reading at an instant, with the facts that decide whether it counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
-    /// NaN where there is none.
+    /// NaN without a reading.
     pub value: f64,
     /// The time of its sample.
     pub at: Timestamp,
-    /// Its weight in a mean; of a share in percent what it is a share of.
+    /// Its weight in a mean; for a share in percent, the whole.
     pub weight: f64,
-    /// Whether it is active; `None`: a reading that decides it is missing.
+    /// Whether it is active; `None`: the reading that decides this is missing.
     pub active: Option<bool>,
-    /// Whether a pod held the device then.
+    /// Whether a pod held the device at that time.
     pub held: bool,
-    /// Whether the sample is from before its pod started: that of a pod which
-    /// had the name before.
+    /// Whether the sample is from before its pod started: it belongs to an earlier pod of
+    /// the same name.
     of_predecessor: bool,
     /// Whether the sample is from after its pod ended.
     after_end: bool,
@@ -307,8 +302,8 @@ impl Seen {
         after_end: false,
     };
 
-    /// Whether it is from before the group, or the pod, was there, or from after the
-    /// pod ended.
+    /// Whether it is from before the group or the pod existed, or from after the pod
+    /// ended.
     fn is_outside(&self, group: &Group<'_>) -> bool {
         self.at < group.created
             || (group.one_pod && self.of_predecessor)
@@ -366,7 +361,7 @@ impl Lens {
         }
     }
 
-    /// What shows a device, the best first.
+    /// The device values read, the best first.
     #[inline]
     fn shown_by(self) -> impl Iterator<Item = DeviceValue> {
         self.shown_by.into_iter().flatten()

@@ -9,13 +9,13 @@ use super::active::is_active;
 use super::{Ask, Evaluator, Lens, Seen};
 use apimachinery::time::Timestamp;
 
-/// What shows a device.
+/// A device's reading at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown<'a> {
     pub(super) reading: Reading,
-    /// Its weight in a mean; of a share in percent what it is a share of.
+    /// Its weight in a mean; for a share in percent, the whole.
     weight: f64,
-    /// The row that gave it.
+    /// The row of the reading.
     pub(super) facts: &'a RowFacts,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Moment<'a> {
         }
     }
 
-    /// Its number on the grid.
+    /// Its index on the grid.
     pub(super) fn instant(&self) -> i64 {
         self.instant
     }
@@ -46,8 +46,8 @@ impl<'a> Moment<'a> {
         self.time
     }
 
-    /// What counts for one device of a group: of its rows the newest reading, of
-    /// equally new ones the larger. Shares of processes are added up.
+    /// A device's reading for a group: the newest of its rows' readings, and the larger
+    /// of equally new ones. Shares of processes are added.
     pub(super) fn best(&self, rows: &[RowId], value: DeviceValue, ask: &Ask) -> Option<Shown<'a>> {
         let mut best: Option<Shown<'_>> = None;
         for row in rows {
@@ -82,8 +82,9 @@ impl<'a> Moment<'a> {
         (!self.is_shadowed(best.facts, value)).then_some(best)
     }
 
-    /// Whether a reading is one process' share: the exporter says the device's own
-    /// beside it, where older ones repeat it under the same labels.
+    /// Whether a reading is one process' share: then the exporter also writes a line of
+    /// the device itself. Older exporters repeat the device's value under the same
+    /// labels, without that line.
     fn is_share(&self, facts: &RowFacts, value: DeviceValue, reading: Reading) -> bool {
         let lines = self.of.layout.device_rows(facts.device).iter();
         let mut lines = lines.filter_map(|row| self.of.layout.fact(*row));
@@ -95,8 +96,8 @@ impl<'a> Moment<'a> {
             })
     }
 
-    /// The shares of all processes among the rows, as new as `reading`; the
-    /// device's own line, where it is among them, says it itself.
+    /// The sum of all processes' shares among the rows, as new as `reading`; the device's
+    /// own line, if the rows have it, is used instead.
     fn sum_of_processes(&self, rows: &[RowId], value: DeviceValue, reading: Reading) -> f64 {
         let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
         let as_new = facts.filter_map(|facts| {
@@ -113,8 +114,7 @@ impl<'a> Moment<'a> {
         whole.unwrap_or(sum)
     }
 
-    /// A GPU's own reading counts for nothing while one of its MIG instances
-    /// has one.
+    /// A GPU's own reading is ignored while one of its MIG instances has a reading.
     fn is_shadowed(&self, facts: &RowFacts, value: DeviceValue) -> bool {
         if !facts.has_instances || value == DeviceValue::PowerUsage {
             return false;
@@ -144,11 +144,11 @@ impl<'a> Moment<'a> {
             .reduce(Reading::better)
     }
 
-    /// Whether a pod holds the device: one of its lines of that time names it.
-    /// Exporters in sharing mode print a line without a pod beside those of the
-    /// processes, which must not pass for a free device.
+    /// Whether a pod holds the device: one of its lines of that time names a pod.
+    /// Exporters in sharing mode write a line without a pod beside those of the
+    /// processes, which does not mean a free device.
     fn is_held(&self, rows: &[RowId], value: DeviceValue, at: Timestamp) -> bool {
-        // A single row has spoken for itself.
+        // The caller has checked a single row.
         if rows.len() == 1 {
             return false;
         }
@@ -159,8 +159,8 @@ impl<'a> Moment<'a> {
         })
     }
 
-    /// Whether a pod that lives held the device at a time, though it was reported
-    /// without one then.
+    /// Whether a live pod held the device at a time, though it was reported without one
+    /// then.
     fn has_lost_labels(&self, rows: &[RowId], at: Timestamp) -> bool {
         if rows.len() == 1 || self.of.layout.inventory().authority == Authority::Series {
             return false;
@@ -176,7 +176,7 @@ impl<'a> Moment<'a> {
         })
     }
 
-    /// How many different pods a device's readings name.
+    /// The number of different pods that a device's readings name.
     fn holders(&self, device: u32, value: DeviceValue) -> u32 {
         let rows = self.of.layout.device_rows(device).iter();
         let mut holders: Vec<_> = rows
@@ -203,14 +203,14 @@ impl<'a> Moment<'a> {
         frame.last_reading(signal, facts.id, self.instant).is_some()
     }
 
-    /// A row's reading of a device value that counts for its group.
+    /// A row's reading of a device value, if it counts for its group.
     pub(super) fn reading(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Reading> {
         self.shown(facts, value).map(|shown| shown.reading)
     }
 
-    /// What a row shows of a device value for its group. Once the pod has gone, a
-    /// newer sample of the same target that names another holder, or none, ends
-    /// it at once; while the pod lives that is a label that was lost.
+    /// A row's reading of a device value for its group. Once the pod is gone, a newer
+    /// sample of the same target with another holder, or none, ends the reading at once.
+    /// While the pod is live, such a sample means that the labels were lost.
     fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Shown<'a>> {
         let (reading, weight) = self.weighed(facts, value)?;
         if facts.shares_place && self.of.is_replaced(facts, self.time) {
@@ -267,8 +267,7 @@ impl<'a> Moment<'a> {
         self.weighed(facts, value).map(|(reading, _)| reading)
     }
 
-    /// That reading and its weight in a mean: equal, by slices, or the whole that
-    /// it is a share of.
+    /// That reading and its weight in a mean: equal, by slices, or the whole of a share.
     fn weighed(&self, facts: &RowFacts, value: DeviceValue) -> Option<(Reading, f64)> {
         if value == DeviceValue::MemoryUsedPercent {
             let (used, whole) = self.framebuffer(facts)?;
@@ -283,8 +282,8 @@ impl<'a> Moment<'a> {
         Some((reading, facts.weight))
     }
 
-    /// The signal that shows a device value of a row at the instant; where none
-    /// does, the one that is looked for first.
+    /// The signal that a row's device value is read from at the instant; the first
+    /// candidate if none has a reading.
     pub(super) fn signal_of(&self, facts: &RowFacts, value: DeviceValue) -> Option<SignalId> {
         let signals = signals_of(facts, value);
         let mut shown = signals.into_iter().flatten();
@@ -292,9 +291,9 @@ impl<'a> Moment<'a> {
         shown.or(signals[0])
     }
 
-    /// MiB in use and in all: used + free + reserved, where an exporter that
-    /// never reported the reserved part is taken to have none. The whole is the
-    /// device's, also where what is used is one process' share.
+    /// MiB in use and in all: used + free + reserved. An exporter that never reported the
+    /// reserved part has none. The whole is the device's, even if the used part is one
+    /// process' share.
     fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
         let used = self.signal(SignalId::FB_USED, facts)?;
         let lines = || {
@@ -322,9 +321,9 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// The signals that show a device value of a row, the best first: profiling fields
-/// on MIG instances, and where a device has no percents. None for what is made of
-/// several.
+/// The signals that a row's device value is read from, the best first: profiling fields
+/// on MIG instances, and for a device without percents. Empty for a value computed from
+/// several signals.
 pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<SignalId>; 2] {
     let (percent, profiled) = match value {
         DeviceValue::MemoryUtilization => (SignalId::MEM_COPY_UTIL, SignalId::DRAM_ACTIVE),
@@ -340,12 +339,12 @@ pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<Signal
     }
 }
 
-/// What one row shows for a measure at the first of the moments.
+/// The reading of one row for a measure at the first of the moments.
 pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask) -> Seen {
     see_device(moments, &[facts.id], ask)
 }
 
-/// What the rows of one device show for a measure at the first of the moments.
+/// The reading of one device's rows for a measure at the first of the moments.
 pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> Seen {
     let Some(now) = moments.first() else {
         return Seen::NOTHING;

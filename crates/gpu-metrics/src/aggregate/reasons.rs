@@ -1,7 +1,7 @@
-//! How a group's value came to be: each device at each instant of the window.
+//! Explains a group's value: each device at each instant of the window.
 //!
-//! The instants' values are those of the tally that makes the served number;
-//! only what became of each device is found beside it, by the same functions.
+//! The instants' values come from the tally that computes the served number; the outcome
+//! of each device is found by the same functions.
 
 use super::super::grid::{RowId, instant_time};
 use super::super::layout::RowFacts;
@@ -15,22 +15,23 @@ use super::tally::{Counts, Tallies};
 use super::{Ask, Evaluator, Group, Lens, Seen, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
-/// What became of a device at an instant.
+/// The outcome of a device at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
     /// Its reading entered the group's number.
     Counted(Seen),
-    /// It answered; the metric is about others: active, idle or held ones.
+    /// It answered, but the metric covers other devices: active, idle or held ones.
     NotAsked(Seen),
-    /// It answered, but not for what decides whether it is active.
+    /// It answered, but without the reading that decides whether it is active.
     ActivityUnknown(Seen),
-    /// Its reading is from before the group, or the pod, was there.
+    /// Its reading is from before the group or the pod existed.
     OfPredecessor,
     /// Its reading is from after its pod had ended.
     AfterEnd,
     /// It was expected to answer and did not.
     Missed,
-    /// Its exporter answers for others without it, for longer than a window.
+    /// Its exporter has reported other devices, but not this one, for longer than a
+    /// window.
     Lost,
     /// It has no reading, and none is expected.
     NotExpected,
@@ -45,10 +46,10 @@ pub struct InstantReasons {
     pub value: Option<f64>,
     /// Devices that answered.
     pub answering: u32,
-    /// Those of them that the metric is about.
+    /// Answering devices that the metric covers.
     pub counted: u32,
-    /// Devices that were expected to answer and did not, those that may be
-    /// shared included.
+    /// Devices that were expected to answer and did not, including those that may be
+    /// shared.
     pub missing: u32,
 }
 
@@ -57,33 +58,32 @@ pub struct InstantReasons {
 pub struct DeviceReasons<'a> {
     /// Its rows: one for each holder in the group.
     pub rows: Vec<&'a RowFacts>,
-    /// The signal its readings are of; `None`: it is made of several, or of
-    /// none.
+    /// The signal of its readings; `None`: several or none.
     pub signal: Option<SignalId>,
-    /// Whether its exporter has fallen silent.
+    /// Whether its exporter is silent.
     pub silent: bool,
-    /// Since when all readings of its exporter stand still.
+    /// Since when its exporter's readings have not changed.
     pub frozen_since: Option<Timestamp>,
-    /// Its first and newest samples that are known, of any signal.
+    /// The times of its first and newest known samples, of any signal.
     pub heard: Option<(Timestamp, Timestamp)>,
     /// S of its exporter, milliseconds.
     pub scrape_ms: i64,
-    /// F, milliseconds; the exporter's own lateness included.
+    /// F, milliseconds, including the exporter's own lateness.
     pub fresh_ms: i64,
-    /// What became of it at each instant of the window.
+    /// Its outcome at each instant of the window.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Since when a device that is held has not been in use.
+/// Since when a held device has not been in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// The first of its samples that say so.
+    /// The time of the first sample that shows it.
     pub since: Timestamp,
-    /// Whether it may have been idle before: no readings of then are held.
+    /// Whether it may have been idle earlier, of which no readings are kept.
     pub longer: bool,
 }
 
-/// How a group's value came to be.
+/// The explanation of a group's value.
 #[derive(Clone, Debug)]
 pub struct Reasons<'a> {
     /// The window.
@@ -92,13 +92,13 @@ pub struct Reasons<'a> {
     pub instants: Vec<InstantReasons>,
     /// The group's devices.
     pub devices: Vec<DeviceReasons<'a>>,
-    /// The value that may be served, by the same sum as without reasons.
+    /// The value to be served, from the same sum as without reasons.
     pub value: Option<Value>,
 }
 
 impl<'a> Evaluator<'a> {
-    /// How the value of a group came to be; `None` when nothing was read of its
-    /// targets. Not for the original's number, which no device has a part in.
+    /// The explanation of a group's value; `None` if its targets have no samples. Not for
+    /// the original exporter's number, in which devices have no part.
     #[must_use]
     pub fn reasons(&self, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Reasons<'a>> {
         let span = (*span)?;
@@ -133,9 +133,8 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Since when a device that is held has not been in use, as far back as the
-    /// longest window. `None`: it is in use, free or unknown, or the measure is
-    /// not about use.
+    /// Since when a held device has not been in use, as far back as the longest window.
+    /// `None`: it is in use, free or unknown, or the measure does not concern use.
     #[must_use]
     pub fn idle(
         &self,

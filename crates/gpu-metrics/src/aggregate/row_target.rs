@@ -1,17 +1,16 @@
-//! The target that a row goes by.
+//! The target whose intervals apply to a row.
 
 use super::super::frame::Frame;
 use super::super::layout::Layout;
 use super::super::targets::TargetId;
 
-/// The target that a row goes by, found once for all questions to a snapshot.
+/// The target whose intervals apply to a row, found once for all uses of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowTarget {
-    /// Of the targets that feed the row the quickest that is heard, else the one
-    /// heard last.
+    /// The quickest heard target that feeds the row, or else the one heard last.
     pub id: TargetId,
-    /// How long an instant holds a reading of the row, milliseconds: F, the
-    /// longest of its targets that are heard.
+    /// How long an instant holds a reading of the row, milliseconds: the longest F of its
+    /// heard targets.
     pub fresh_ms: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Over which instants a group is evaluated (docs/numbers.md, "Rules").
+//! The instants over which a group is evaluated (docs/numbers.md, "Rules").
 
 use super::super::grid::{RowId, instant_time};
 use super::super::policy::Policy;
@@ -9,36 +9,36 @@ use apimachinery::time::{Timestamp, millis};
 /// The default window, milliseconds.
 const DEFAULT_WINDOW_MS: i64 = 60_000;
 
-/// A window holds at least so many scrapes of its slowest target: a mean of two
-/// readings is noise.
+/// The least number of scrapes of the slowest target in a window: a mean of two readings
+/// is noise.
 const READINGS: i64 = 4;
 
-/// The window ends so long after what the source has reached: a reading has
-/// weight as soon as it is read, milliseconds.
+/// How far the window ends after the time that the source has reached, so that a reading
+/// has weight as soon as it is read, milliseconds.
 const AHEAD_MS: i64 = 15_000;
 
-/// A value is served while an instant of the last so many milliseconds of its
-/// window is defined.
+/// A value is served while the last part of its window of this length, in milliseconds,
+/// has a defined instant.
 const SERVED_MS: i64 = 30_000;
 
-/// It is served while one of the last so many instants is defined, too.
+/// A value is also served while one of this many last instants is defined.
 const SERVED_INSTANTS: i64 = 2;
 
 /// The instants of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first instant, a number on the grid.
+    /// The first instant, an index on the grid.
     pub first: i64,
     /// The last instant: E, the end of the window.
     pub last: i64,
     /// The length of the window, milliseconds.
     pub window_ms: i64,
-    /// L of the latest of the group's sources, milliseconds.
+    /// The largest L of the group's sources, milliseconds.
     pub lag_ms: i64,
 }
 
 impl Evaluator<'_> {
-    /// The instants of a group; `None` when nothing was read of its targets.
+    /// The instants of a group; `None` if its targets have no samples.
     #[must_use]
     pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
@@ -59,7 +59,8 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The largest L and S of a group's targets of a kind, milliseconds.
+    /// The largest L and S of those of a group's targets that `is_meant` selects,
+    /// milliseconds.
     fn slowest(
         &self,
         group: &Group<'_>,
@@ -69,7 +70,7 @@ impl Evaluator<'_> {
         let mut before = None;
         for row in group.rows {
             let id = self.targets.get(row.0 as usize).map(|target| target.id);
-            // Most rows beside each other are of one target.
+            // Most neighbouring rows have the same target.
             if id == before {
                 continue;
             }
@@ -84,7 +85,7 @@ impl Evaluator<'_> {
         slowest
     }
 
-    /// Whether a window that goes by the row's target alone may show a sample of it.
+    /// Whether a window by the row's target alone may contain a sample of the row.
     fn is_in_reach(&self, row: RowId, asked_ms: Option<i64>, target: &TargetView) -> bool {
         let window_ms = window_ms(self.policy, asked_ms, target.scrape_ms);
         let lag_ms = self.frame.view().lag_ms(target);
@@ -95,8 +96,8 @@ impl Evaluator<'_> {
 }
 
 impl Span {
-    /// Until when a value is served whose newest defined instant is this: then
-    /// the window of that time has it no longer among its last instants.
+    /// Until when a value with this newest defined instant is served: later windows no
+    /// longer have it among their last instants.
     #[must_use]
     pub fn served_until(&self, defined: i64, step_ms: i64) -> Timestamp {
         let served_ms = SERVED_MS.max(SERVED_INSTANTS * step_ms);
@@ -105,8 +106,8 @@ impl Span {
     }
 }
 
-/// The window in force for targets that are scraped this often: as asked or set,
-/// else a minute; at least four scrapes, and the longest window at most.
+/// The window for targets with this scrape interval: as requested or configured,
+/// otherwise a minute; at least four scrapes, and at most the longest window.
 #[must_use]
 pub fn window_ms(policy: &Policy, asked_ms: Option<i64>, scrape_ms: i64) -> i64 {
     let set = asked_ms.or(policy.window.map(millis));

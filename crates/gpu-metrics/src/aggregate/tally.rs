@@ -1,4 +1,4 @@
-//! A group's readings at one instant, boiled down.
+//! A group's readings at one instant, added up.
 
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::SignalId;
@@ -8,17 +8,17 @@ use super::moment::{self, Moment};
 use super::{Ask, Evaluator, Group, Seen, Span};
 use apimachinery::time::Timestamp;
 
-/// Of a mean, a maximum or a quantile half of the devices may be missing.
+/// The share of devices that may be missing from a mean, a maximum or a quantile.
 const SHARE_OF_MEANS: f64 = 0.5;
 
-/// By this share a mean, a maximum or a quantile may change with the missing
-/// devices at their last readings.
+/// The share by which a mean, a maximum or a quantile may change with the missing devices
+/// at their last readings.
 const CHANGE_OF_MEANS: f64 = 0.1;
 
-/// Or by so many points, if it is a percent.
+/// The same in points, for a percent.
 const POINTS: f64 = 2.0;
 
-/// Rounding must not decide between nine of ten and less.
+/// Keeps rounding from deciding whether nine of ten answered.
 const ROUNDING: f64 = 1e-9;
 
 /// The devices that answered at an instant, for every measure.
@@ -28,7 +28,7 @@ pub(super) struct Answers {
     pub(super) valid: u32,
     /// Devices that were expected and did not answer.
     pub(super) missing: u32,
-    /// More that did not, at most: several pods may share them.
+    /// Further devices that may be missing: several pods may share them.
     pub(super) missing_at_most: u32,
     /// The newest sample.
     pub(super) newest: Timestamp,
@@ -42,15 +42,15 @@ impl Answers {
         newest: Timestamp::MIN,
     };
 
-    /// A device has a reading.
+    /// Counts a device with a reading.
     fn saw(&mut self, seen: &Seen) {
         self.valid += 1;
         self.newest = self.newest.max(seen.at);
     }
 }
 
-/// Which of the devices that answer count for a measure, and as what. One whose
-/// utilisation is unknown is neither active nor idle.
+/// Which answering devices count for a measure, and with which value. A device of unknown
+/// utilisation is neither active nor idle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     /// `None`: held or not.
@@ -59,9 +59,9 @@ pub(super) struct Counts {
     active: Option<bool>,
     /// Whether a value of 0 counts.
     zeros: bool,
-    /// Each as 1, not as its reading.
+    /// Each counts as 1, not with its reading.
     as_one: bool,
-    /// Whether all readings are needed at once.
+    /// Whether the reducer needs all readings at once.
     at_once: bool,
 }
 
@@ -99,7 +99,7 @@ impl Counts {
     }
 }
 
-/// What was asked of them, added up.
+/// The totals of one measure.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     counts: Counts,
@@ -109,15 +109,14 @@ pub(super) struct Tally {
     pub(super) weight: f64,
     /// Their values by weight.
     pub(super) sum: f64,
-    /// What the missing devices would add to a sum by their last readings; one
-    /// that was never read, the largest reading of the group.
+    /// The sum that the missing devices would add by their last readings; a device never
+    /// read adds the largest reading of the group.
     missing_sum: f64,
-    /// The last readings of the missing devices that would count, with their
-    /// weights.
+    /// The last readings, with their weights, of the missing devices that would count.
     missing: Vec<(f64, f64)>,
     /// All values, for the reducers that need them at once.
     values: Vec<f64>,
-    /// The largest that was added.
+    /// The largest reading added.
     largest: f64,
 }
 
@@ -164,7 +163,7 @@ impl Tally {
         self.values.clear();
     }
 
-    /// Adds what a device shows that counts.
+    /// Adds a device that counts.
     #[inline]
     fn add(&mut self, seen: &Seen) {
         self.counted += 1;
@@ -180,8 +179,8 @@ impl Tally {
         }
     }
 
-    /// Notes a device that is missing, with its last reading and that one's
-    /// weight, if it is remembered.
+    /// Records a missing device, with its last reading and that reading's weight, if they
+    /// are kept.
     pub(super) fn miss(&mut self, measure: &Measure, last: Option<(f64, f64)>) {
         match (measure, last) {
             (Measure::Devices { .. }, Some((value, weight))) => {
@@ -201,8 +200,7 @@ impl Tally {
         }
     }
 
-    /// Whether so many devices answered that the instant may count: half an
-    /// answer is no answer.
+    /// Whether enough devices answered for the instant to be defined.
     fn is_defined(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
         let few = |missing: u32, share: f64| {
             let missing = f64::from(missing);
@@ -210,7 +208,7 @@ impl Tally {
         };
         let missing = answers.missing + answers.missing_at_most;
         let is_sum = match measure {
-            // What is held is known without an answer, but for what may be shared.
+            // Held devices are known without an answer, except those that may be shared.
             Measure::HeldCount => return few(answers.missing_at_most, 1.0 - min_devices),
             Measure::OriginalAverage => return true,
             Measure::ActiveCount | Measure::IdleCount => true,
@@ -224,8 +222,8 @@ impl Tally {
         few(missing, share) && little
     }
 
-    /// Whether a number that is no sum changes little with the missing devices at
-    /// their last readings.
+    /// Whether a number other than a sum changes little with the missing devices at their
+    /// last readings.
     fn is_near(&mut self, answers: &Answers, measure: &Measure) -> bool {
         if self.missing.is_empty() {
             return true;
@@ -243,7 +241,7 @@ impl Tally {
         (whole.value(answers, measure) - number).abs() <= most + ROUNDING
     }
 
-    /// The group's number at the instant.
+    /// The group's value at the instant.
     pub(super) fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
         let reducer = match measure {
             Measure::Devices { reducer, .. } => reducer,
@@ -267,7 +265,7 @@ impl Tally {
     }
 }
 
-/// Whether a measure is of values from 0 to 100.
+/// Whether a measure has values from 0 to 100.
 fn is_percent(measure: &Measure) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
@@ -288,8 +286,8 @@ fn is_percent(measure: &Measure) -> bool {
 }
 
 impl Evaluator<'_> {
-    /// Adds the group's readings at one instant to its folds, one for each
-    /// ask. `seen` holds the rows' readings, if they were read beforehand.
+    /// Adds the group's readings at one instant to its folds, one for each ask. `seen`
+    /// holds the rows' readings, if they were read before.
     pub(super) fn tally(
         &self,
         (moments, seen): (&[Moment<'_>], &[Seen]),
@@ -330,7 +328,8 @@ impl Evaluator<'_> {
                 }
             }
         }
-        // An instant at which no device answers is none, whatever is missed.
+        // An instant at which no device answers is undefined, whichever devices are
+        // missing.
         if tallies.answers.valid == 0 {
             return;
         }
@@ -347,7 +346,7 @@ impl Evaluator<'_> {
     fn fold(&self, now: &Moment<'_>, asks: &[Ask], tallies: &mut Tallies, folds: &mut [Fold]) {
         let answers = &tallies.answers;
         for ((fold, tally), ask) in folds.iter_mut().zip(&mut tallies.of_asks).zip(asks) {
-            // No device is held: there is no number.
+            // Without a held device there is no number.
             if let Measure::Devices { over, .. } = ask.measure
                 && over == Over::Held
                 && tally.counted == 0

@@ -1,15 +1,13 @@
-//! The signals that are polled by default and every name they have on the
-//! wire. A table, because NVIDIA renames fields
-//! (docs/exporter.md, "Fields").
+//! The signals that are polled by default and all their series names. A table, because
+//! NVIDIA renames fields (docs/exporter.md, "Fields").
 
 use crate::signal::{SignalId, SignalSpec, Unit};
 
-/// A built-in signal: number, short name, unit, wire names.
+/// A built-in signal: number, short name, unit, series names.
 type Row = (SignalId, &'static str, Unit, &'static [&'static str]);
 
-/// Wire names: dcgm-exporter ≥ 2.0, the names of DCGM 4.6, and the bash
-/// exporter's (docs/exporter.md, "Generations", "Fields"). `…_RATIO` of field
-/// 203 is still 0–100.
+/// Series names: dcgm-exporter ≥ 2.0, the names of DCGM 4.6, and the bash exporter's
+/// (docs/exporter.md, "Generations", "Fields"). `…_RATIO` of field 203 is still 0–100.
 const TABLE: [Row; 8] = [
     (
         SignalId::MEM_COPY_UTIL,

@@ -1,5 +1,4 @@
-//! From batches to the store: labels are read once a series, then only samples
-//! pass.
+//! Turns batches into samples of the store: labels are read once per series.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,21 +13,21 @@ use crate::store::{Applied, SeriesId, Store};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// No fleet has more: five hundred thousand GPUs with eight signals. A source
-/// that invents series must not take the memory of the node.
+/// The most series, more than any fleet has: five hundred thousand GPUs with eight
+/// signals. A source that invents series must not exhaust the node's memory.
 const MOST_SERIES: usize = 4_000_000;
 
-/// Nor says anybody more of one device and owner: a hundred lines are those of two
-/// jobs and two replicas. Each is compared with the others.
+/// The most series of one device and owner: two jobs and two replicas have a hundred.
+/// Each is compared with the others.
 const MOST_SIBLINGS: usize = 512;
 
 /// Utilisation of memory and of whole GPUs, in percent.
 const PERCENTS: [SignalId; 2] = [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL];
 
-/// The profiling fields that show the same where there are no percents.
+/// The profiling fields that replace these where percents are missing.
 pub const PROFILING: [SignalId; 2] = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
 
-/// What is known of a series key.
+/// The state of a series key.
 #[derive(Clone, Copy, Debug)]
 enum Known {
     /// Its samples go to the store.
@@ -41,26 +40,26 @@ enum Known {
     },
 }
 
-/// What a batch brought.
+/// The result of applying a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What became of the samples.
+    /// The outcome of the samples.
     pub applied: Applied,
     /// Series seen for the first time.
     pub new_series: u64,
     /// Series whose labels could not be read or name no device.
     pub unidentified: u64,
-    /// Series turned away because there are too many.
+    /// Series refused because there are too many.
     pub refused: u64,
 }
 
-/// A series key is a keyed hash already: hashing it again would only cost.
+/// A series key is a keyed hash already, so it is not hashed again.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyIsHash(u64);
 
 impl Hasher for KeyIsHash {
     fn write(&mut self, bytes: &[u8]) {
-        // Not reached: a key is one 128-bit number.
+        // Unreachable: a key is one 128-bit number.
         self.0 = bytes
             .iter()
             .fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
@@ -75,8 +74,8 @@ impl Hasher for KeyIsHash {
     }
 }
 
-/// The key of a series as the answer for a signal. Label texts without a name
-/// (a recording, a proxy that drops it) may be the same for two signals.
+/// The key of a series in a signal's answer. Label texts without a name (from a recording
+/// rule, or a proxy that drops it) may be equal for two signals.
 fn of_signal(key: SeriesKey, signal: SignalId) -> SeriesKey {
     /// 2^128 divided by the golden ratio: spreads small numbers over all bits.
     const SPREAD: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
@@ -88,20 +87,19 @@ fn of_signal(key: SeriesKey, signal: SignalId) -> SeriesKey {
 pub struct Intake {
     signals: Vec<SignalSpec>,
     exporter: ExporterIdentity,
-    /// Signals of whole GPUs that are kept although they serve MIG only.
+    /// Signals of whole GPUs that are kept although they serve only MIG.
     needed_whole: HashSet<SignalId>,
     known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
     texts: HashSet<Arc<str>>,
     poll: u64,
-    /// How many whole GPUs were reported without a utilisation in percent when last
-    /// looked at, of memory and of GPUs.
+    /// How many whole GPUs lacked a utilisation in percent at the last sweep, of memory
+    /// and of GPUs.
     lacking: [usize; 2],
 }
 
 impl Intake {
-    /// An intake for the given signals. `needed_whole` names the profiling
-    /// signals that are wanted of whole GPUs too (a predicate or a configured
-    /// metric uses them).
+    /// An intake for the given signals. `needed_whole` names the profiling signals needed
+    /// of whole GPUs too, because a predicate or a configured metric uses them.
     #[must_use]
     pub fn new(
         signals: Vec<SignalSpec>,
@@ -119,15 +117,14 @@ impl Intake {
         }
     }
 
-    /// Whether a profiling signal is wanted of whole GPUs whatever else they
-    /// report.
+    /// Whether a profiling signal is needed of whole GPUs, whatever else they report.
     #[must_use]
     pub fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
         self.needed_whole.contains(&signal)
     }
 
-    /// Whether whole GPUs that are heard need a profiling signal, because they are
-    /// not reported in percent.
+    /// Whether heard whole GPUs need a profiling signal, because they are not reported in
+    /// percent.
     #[must_use]
     pub fn is_lacking(&self, signal: SignalId) -> bool {
         let places = PROFILING.iter().zip(self.lacking);
@@ -154,7 +151,7 @@ impl Intake {
         report
     }
 
-    /// The series in the store; one that is new is made, if anybody needs it.
+    /// The series in the store; a new one is registered if it is needed.
     fn series_of(
         &mut self,
         series: &BatchSeries<'_>,
@@ -203,8 +200,8 @@ impl Intake {
         Some(id)
     }
 
-    /// Whether no value needs a series: a profiling field of a whole GPU that is
-    /// reported in percent.
+    /// Whether no value needs a series: a profiling field of a whole GPU that is reported
+    /// in percent.
     fn is_superfluous(&self, info: &SeriesInfo, store: &Store) -> bool {
         let Some(place) = PROFILING.iter().position(|it| *it == info.signal) else {
             return false;
@@ -215,7 +212,7 @@ impl Intake {
             && store.reports(info, percent)
     }
 
-    /// What a label set says.
+    /// Parses a label set.
     fn identify(&mut self, labels: &Labels, signal: SignalId) -> Option<SeriesInfo> {
         let spec = self.signals.iter().find(|spec| spec.id == signal)?;
         let unit = spec.unit;
@@ -256,7 +253,7 @@ impl Intake {
         })
     }
 
-    /// One copy of each text: most label values repeat over a fleet.
+    /// Shares equal texts: most label values repeat over a fleet.
     fn intern(&mut self, text: Arc<str>) -> Arc<str> {
         if let Some(known) = self.texts.get(&text) {
             return Arc::clone(known);
@@ -265,13 +262,13 @@ impl Intake {
         text
     }
 
-    /// Forgets what the store forgot, and ignored series that ended.
+    /// Removes series that the store removed, and ignored series that ended.
     pub fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
-        // Devices that lost their percents need what was superfluous.
+        // Devices without percents any more need series that were superfluous before.
         let lacking = PERCENTS.map(|signal| store.lacking(signal));
         let more = lacking != self.lacking;
         self.lacking = lacking;
-        // Polls of all signals count, so this is a good hundred rounds.
+        // Each signal's poll counts, so this is more than a hundred rounds.
         let limit = self.poll.saturating_sub(1000);
         self.known.retain(|_, known| match known {
             Known::Stored(id) => !gone.contains(id),

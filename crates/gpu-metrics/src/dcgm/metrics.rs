@@ -3,11 +3,11 @@
 
 use crate::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 
-/// The flagship.
+/// The main metric.
 pub const MEMORY_UTILIZATION: &str = "gpu_memory_utilization";
 
-/// The name the original exporter gave its number. The name says GPU, the
-/// content is memory (docs/numbers.md, "The original's number").
+/// The original exporter's name of its number. The name says GPU, the content is memory
+/// (docs/numbers.md, "The original's number").
 pub const ORIGINAL_AVERAGE: &str = "avg_GPU_utilization";
 
 const fn devices(value: DeviceValue, reducer: Reducer, over: Over) -> Measure {

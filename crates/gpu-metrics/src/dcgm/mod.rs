@@ -1,4 +1,4 @@
-//! What DCGM data means: names, label schemes, owners, units. Pure.
+//! The meaning of DCGM data: names, label schemes, owners, units. Pure.
 
 pub mod fields;
 pub mod intake;

@@ -1,13 +1,13 @@
-//! Where a series comes from: the source that wrote it, and the cluster that
-//! its labels name.
+//! The origin of a series: the source that wrote it, and the cluster that its labels
+//! name.
 
 use crate::signal::SignalId;
 use apimachinery::labels::Labels;
 
 use super::schemes::value;
 
-/// Labels that name the cluster a series was read in. `prometheus` is none:
-/// one cluster may run several Prometheus.
+/// Labels that name the cluster of a series. `prometheus` is not one: a cluster may run
+/// several Prometheus.
 const CLUSTER: [&str; 9] = [
     "cluster",
     "k8s_cluster",
@@ -37,8 +37,8 @@ const WRITER: [&str; 11] = [
     "datacenter",
 ];
 
-/// The source of a series: its job and the external labels it carries, as one
-/// text that is the same for all it wrote.
+/// The source of a series: its job and external labels, as one text that is the same for
+/// all its series.
 #[must_use]
 pub fn source(labels: &Labels) -> String {
     let job = value(labels, "job").unwrap_or_default();
@@ -49,14 +49,14 @@ pub fn source(labels: &Labels) -> String {
     format!("{job}{{{external}}}")
 }
 
-/// The cluster that the labels name, as `cluster=prod`, with all labels of the
-/// kind that the series has: two projects may each have a cluster `prod`.
+/// The cluster that the labels name, as `cluster=prod`, with all such labels of the
+/// series: two projects may each have a cluster `prod`.
 #[must_use]
 pub fn cluster(labels: &Labels) -> Option<String> {
     Some(pairs(labels, &CLUSTER)).filter(|cluster| !cluster.is_empty())
 }
 
-/// The labels of these names that are there, in the table's order.
+/// The present labels of these names, in the table's order.
 fn pairs(labels: &Labels, names: &[&str]) -> String {
     let known = names
         .iter()
@@ -64,10 +64,9 @@ fn pairs(labels: &Labels, names: &[&str]) -> String {
     known.collect::<Vec<_>>().join(",")
 }
 
-/// Whether the labels are those of one process' share of a device: exporters in
-/// sharing mode write it beside the device's own line, for these two fields
-/// only. Older exporters repeat the device's value under the same labels, but
-/// then there is no line without a pod beside it.
+/// Whether the labels are those of one process' share of a device: exporters in sharing
+/// mode write it beside the device's own line, for these two fields only. Older exporters
+/// repeat the device's value under the same labels, but write no line without a pod.
 #[must_use]
 pub fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
     matches!(signal, SignalId::GPU_UTIL | SignalId::FB_USED)

@@ -1,25 +1,22 @@
-//! Label names: every spelling of what a DCGM series says about its device
-//! and its owner, and how the owner is read from them.
+//! Label names: every spelling by which a DCGM series names its device and its owner.
 //!
-//! Decided per series, never per cluster: one Prometheus can hold all schemes
-//! at once (docs/attribution.md, "Pods").
+//! Decided per series, never per cluster: one Prometheus can hold all schemes at once
+//! (docs/attribution.md, "Pods").
 
 use std::sync::Arc;
 
 use crate::series::{Device, NodeName, Owner, Scheme};
 use apimachinery::labels::Labels;
 
-/// Spellings of the GPU's UUID (docs/exporter.md, "Labels"), compared without
-/// case.
+/// Spellings of the GPU's UUID (docs/exporter.md, "Labels"), compared case-insensitively.
 const UUID: [&str; 2] = ["UUID", "gpu_uuid"];
 
 /// Spellings of the MIG GPU-instance id and profile.
 const INSTANCE: &str = "GPU_I_ID";
 const PROFILE: &str = "GPU_I_PROFILE";
 
-/// Labels that may name the node, best first (docs/attribution.md, "Nodes"). The
-/// host part of `instance` comes last: managed collection
-/// puts the node's name there.
+/// Labels that may name the node, best first (docs/attribution.md, "Nodes"). The host
+/// part of `instance` is last: managed collection writes the node's name there.
 const NODE: [&str; 8] = [
     "Hostname",
     "exported_hostname",
@@ -31,16 +28,16 @@ const NODE: [&str; 8] = [
     "exported_node_name",
 ];
 
-/// Labels that prove by themselves that a pod holds the device: a sharing
-/// replica, or a resource claim (docs/exporter.md, "Labels").
+/// Labels that alone prove that a pod holds the device: a sharing replica, or a resource
+/// claim (docs/exporter.md, "Labels").
 const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
 
-/// The UID of the pod, which the exporter writes beside the pod's name. It proves
-/// a bare name, unless that is the exporter's: scrape configurations may add
-/// the target's UID under the same name.
+/// The UID of the pod, which the exporter writes beside the pod's name. It proves a bare
+/// name, unless that is the exporter's: scrape configurations may add the target's UID
+/// under the same name.
 const POD_UID: &str = "pod_uid";
 
-/// What makes a container or pod look like the exporter itself.
+/// How exporters' containers and pods are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExporterIdentity {
     /// Container names of exporters.
@@ -74,10 +71,10 @@ impl ExporterIdentity {
     }
 }
 
-/// What the labels say about the owner.
+/// The owner as the labels name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// The pod named, and how.
+    /// The pod named, and the scheme.
     pub owner: Option<(Owner, Scheme)>,
     /// Whether it looks like the exporter itself.
     pub suspect: bool,
@@ -85,7 +82,8 @@ pub struct Claim {
     pub proven: bool,
 }
 
-/// A label's value, case of the name ignored, empty values absent.
+/// The value of a label, whose name matches case-insensitively; an empty value counts as
+/// absent.
 pub(super) fn value<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels
         .get_ignore_case(name)
@@ -140,8 +138,8 @@ pub fn claim(labels: &Labels, exporter: &ExporterIdentity) -> Claim {
 
 /// Reads the device; `None` when nothing identifies it.
 ///
-/// Without a UUID (a label dropped on the way) the target and the index stand
-/// in: stable as long as the exporter runs.
+/// Without a UUID (a label dropped on the way) the target and the index identify it,
+/// which is stable while the exporter runs.
 #[must_use]
 pub fn device(labels: &Labels) -> Option<Device> {
     let uuid = UUID.iter().find_map(|name| value(labels, name));
@@ -156,8 +154,7 @@ pub fn device(labels: &Labels) -> Option<Device> {
     })
 }
 
-/// Candidates for the node's name, best first; each name once, by its best
-/// label.
+/// Candidates for the node's name, best first; each name once, by its best label.
 #[must_use]
 pub fn nodes(labels: &Labels) -> Vec<NodeName> {
     let host = value(labels, "instance").map(|instance| {

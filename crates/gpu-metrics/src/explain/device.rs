@@ -1,4 +1,4 @@
-//! A device of a group, for people.
+//! Describes a device of a group.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::of_group::{Question, field};
 use super::promql::Selected;
 use super::{Device, Idle, Reading, State, seconds};
 
-/// The device as far as the asker may know of it.
+/// The device, as far as the user may know of it.
 pub(super) fn describe(
     question: &Question<'_>,
     snapshot: &Snapshot,
@@ -36,7 +36,7 @@ pub(super) fn describe(
     let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
     let rows = device.rows.iter().filter(|facts| until(facts) > begin);
     let pods = named(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
-    // What was heard later than a reading is believed has taken its place.
+    // A later sample than this means that another holder has replaced it.
     let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
     let holders = holders(device, layout, |facts| until(&facts) > latest);
     Device {
@@ -58,7 +58,7 @@ pub(super) fn describe(
         shared_with: holders.difference(&pods).count(),
         holders,
         pods: pods.into_iter().collect(),
-        // Whatever is reported of a device says that it is held.
+        // Any field's sample shows whether a device is held.
         field: device
             .signal
             .filter(|_| *measure != Measure::HeldCount)
@@ -85,15 +85,14 @@ pub(super) fn describe(
     }
 }
 
-/// The pods among these that a reader of the value may know by name.
+/// The pods that a reader of the value may know by name.
 fn named<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> BTreeSet<String> {
     let asked = selected.namespace();
     let named = owners.filter(|owner| asked == Some(&owner.namespace));
     named.map(pod).collect()
 }
 
-/// The pods that hold the device now, of whatever group. Those that held it
-/// before are not among them.
+/// The current holders of the device, in any group.
 fn holders(
     device: &DeviceReasons<'_>,
     layout: &Layout,

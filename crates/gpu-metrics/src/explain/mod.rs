@@ -1,8 +1,8 @@
-//! How a value came to be, for people: the window instant by instant, each
-//! device, what was left out and why, and the PromQL that gives the same.
+//! Explains a value: the window instant by instant, each device, what was left out and
+//! why, and the PromQL that computes the same.
 //!
-//! Pure data: the server writes it as JSON, the command line, the same binary,
-//! reads that and prints it. Formulas: docs/numbers.md.
+//! Pure data: the server writes it as JSON, and the command line, which is the same
+//! binary, prints it. Formulas: docs/numbers.md.
 
 mod device;
 mod of_group;
@@ -19,41 +19,41 @@ pub use promql::{LabelMatcher, Selected};
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \
                                    can-i list pods -A";
 
-/// How one value came to be.
+/// The explanation of one value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The metric.
     pub metric: String,
-    /// What it is of: `pods ml/train-0`, `namespace ml`, `the cluster`.
+    /// Its object: `pods ml/train-0`, `namespace ml`, `the cluster`.
     pub of: String,
-    /// What the number means, in a sentence.
+    /// The meaning of the number, in a sentence.
     pub meaning: String,
     /// The value, if there is one.
     pub value: Option<Served>,
-    /// Why there is none.
+    /// Why there is no value.
     pub no_value: Option<String>,
-    /// The window it is taken over; `None` where no window is known.
+    /// Its window; `None` where no window is known.
     pub window: Option<Window>,
     /// The instants of the window, in the order of time.
     #[serde(default)]
     pub instants: Vec<Instant>,
-    /// How many devices it has.
+    /// The number of devices.
     #[serde(default)]
     pub device_count: usize,
-    /// Those that may be listed, in the order of their UUIDs.
+    /// The devices that may be listed, in the order of their UUIDs.
     #[serde(default)]
     pub devices: Vec<Device>,
-    /// What was left out or is only counted, and why: a sentence each.
+    /// What was left out or is only counted, and why: one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The query to Prometheus that gives the same number.
+    /// The query to Prometheus that computes the same number.
     pub promql: Option<Promql>,
 }
 
 impl Explanation {
-    /// Names the holders of each device to a user with the right to list all pods; says to
-    /// others that they are not named.
+    /// Names the holders of each device for a user who may list all pods; for others it
+    /// adds a note that they are not named.
     pub fn name_holders(&mut self, may_list_pods: bool) {
         if may_list_pods {
             for device in &mut self.devices {
@@ -79,7 +79,7 @@ pub struct Served {
     pub age_seconds: f64,
     /// Until when the value is served; `None`: it is asked anew each time.
     pub served_until: Option<String>,
-    /// What the window covers, seconds; 0 where a query says it.
+    /// The length of the window, seconds; 0 where a query determines it.
     pub window_seconds: u32,
 }
 
@@ -89,7 +89,7 @@ pub struct Served {
 pub struct Window {
     /// Its length, seconds.
     pub seconds: f64,
-    /// The distance of two instants, seconds.
+    /// The time between instants, seconds.
     pub step_seconds: f64,
     /// Its last instant; it may be some seconds ahead of now.
     pub end: String,
@@ -109,7 +109,7 @@ pub struct Instant {
     pub number: Option<f64>,
     /// Devices that answered.
     pub answering: u32,
-    /// Those of them that the metric is about.
+    /// Answering devices that the metric covers.
     pub counted: u32,
     /// Devices that should have answered and did not.
     pub missing: u32,
@@ -130,30 +130,30 @@ pub struct Device {
     /// The pods that hold or held it in the window, as far as they may be named:
     /// `ml/train-0`.
     pub pods: Vec<String>,
-    /// Other pods that hold it now, counted.
+    /// The number of other pods that hold it now.
     pub shared_with: usize,
-    /// All pods that hold it now; never written, see [`Explanation::name_holders`].
+    /// All pods that hold it now; not serialized, see [`Explanation::name_holders`].
     #[serde(skip)]
     pub holders: BTreeSet<String>,
-    /// The field its readings are of.
+    /// The field of its readings.
     pub field: Option<String>,
     /// The labels that name the pod.
     pub owner_labels: Option<String>,
-    /// How often it is scraped, seconds.
+    /// Its scrape interval, seconds.
     pub scrape_seconds: f64,
-    /// How long a reading is believed, seconds.
+    /// How long a reading is valid, seconds.
     pub fresh_seconds: f64,
-    /// Its first sample that is known.
+    /// The time of its first known sample.
     pub heard_since: Option<String>,
-    /// Its newest sample.
+    /// The time of its newest sample.
     pub newest: Option<String>,
-    /// Since when it is silent.
+    /// Since when it has been silent.
     pub silent_since: Option<String>,
-    /// Since when its exporter's readings stand still.
+    /// Since when its exporter's readings have not changed.
     pub frozen_since: Option<String>,
-    /// Since when it has been held and not in use; of metrics about use alone.
+    /// Since when it has been held and not in use; only for metrics of use.
     pub idle: Option<Idle>,
-    /// Instant by instant what became of it, in the order of the instants.
+    /// Its reading at each instant, in the order of the instants.
     pub readings: Vec<Reading>,
 }
 
@@ -161,47 +161,47 @@ pub struct Device {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Idle {
-    /// The time of the first sample that says so.
+    /// The time of the first sample that shows it.
     pub since: String,
-    /// Whether it may have been so before, of which no readings are held.
+    /// Whether it may have been idle earlier, of which no readings are kept.
     pub or_longer: bool,
 }
 
-/// What became of a device at an instant.
+/// The reading of a device at an instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reading {
-    /// The number it showed, if it did.
+    /// Its number, if there is one.
     pub number: Option<f64>,
     /// The time of its sample.
     pub sampled: Option<String>,
-    /// Whether a pod held the device then.
+    /// Whether a pod held the device at that time.
     pub held: Option<bool>,
-    /// What became of it.
+    /// The outcome of the reading.
     pub state: State,
 }
 
-/// What became of a device's reading.
+/// The outcome of a device's reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// It entered the number.
     Counted,
-    /// The device was idle, and the metric is about active ones.
+    /// The device was idle, and the metric covers active ones.
     Idle,
-    /// The device was active, and the metric is about idle ones.
+    /// The device was active, and the metric covers idle ones.
     Active,
-    /// No pod held the device, and the metric is about held ones.
+    /// No pod held the device, and the metric covers held ones.
     NotHeld,
-    /// What decides whether it is active was not answered.
+    /// The reading that decides whether it is active is missing.
     ActivityUnknown,
-    /// The reading is from before the object was there.
+    /// The reading is from before the object existed.
     BeforeItsTime,
-    /// The reading is from after the pod that it names had ended.
+    /// The reading is from after its pod ended.
     AfterItsTime,
-    /// It should have answered and did not.
+    /// It was expected to answer and did not.
     Missing,
-    /// Its exporter answers for others without it.
+    /// Its exporter reports other devices, but not this one.
     Lost,
     /// It had no reading, and none was expected.
     NoReading,
@@ -213,9 +213,9 @@ pub enum State {
 pub struct Promql {
     /// The query.
     pub query: String,
-    /// The time to ask it at, seconds since the epoch.
+    /// The time of the query, seconds since the epoch.
     pub time: String,
-    /// What it does not say.
+    /// What the query leaves out.
     pub leaves_out: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! From the evaluator's reasons to an explanation.
+//! Turns the evaluator's reasons into an explanation.
 
 use crate::aggregate::{Group, Outcome, Reasons};
 use crate::dcgm::fields;
@@ -15,10 +15,10 @@ use super::promql::{self, LabelMatcher, Selected};
 use super::seconds;
 use super::{Explanation, Instant, Served, Window};
 
-/// Devices that are listed at most; the others are counted.
+/// The most devices listed; further ones are counted.
 const MOST_DEVICES: usize = 256;
 
-/// What is to be explained.
+/// The value to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The metric's name.
@@ -31,15 +31,15 @@ pub struct Question<'a> {
     pub of: &'a str,
     /// Which series are the group's. A user who may read them may see their pods.
     pub selected: Selected<'a>,
-    /// What the metric selector asks of labels; `None`: no query can say it.
+    /// The label conditions of the metric selector; `None`: no query can express them.
     pub labels: Option<&'a [LabelMatcher]>,
     /// The time of the request, by the source's clock.
     pub now: Timestamp,
 }
 
 impl Explanation {
-    /// Explains the value of a group. `value` is what is served, `no_value` what
-    /// is said where nothing is.
+    /// Explains the value of a group. `value` is the served value, `no_value` the message
+    /// where there is none.
     #[must_use]
     pub fn of_group(
         question: &Question<'_>,
@@ -80,7 +80,7 @@ impl Explanation {
     }
 }
 
-/// The first of the names that a field has on the wire.
+/// The first of a field's series names.
 pub(super) fn field(signal: SignalId) -> Option<String> {
     let known = fields::built_in()
         .into_iter()
@@ -206,8 +206,8 @@ fn notes(
     notes
 }
 
-/// The fields that a metric is read from; on MIG instances, and where a target
-/// has no percents of whole GPUs, those after a stroke.
+/// The fields that a metric is read from; those after a slash are for MIG instances, and
+/// for targets without percents of whole GPUs.
 #[must_use]
 pub fn fields_of(measure: &Measure) -> Vec<String> {
     let memory = "DCGM_FI_DEV_MEM_COPY_UTIL / DCGM_FI_PROF_DRAM_ACTIVE";
@@ -232,7 +232,7 @@ pub fn fields_of(measure: &Measure) -> Vec<String> {
     fields.iter().map(|field| (*field).to_owned()).collect()
 }
 
-/// What a number means, in a sentence.
+/// The meaning of a number, in a sentence.
 #[must_use]
 pub fn meaning(measure: &Measure, formula: Formula) -> String {
     let (value, reducer, over) = match measure {

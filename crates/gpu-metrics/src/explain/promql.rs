@@ -1,4 +1,4 @@
-//! The PromQL that gives a group's number (docs/numbers.md, "The same number in
+//! The PromQL that computes a group's number (docs/numbers.md, "The same number in
 //! PromQL").
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use apimachinery::promql::{quote, quote_regex};
 use super::of_group::{Question, field};
 use super::{Promql, seconds};
 
-/// What no query can say.
+/// What no query can express.
 const LEFT_OUT: &str = "devices that should have answered, pods that were replaced, prometheus.matchers of the \
                         configuration, and samples that were written after this answer";
 
@@ -31,17 +31,17 @@ const NO_DEVICE: &str = "no device has a part in it";
 const NOT_BUILT_IN: &str = "the name of its field is not known here";
 const ORIGINAL: &str = "docs/numbers.md, \"The original's number\", has it";
 
-/// More names than this are not written into a query.
+/// The most names in a query.
 const MOST_NAMES: usize = 64;
 
-/// A condition of a metric selector, by a label as the series spell it.
+/// A condition of a metric selector, by the label's name in the series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelMatcher {
     /// The label's name.
     pub label: String,
-    /// Whether the label has none of the values, and not one of them.
+    /// Whether the label must have none of the values, instead of one of them.
     pub negated: bool,
-    /// Values; the empty one is that of a label that is not there.
+    /// Values; the empty one matches an absent label.
     pub values: BTreeSet<String>,
 }
 
@@ -67,7 +67,7 @@ impl LabelMatcher {
 pub enum Selected<'a> {
     /// One pod of a namespace.
     Pod(&'a str, &'a str),
-    /// The pods of a namespace that are the group's.
+    /// The group's pods in a namespace.
     PodsOf(&'a str),
     /// All pods of a namespace.
     Namespace(&'a str),
@@ -78,7 +78,7 @@ pub enum Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    /// The namespace that was asked in: pods of others are never named.
+    /// The namespace of the request: pods of other namespaces are never named.
     pub(super) const fn namespace(self) -> Option<&'a str> {
         match self {
             Self::Pod(namespace, _) | Self::PodsOf(namespace) | Self::Namespace(namespace) => {
@@ -89,7 +89,7 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// The query, or why none is written.
+/// The query, or why there is none.
 pub(super) fn same(
     question: &Question<'_>,
     reasons: &Reasons<'_>,
@@ -120,7 +120,7 @@ pub(super) fn same(
     })
 }
 
-/// The group's number at an instant; `fresh` are the readings of a field.
+/// The group's number at an instant; `fresh` gives the readings of a field.
 fn number(
     measure: &Measure,
     read: Option<SignalId>,
@@ -153,8 +153,8 @@ fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
     ))
 }
 
-/// Whether a short query says the same: no MIG instances, no parts of processes,
-/// one way of naming pods.
+/// Whether a short query computes the same: no MIG instances, no parts of processes, one
+/// way of naming pods.
 fn is_plain(reasons: &Reasons<'_>) -> bool {
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
     let held = || rows().filter(|facts| facts.standing.was_held());
@@ -163,8 +163,8 @@ fn is_plain(reasons: &Reasons<'_>) -> bool {
     !odd && held().all(|facts| facts.row.scheme == scheme)
 }
 
-/// The mean over the window. Prometheus 2 closes a range on the left, so that it is a
-/// millisecond shorter.
+/// The mean over the window. Prometheus 2 includes the left end of a range, so the range
+/// is a millisecond shorter.
 fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64, i64)) -> String {
     let is_mean = matches!(
         question.measure,
@@ -174,7 +174,7 @@ fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64
         }
     );
     let without_idle = is_mean && question.formula == Formula::ActiveInstants;
-    // Without the second half of `or` an instant without active devices is none.
+    // Without the second half of `or`, an instant without active devices is undefined.
     let number = match number.split_once("\n  or ") {
         Some((active, _)) if without_idle => active,
         _ => number,
@@ -229,7 +229,7 @@ fn reduced(reducer: &Reducer, active: bool, devices: &str) -> String {
     }
 }
 
-/// The readings of a signal that count: in range and fresh.
+/// The readings of a signal that count: valid and fresh.
 fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
     let series = format!("{}{matchers}", field(signal)?);
     let in_range = match signal {
@@ -246,7 +246,7 @@ fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
     ))
 }
 
-/// Whether a measure is about devices that pods hold.
+/// Whether a measure covers devices that pods hold.
 const fn is_of_held(measure: &Measure) -> bool {
     match measure {
         Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => true,
@@ -297,7 +297,7 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
     })
 }
 
-/// [`any_of`] names that are few enough to be written.
+/// [`any_of`] for names, if they are few enough for a query.
 fn few(names: impl Iterator<Item = String>) -> Result<String, &'static str> {
     let names: BTreeSet<String> = names.collect();
     match names.len() <= MOST_NAMES {
@@ -306,7 +306,7 @@ fn few(names: impl Iterator<Item = String>) -> Result<String, &'static str> {
     }
 }
 
-/// A regular expression that matches these texts alone, in quotes.
+/// A quoted regular expression that matches exactly these texts.
 fn any_of(texts: &BTreeSet<String>) -> String {
     let texts: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
     quote(&texts.join("|"))

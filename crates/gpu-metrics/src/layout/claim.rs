@@ -1,4 +1,4 @@
-//! Whose device it is: a row's claim against what the cluster says.
+//! Decides the owner of a device: a row's claim against the cluster's objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use super::exporters::Exporters;
 use super::strangers::{Sited, Strangers};
 use apimachinery::time::Timestamp;
 
-/// What rows are judged by.
+/// The data that rows' claims are checked against.
 pub(super) struct Claims<'a> {
     inventory: &'a Inventory,
     pub(super) exporters: Exporters<'a>,
-    /// How many pods the bare labels of each target name.
+    /// The number of pods that the bare labels of each target name.
     pods_on_target: HashMap<TargetId, usize>,
     clusters: Clusters<'a>,
     strangers: Strangers<'a>,
 }
 
 impl<'a> Claims<'a> {
-    /// `sited`: in the order of their devices.
+    /// `sited` is in the order of the devices.
     pub(super) fn of(sited: &[Sited<'a>], inventory: &'a Inventory) -> Self {
         let rows = || sited.iter().map(|sited| sited.row);
         let bare = rows().filter(|row| row.scheme == Some(Scheme::Bare));
@@ -57,7 +57,7 @@ impl<'a> Claims<'a> {
         self.strangers.nodes()
     }
 
-    /// Judges a row's claim to an owner.
+    /// Decides a row's claim to an owner.
     pub(super) fn standing(&self, sited: &Sited<'_>) -> (Standing, Option<&'a Pod>) {
         let row = sited.row;
         let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
@@ -108,8 +108,8 @@ impl<'a> Claims<'a> {
         (Standing::Held, Some(pod))
     }
 
-    /// From when on readings of a row count for no pod: its pod had ended, or would be
-    /// known if it lived.
+    /// The time from which readings of a row count for no pod: its pod had ended, or
+    /// would be known if it were live.
     pub(super) fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
         let ended = match (standing, pod) {
             (Standing::Gone, Some(pod)) => pod.ended,
@@ -119,7 +119,7 @@ impl<'a> Claims<'a> {
         ended.unwrap_or(Timestamp::MAX)
     }
 
-    /// Bare labels stand on idle devices too, and then they are the exporter's.
+    /// Bare labels are also on idle devices, where they name the exporter.
     fn evidence(&self, row: &Row, owner: &Owner, pod: &Pod, is_exporter: bool) -> Evidence {
         let exporters = &self.inventory.exporters;
         let is_owner =
@@ -140,7 +140,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Whether a row is this cluster's: its pod is known, on the node it names.
+/// Whether a row is this cluster's: its pod is known, and on the node that the row names.
 fn proof(sited: &Sited<'_>, inventory: &Inventory) -> Proof {
     let Some(owner) = &sited.row.owner else {
         return Proof::None;
@@ -158,8 +158,8 @@ fn proof(sited: &Sited<'_>, inventory: &Inventory) -> Proof {
     }
 }
 
-/// A row on another node than the pod of its name: that of a pod which had the
-/// name before, as the departed ones or the times tell, else a contradiction.
+/// A row on another node than the pod of its name: an earlier pod's of that name, by the
+/// departed pods or the times, otherwise a contradiction.
 fn predecessor<'a>(
     row: &Row,
     pod: &Pod,
@@ -183,8 +183,8 @@ fn predecessor<'a>(
     (standing, None)
 }
 
-/// The node a device sits on: what the series say where the cluster confirms
-/// it, else where the pod runs.
+/// The node of a device: the one that the series name if the cluster has it, otherwise
+/// the pod's.
 pub(super) fn node_of(
     sited: &Sited<'_>,
     pod: Option<&Pod>,
@@ -195,7 +195,7 @@ pub(super) fn node_of(
         let node = sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         return node.cloned();
     }
-    // Old exporters print their own pod's name as the host's.
+    // Old exporters write their own pod's name as the host's.
     let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
     let mut names = sited.row.nodes.iter().map(|node| &node.name);
     names.find(|name| !is_exporter(name)).cloned()

@@ -1,8 +1,8 @@
 //! Whether a bare `pod` label names the holder of the GPU, or the scrape target.
 //!
-//! With `honor_labels: true` the same label holds the exporter's own pod where a
-//! GPU is not allocated, and without the exporter's Kubernetes mapping it does so
-//! everywhere. So a pod that asked for no GPU is a holder only by evidence.
+//! With `honor_labels: true` the label holds the exporter's own pod where a GPU is not
+//! allocated; without the exporter's Kubernetes mapping it does so everywhere. So a pod
+//! that requests no GPU counts as a holder only by evidence.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -10,20 +10,20 @@ use std::hash::Hash;
 use super::super::inventory::ExporterPod;
 use super::super::series::Owner;
 
-/// Whose address a scrape target has.
+/// The pod that a scrape target's address belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Address {
-    /// That of no exporter's pod that is known.
+    /// None of the known exporter pods.
     #[default]
     Unknown,
-    /// That of the pod in question.
+    /// The pod in question.
     Own,
-    /// That of another pod.
+    /// Another exporter pod.
     Another,
 }
 
 impl Address {
-    /// Whose address `instance` is, seen from the pod that the label names.
+    /// The pod of `instance`, compared with the pod that the label names.
     pub(super) fn of(instance: &str, owner: &Owner, exporters: &[ExporterPod]) -> Self {
         let host = instance.rsplit_once(':').map_or(instance, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -42,7 +42,7 @@ impl Address {
     }
 }
 
-/// How many different pods the bare labels of each target name.
+/// The number of different pods that the bare labels of each target name.
 pub(super) fn pods_by_target<'a, T: Eq + Hash>(
     rows: impl IntoIterator<Item = (T, &'a Owner)>,
 ) -> HashMap<T, usize> {
@@ -56,28 +56,27 @@ pub(super) fn pods_by_target<'a, T: Eq + Hash>(
     counts.collect()
 }
 
-/// What speaks for and against the pod that a bare label names.
+/// The evidence for and against the pod that a bare label names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Evidence {
-    /// It asked for GPUs.
+    /// It requests GPUs.
     pub(super) requests_gpu: bool,
-    /// The series carry labels that only the exporter writes, of holders.
+    /// The series carry labels of holders that only the exporter writes.
     pub(super) proven: bool,
-    /// It looks like the exporter, by its labels or in the cluster, or other
-    /// series show it to be the one behind the target.
+    /// It looks like the exporter, by its labels or in the cluster, or other series show
+    /// that it is the target's pod.
     pub(super) is_exporter: bool,
     /// A DaemonSet controls it.
     pub(super) daemon: bool,
-    /// Whose address the target has.
+    /// The pod of the target's address.
     pub(super) address: Address,
-    /// How many different pods the bare labels of the target name.
+    /// The number of different pods that the bare labels of the target name.
     pub(super) pods_on_target: usize,
 }
 
 impl Evidence {
-    /// Whether the pod holds the GPU. Only one of several pods on a target can
-    /// be the target itself; a DaemonSet's may be it, and so may, one after
-    /// another, be several of them.
+    /// Whether the pod holds the GPU. At most one of several pods on a target can be the
+    /// target itself, except a DaemonSet's pods, which may be it one after another.
     pub(super) fn is_holder(&self) -> bool {
         if self.requests_gpu || self.proven {
             return true;

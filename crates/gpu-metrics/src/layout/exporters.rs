@@ -1,4 +1,4 @@
-//! Which pods the data themselves show to be exporters.
+//! The pods that the series themselves show to be exporters.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use super::super::series::Scheme;
 use super::super::store::Row;
 use super::super::targets::TargetId;
 
-/// Pods behind targets: a series that names its GPU's pod in `exported_pod`
-/// names the exporter's in `pod`. It says so of its own target only: no series
-/// may declare another target's workload an exporter.
+/// Pods behind targets: a series that names its GPU's pod in `exported_pod` names the
+/// exporter's in `pod`. This holds for its own target only, so a series cannot declare
+/// another target's workload an exporter.
 #[derive(Debug, Default)]
 pub(super) struct Exporters<'a> {
     targets: HashSet<(TargetId, &'a str)>,
@@ -25,7 +25,7 @@ impl<'a> Exporters<'a> {
         }
     }
 
-    /// Whether `pod` is the exporter that the row's series come from.
+    /// Whether `pod` is the exporter of the row's series.
     pub(super) fn is_behind(&self, row: &Row, pod: &str) -> bool {
         let mut targets = row.targets.iter();
         !self.targets.is_empty() && targets.any(|id| self.targets.contains(&(*id, pod)))

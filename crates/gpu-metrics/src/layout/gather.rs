@@ -1,4 +1,4 @@
-//! Objects under construction.
+//! Collects the objects and their rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ type Gathered = HashMap<ObjectKey, Member>;
 /// Labels and creation of an object.
 type Facts = (Labels, Option<Timestamp>);
 
-/// Places of the core kinds among those under construction.
+/// Indices of the core kinds in `Building`.
 const PODS: usize = 0;
 const NAMESPACES: usize = 1;
 const NODES: usize = 2;
@@ -43,7 +43,7 @@ pub(super) struct Building<'a> {
 
 impl<'a> Building<'a> {
     pub(super) fn new(inventory: &'a Inventory) -> Self {
-        // The core kinds are always there, with or without objects.
+        // The core kinds always exist, with or without objects.
         let core = [
             ObjectKind::pod(),
             ObjectKind::namespace(),
@@ -112,8 +112,8 @@ impl<'a> Building<'a> {
         self.place_workloads(id, owner, pod);
     }
 
-    /// Puts a row to the workloads of its pod: those that its controllers are,
-    /// else those that its name speaks of.
+    /// Adds a row to the workloads of its pod: its controllers, or otherwise those that
+    /// the pod's name indicates.
     fn place_workloads(&mut self, id: RowId, owner: &Owner, pod: Option<&Pod>) {
         let by_name = match pod {
             Some(_) => Vec::new(),
@@ -160,7 +160,7 @@ impl<'a> Building<'a> {
     }
 }
 
-/// The place of a cluster-scoped object in a list sorted by name.
+/// The index of a cluster-scoped object in a list sorted by name.
 fn place_of(objects: &[ClusterObject], name: &str) -> Option<usize> {
     objects
         .binary_search_by(|object| object.name.as_ref().cmp(name))

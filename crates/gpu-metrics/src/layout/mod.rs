@@ -1,9 +1,8 @@
-//! Which rows belong to which object: pods, workloads, namespaces, nodes and
-//! the cluster as a whole.
+//! Which rows belong to which object: pods, workloads, namespaces, nodes and the cluster
+//! as a whole.
 //!
-//! Rebuilt only when a row or the inventory changes. Members stand in the
-//! order of their devices, so that sums are taken in the same order by every
-//! replica.
+//! Rebuilt only when a row or the inventory changes. Members are in the order of their
+//! devices, so every replica adds in the same order.
 
 mod claim;
 mod evidence;
@@ -30,41 +29,40 @@ use gather::Building;
 pub use nodes::NodeNames;
 use strangers::Sited;
 
-/// What became of a row's claim to an owner.
+/// The result of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Standing {
     /// A live pod holds the device.
     Held,
     /// No pod holds it: it has no pod labels, or only the exporter's own.
     Nobody,
-    /// The pod is finished, terminating or not known any more: its readings of
-    /// the past count for groups (workload, namespace, node, cluster), not for
-    /// any pod.
+    /// The pod is finished, terminating or no longer known: its past readings count for
+    /// groups (workload, namespace, node, cluster), not for any pod.
     Gone,
     /// The pod runs on another node than the series says: the reading counts for no pod.
     Conflict,
-    /// The series is of another cluster, whose pods may have the names of ours.
+    /// The series is another cluster's, whose pods may have the names of local ones.
     Foreign,
 }
 
 impl Standing {
-    /// Whether a pod held the device when it was read, be it gone by now.
+    /// Whether a pod held the device when it was read, even if it is gone now.
     #[must_use]
     pub const fn was_held(self) -> bool {
         matches!(self, Self::Held | Self::Gone)
     }
 }
 
-/// What is known of a row apart from its readings.
+/// The facts of a row besides its readings.
 #[derive(Clone, Debug)]
 pub struct RowFacts {
     /// The row.
     pub id: RowId,
-    /// The row as the store has it.
+    /// The row in the store.
     pub row: Arc<Row>,
     /// Rank of the device among all devices.
     pub device: u32,
-    /// What became of its claim.
+    /// The result of its claim.
     pub standing: Standing,
     /// Whether the device is a MIG instance.
     pub is_mig: bool,
@@ -74,11 +72,10 @@ pub struct RowFacts {
     pub shares_place: bool,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
-    /// Samples of this time and later count for no pod: the pod had ended, or was never
-    /// there. [`Timestamp::MAX`]: it has not ended, or when is not known.
+    /// Samples from this time on count for no pod: the pod had ended, or never existed.
+    /// [`Timestamp::MAX`]: it has not ended, or the time is unknown.
     pub ended: Timestamp,
-    /// When the containers of the pod that holds it came to run; `None` where
-    /// that is not known.
+    /// When the containers of its pod started; `None` if unknown.
     pub running_since: Option<Timestamp>,
     /// How many devices its pod asks for, where more name it.
     pub more_than: Option<u32>,
@@ -94,13 +91,12 @@ impl RowFacts {
     }
 }
 
-/// Where a row stands in the order of devices: read far more often than the
-/// other facts.
+/// The rank of a row's device, which is read far more often than the other facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     /// The rank of its device.
     pub device: u32,
-    /// The rank of its board: a GPU and its MIG instances are on one.
+    /// The rank of its board, which a GPU and its MIG instances share.
     pub board: u32,
 }
 
@@ -111,7 +107,7 @@ impl Rank {
     };
 }
 
-/// An object with the rows it holds.
+/// An object with its rows.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Its namespace, if it has one.
@@ -122,19 +118,19 @@ pub struct Object {
     pub labels: Labels,
     /// Its rows, in the order of their devices.
     pub members: Vec<RowId>,
-    /// When it was created; readings before that are not its own.
+    /// When it was created; earlier readings are not its own.
     pub created: Timestamp,
-    /// Whether its readings are those of its pods; a node has those of devices that
-    /// no pod holds too.
+    /// Whether only its pods' readings are its own; a node also has those of unheld
+    /// devices.
     pub of_pods: bool,
-    /// GPUs that its live pods request and of which none was seen.
+    /// GPUs that its live pods request and that were never seen.
     pub unseen: Vec<Unseen>,
 }
 
-/// GPUs that a running pod requests and of which none was seen.
+/// GPUs that a running pod requests and that were never seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unseen {
-    /// Since when the pod's containers run.
+    /// Since when the pod's containers have run.
     pub since: Timestamp,
     /// How many.
     pub count: u32,
@@ -174,7 +170,7 @@ impl KindTable {
     }
 }
 
-/// What the layout needs besides rows and inventory.
+/// The settings of the layout.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutSettings {
     /// Weight of MIG instances.
@@ -190,21 +186,21 @@ pub struct Layout {
     several_clusters: Vec<Arc<str>>,
     foreign_nodes: Vec<Arc<str>>,
     facts: Vec<Option<RowFacts>>,
-    /// Where each row stands in the order of devices.
+    /// The rank of each row's device.
     ranks: Vec<Rank>,
     boards: u32,
     /// Rows of each device, by rank.
     devices: Vec<Vec<RowId>>,
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
     instances: HashMap<u32, Vec<u32>>,
-    /// Ranks of the devices that have had the place of a device, besides it.
+    /// Ranks of the other devices that have had a device's place.
     rivals: HashMap<u32, Vec<u32>>,
     inventory: Arc<Inventory>,
     node_names: NodeNames,
 }
 
 impl Layout {
-    /// Sorts rows to objects. `newest` tells when a row was heard last.
+    /// Assigns rows to objects. `newest` gives the time of a row's newest sample.
     pub fn build<'a>(
         rows: impl Iterator<Item = (RowId, &'a Arc<Row>)>,
         newest: impl Fn(RowId) -> Timestamp,
@@ -294,7 +290,7 @@ impl Layout {
         self.facts[index] = Some(facts);
     }
 
-    /// A whole GPU sorts right before its own instances.
+    /// A whole GPU is sorted right before its own instances.
     fn find_instances(&mut self) {
         let mut parent: Option<(u32, Arc<str>)> = None;
         for rank in 0..self.devices.len() {
@@ -328,7 +324,7 @@ impl Layout {
         self.facts.get(row.0 as usize)?.as_ref()
     }
 
-    /// Whether a row is missed while its pod lives, however long it is silent.
+    /// Whether a row counts as missing while its pod is live, however long it is silent.
     #[must_use]
     pub fn is_missed(&self, row: RowId) -> bool {
         let facts = self.fact(row);
@@ -341,7 +337,7 @@ impl Layout {
         self.facts.iter().map(Option::as_ref)
     }
 
-    /// Where a row stands in the order of devices.
+    /// The rank of a row's device.
     #[inline]
     #[must_use]
     pub fn rank(&self, row: RowId) -> Rank {
@@ -370,20 +366,20 @@ impl Layout {
         &self.cluster
     }
 
-    /// The clusters that series name, where they name several.
+    /// The clusters that series name, if they name several.
     #[must_use]
     pub fn several_clusters(&self) -> &[Arc<str>] {
         &self.several_clusters
     }
 
-    /// The nodes of other clusters in the store whose series name no cluster, as
-    /// these series name them.
+    /// The nodes of other clusters in the store whose series name no cluster, by the
+    /// names in these series.
     #[must_use]
     pub fn foreign_nodes(&self) -> &[Arc<str>] {
         &self.foreign_nodes
     }
 
-    /// GPUs that live pods request and of which none was seen.
+    /// GPUs that live pods request and that were never seen.
     #[must_use]
     pub fn cluster_unseen(&self) -> &[Unseen] {
         &self.cluster_unseen
@@ -402,8 +398,8 @@ impl Layout {
         nodes.map(AsRef::as_ref).collect()
     }
 
-    /// The node that a row's device sits on: the Node that its series name, else where
-    /// its pod runs, else the best name of the series.
+    /// The node of a row's device: the Node that its series name, otherwise its pod's,
+    /// otherwise the best name in the series.
     #[must_use]
     pub fn node_of<'a>(&'a self, row: &'a Row) -> Option<&'a str> {
         let owner = row.owner.as_ref();
@@ -441,7 +437,7 @@ impl Layout {
         self.rivals.get(&device).map_or(&[], Vec::as_slice)
     }
 
-    /// The inventory the layout was made with.
+    /// The inventory of the layout.
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory

@@ -1,5 +1,5 @@
-//! Workloads by the names that they give their pods: for readings of pods that
-//! went before anybody here saw them.
+//! Finds workloads by the names of their pods, for readings of pods that departed before
+//! any watch saw them.
 
 use std::collections::HashMap;
 
@@ -35,8 +35,8 @@ impl<'a> Workloads<'a> {
         }
     }
 
-    /// The workloads that a pod of this name was made by, as far as names tell,
-    /// and the services of its siblings.
+    /// The workloads that created a pod of this name, as far as the name shows, and the
+    /// services of its siblings.
     pub(super) fn of_pod(&self, namespace: &str, pod: &str) -> Vec<u32> {
         let mut found = Vec::new();
         let mut find = |resource: &str, name: &str| {
@@ -50,8 +50,8 @@ impl<'a> Workloads<'a> {
         }
         if suffix.len() == RANDOM_SUFFIX {
             BY_SUFFIX.iter().for_each(|resource| find(resource, base));
-            // A ReplicaSet is named by its Deployment and a hash, an indexed Job
-            // names its pods by an index too.
+            // A ReplicaSet's name is its Deployment's and a hash; an indexed Job's pods
+            // also have an index.
             if let Some((name, _)) = base.rsplit_once('-') {
                 find("deployments.apps", name);
                 find("jobs.batch", name);
@@ -62,7 +62,7 @@ impl<'a> Workloads<'a> {
         found
     }
 
-    /// The services that select a workload's pods: those of any of them.
+    /// The services that select any of a workload's pods.
     fn services_of(&self, workload: u32) -> Vec<u32> {
         let pods = self.inventory.pods.iter().chain(&self.inventory.departed);
         let sibling = pods.into_iter().find(|pod| pod.owners.contains(&workload));

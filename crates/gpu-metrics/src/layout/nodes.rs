@@ -1,4 +1,4 @@
-//! Which Node of the cluster a series means.
+//! Resolves the node names in series to the cluster's Nodes.
 //!
 //! Exporters and scrape configurations write the Node's name, its short name, its
 //! fully qualified name or an address (docs/attribution.md, "Nodes").
@@ -13,7 +13,7 @@ use super::super::series::NodeName;
 /// (`k8s.io/api/core/v1`, `LabelHostname`).
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The names of the cluster's Nodes, those that are not ambiguous.
+/// The unambiguous names of the cluster's Nodes.
 #[derive(Clone, Debug, Default)]
 pub struct NodeNames {
     /// The Node of each name; `None`: several have it.
@@ -39,7 +39,7 @@ impl NodeNames {
         for (address, node) in &inventory.node_addresses {
             names.add(address, node);
         }
-        // A Node's own name is its own, whatever else is called so.
+        // A Node's own name takes precedence over other Nodes' labels and addresses.
         for node in &inventory.nodes {
             let name = Arc::clone(&node.name);
             names.nodes.insert(Arc::clone(&name), Some(name));
@@ -57,8 +57,8 @@ impl NodeNames {
         }
     }
 
-    /// The Node that a label names. A fully qualified name is that of the Node whose
-    /// name is its first part; two different domains are two hosts.
+    /// The Node that a label names. A fully qualified name is that of the Node whose name
+    /// is its first part; two different domains are two hosts.
     #[must_use]
     pub fn resolve(&self, name: &str) -> Option<&Arc<str>> {
         if let Some(known) = self.nodes.get(name) {
@@ -69,15 +69,15 @@ impl NodeNames {
         (**node == *short).then_some(node)
     }
 
-    /// The Node that a series names: of its names the first that resolves.
+    /// The Node of a series: its first name that resolves.
     #[must_use]
     pub fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
         names.iter().find_map(|named| self.resolve(&named.name))
     }
 }
 
-/// The first part of a fully qualified name. An address has none: no domain ends in
-/// a number.
+/// The first part of a fully qualified name. An address has none: no domain ends in a
+/// number.
 fn short(name: &str) -> Option<&str> {
     let (short, domain) = name.split_once('.')?;
     let last = domain.rsplit('.').next().unwrap_or(domain);

@@ -1,7 +1,7 @@
-//! Devices that have had one place behind an exporter, one after another.
+//! Devices that have had the same place behind an exporter.
 //!
-//! A driver that restarts may come back with another UUID for the same index.
-//! Nothing ends the old line then but the new one.
+//! A driver that restarts may return with another UUID for the same index. Then only the
+//! new series shows that the old one has ended.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ const INDEX: &str = "gpu";
 /// `instance` may stand for all nodes.
 type Place<'l> = (TargetId, &'l str, Option<&'l str>, &'l [NodeName]);
 
-/// More devices than one place can have had are a label that says nothing.
+/// Above this many devices of a place, the label is not an index.
 const MOST_OF_A_PLACE: usize = 64;
 
 fn places(facts: &RowFacts) -> impl Iterator<Item = Place<'_>> {
@@ -63,7 +63,7 @@ impl Layout {
 
     /// Finds devices that share a place. Their readings tell which one came later.
     pub(super) fn find_rivals(&mut self) {
-        // The first device of a place, and those that came to it besides.
+        // The first device of each place, and further ones.
         let mut first: HashMap<Place<'_>, u32> = HashMap::with_capacity(self.devices.len());
         let mut shared: HashMap<Place<'_>, Vec<u32>> = HashMap::new();
         for facts in self.facts.iter().flatten() {

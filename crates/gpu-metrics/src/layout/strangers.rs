@@ -1,8 +1,8 @@
 //! Exporters of another cluster whose series name no cluster.
 //!
-//! Namespaces and pods are called alike in clusters that are set up alike, so a
-//! store that holds two of them has two devices where a pod holds one. What tells
-//! them apart is the node: docs/attribution.md, "Clusters".
+//! Clusters that are set up alike have the same names of namespaces and pods, so a store
+//! of two clusters has two devices where a pod holds one. The node distinguishes them:
+//! docs/attribution.md, "Clusters".
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::super::targets::TargetId;
 use super::unseen::is_shared;
 use apimachinery::time::Timestamp;
 
-/// A row with what is looked up of it once.
+/// A row with the results of lookups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sited<'a> {
     pub(super) id: RowId,
     pub(super) row: &'a Arc<Row>,
     /// The Node that its series name, if the cluster has it.
     pub(super) node: Option<&'a Arc<str>>,
-    /// When it was heard last.
+    /// The time of its newest sample.
     pub(super) newest: Timestamp,
 }
 
@@ -31,20 +31,20 @@ impl<'a> Sited<'a> {
         self.row.labels.get_ignore_case("job").unwrap_or_default()
     }
 
-    /// The node by the text of its best label.
+    /// The name in its best node label.
     fn label(&self) -> Option<&'a str> {
         self.row.nodes.first().map(|named| &*named.name)
     }
 }
 
-/// What devices whose series name Nodes of the cluster show.
+/// The pods that devices on the cluster's Nodes name.
 #[derive(Debug, Default)]
 struct Reported<'a> {
     nodes: HashSet<&'a str>,
     jobs: HashSet<&'a str>,
     /// How many devices of each Node name each pod.
     devices: HashMap<(&'a str, (&'a str, &'a str)), u32>,
-    /// Nodes of which a device is held by several pods that live.
+    /// Nodes with a device that several live pods hold.
     shared: HashSet<&'a str>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Strangers<'a> {
 }
 
 impl<'a> Strangers<'a> {
-    /// The strangers among rows that stand in the order of their devices.
+    /// Finds the strangers among rows in the order of their devices.
     pub(super) fn among(rows: &[Sited<'a>], inventory: &'a Inventory) -> Self {
         let mut strangers = Self::default();
         if inventory.authority != Authority::Cluster || inventory.nodes.is_empty() {
@@ -63,8 +63,8 @@ impl<'a> Strangers<'a> {
         }
         let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);
         let reported = Reported::by(devices(), inventory);
-        // A device that has ever named a Node of the cluster is the cluster's: its
-        // label was renamed.
+        // A device that has ever named a Node of the cluster is the cluster's: its label
+        // was renamed.
         let unknown = devices().filter(|rows| rows.iter().all(|row| row.node.is_none()));
         for row in unknown.flatten() {
             if reported.contradicts(row, inventory)
@@ -107,7 +107,7 @@ impl<'a> Reported<'a> {
         };
         for rows in devices {
             let newest = rows.iter().max_by_key(|row| row.newest);
-            // Of a device whose label was renamed the older rows tell nothing.
+            // If a device's label was renamed, its older rows show nothing.
             let Some((newest, node)) = newest.and_then(|newest| Some((newest, newest.node?)))
             else {
                 continue;
@@ -119,7 +119,7 @@ impl<'a> Reported<'a> {
         reported
     }
 
-    /// Notes the pods that a device on a Node names.
+    /// Records the pods that a device on a Node names.
     fn hold(&mut self, rows: &[Sited<'a>], node: &'a str, inventory: &Inventory) {
         let owners = rows.iter().filter_map(|row| row.row.owner.as_ref());
         let mut pods: Vec<(&str, &str)> = owners
@@ -149,7 +149,7 @@ impl<'a> Reported<'a> {
         let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_deref()?))) else {
             return false;
         };
-        // A pod of the name may have run on a Node that has gone since.
+        // A pod of that name may have run on a Node that is gone.
         let is_earlier = pod.started.is_some_and(|started| row.newest < started);
         if is_earlier || has_run_there(row, owner, inventory) {
             return false;
@@ -158,8 +158,8 @@ impl<'a> Reported<'a> {
         elsewhere || self.is_too_many(owner, pod, node)
     }
 
-    /// Whether all devices that a pod asks for are on its Node: requests are a
-    /// number of devices where no other pod has them too.
+    /// Whether all devices that a pod requests are on its Node: a request is a number of
+    /// devices unless other pods share them.
     fn is_too_many(&self, owner: &Owner, pod: &Pod, node: &str) -> bool {
         let key = (node, (&*owner.namespace, &*owner.pod));
         let devices = self.devices.get(&key);
@@ -168,7 +168,7 @@ impl<'a> Reported<'a> {
     }
 }
 
-/// Whether a pod of the name ran, or runs, on the node that a row names.
+/// Whether a pod of that name ran, or runs, on the node that a row names.
 fn has_run_there(row: &Sited<'_>, owner: &Owner, inventory: &Inventory) -> bool {
     let (namespace, name) = (&owner.namespace, &owner.pod);
     let live = inventory.pod(namespace, name).into_iter();

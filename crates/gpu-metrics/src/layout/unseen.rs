@@ -1,7 +1,7 @@
-//! GPUs that running pods request and of which no sample was seen.
+//! GPUs that running pods request and that have no sample.
 //!
-//! A pod whose exporter is down since before it started shows nothing at all:
-//! without this its GPUs would be missing from sums and counts without a trace.
+//! A pod whose exporter has been down since before it started has no series. Its GPUs
+//! would be missing from sums and counts without notice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ impl Layout {
             let (Some(since), Some(node)) = (pod.running_since, &pod.node) else {
                 continue;
             };
-            // On a shared node a request is less than a device: nothing follows from
-            // it while devices of the node are seen. Where none is any more, all
-            // that its pods hold is missing.
+            // On a shared node a request is less than a device, so it proves nothing
+            // while devices of the node are seen. Without any, all devices of its pods
+            // are missing.
             let shared = shared.contains(node);
             let expected = pod.gpus > 0 && watched(node) && !(shared && seen.contains(node));
             if expected && !self.is_seen(pod) {
@@ -51,8 +51,8 @@ impl Layout {
         names.map(|node| Arc::clone(&node.name)).collect()
     }
 
-    /// Nodes whose devices several pods hold at once, by their labels or by
-    /// what the series show.
+    /// Nodes whose devices several pods hold at once, by the node's labels or by the
+    /// series.
     fn shared_nodes(&self, inventory: &Inventory) -> HashSet<Arc<str>> {
         let labelled = inventory
             .nodes
@@ -77,7 +77,7 @@ impl Layout {
         shared
     }
 
-    /// Whether a device was seen that the pod holds.
+    /// Whether a device of the pod was seen.
     fn is_seen(&self, pod: &Pod) -> bool {
         let pods = self.table("pods").map(|(_, table)| table);
         pods.is_some_and(|table| table.find(Some(&pod.namespace), &pod.name).is_some())

@@ -1,8 +1,7 @@
-//! From batches to snapshots: intake, store, layout and values in one piece.
+//! From batches to snapshots: intake, store, layout and values in one type.
 //!
-//! Pure: batches and times in, snapshots and things worth logging out. The
-//! wiring asks [`Pipeline::range`] how far back to query, hands over what came
-//! and publishes.
+//! Pure: batches and times in, snapshots and log messages out. The caller asks
+//! [`Pipeline::range`] how far back to query, passes the answers in and publishes.
 
 mod notices;
 mod reads;
@@ -28,21 +27,20 @@ use apimachinery::time::{Timestamp, millis};
 use notices::Notices;
 use reads::Reads;
 
-/// A clock that went back further than this makes what is known unusable.
+/// A clock that goes back by more than this invalidates all samples.
 const BACK_MS: i64 = 120_000;
 
-/// How often series that ended are looked for.
+/// How often ended series are removed.
 const SWEEP_MS: i64 = 60_000;
 
-/// A start reads so far back: twenty scrapes a minute apart show the interval, and
-/// ten minutes whether readings stand still.
+/// How far back a start reads: twenty scrapes a minute apart show the interval, and ten
+/// minutes show whether readings change.
 const START_MS: i64 = 1_200_000;
 
-/// A signal that is not answered keeps the server from being ready no longer than
-/// this.
+/// The longest time that an unanswered signal delays readiness.
 const READY_AFTER_MS: i64 = 60_000;
 
-/// What a pipeline is told once.
+/// The settings of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How readings become values.
@@ -65,9 +63,9 @@ pub struct Pipeline {
     store: Store,
     reads: Reads,
     notices: Notices,
-    /// When samples were first taken.
+    /// When the first samples were taken in.
     began: Option<Timestamp>,
-    /// The end of the last round whose samples were measured.
+    /// The end of the last measured round.
     measured: Timestamp,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
@@ -122,15 +120,15 @@ impl Pipeline {
         }
     }
 
-    /// How far back from `now` the next query of a signal must reach: as far as a
-    /// start does at first, then what is new and what may still come late.
+    /// How far back from `now` the next query of a signal must reach: as far as a start
+    /// reads at first, later only to new samples and those that may arrive late.
     #[must_use]
     pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
         self.reads.range(signal, now, self.store.targets())
     }
 
-    /// Whether a signal is to be asked for: profiling fields only where a device
-    /// needs them, and now and then to see whether one does.
+    /// Whether to query a signal: profiling fields only where a device needs them, and
+    /// now and then to check whether one does.
     #[must_use]
     pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
         !PROFILING.contains(&signal)
@@ -139,8 +137,8 @@ impl Pipeline {
             || self.is_looked_for(signal, now)
     }
 
-    /// Whether MIG instances alone are to be asked for: no whole GPU needs the
-    /// signal, as far as a look at all of them now and then has shown.
+    /// Whether to query MIG instances only: no whole GPU needs the signal, by the last
+    /// check of all devices.
     #[must_use]
     pub fn is_of_mig_alone(&self, signal: SignalId, now: Timestamp) -> bool {
         PROFILING.contains(&signal)
@@ -153,13 +151,13 @@ impl Pipeline {
         self.intake.is_lacking(signal) || self.reads.is_long_ago(signal, now)
     }
 
-    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the
-    /// last part of that time.
+    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the last
+    /// part of that range.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.take_part(batch, now);
-        // Of a signal that was there, nothing is no answer: what comes when it is
-        // back begins where it ended.
+        // No series of a signal that had some does not count as an answer: once they are
+        // back, reading resumes where it stopped.
         let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
         let until = (!vanished).then_some(now);
         self.reads
@@ -167,7 +165,7 @@ impl Pipeline {
         report
     }
 
-    /// Takes a batch that answers a query over an earlier part of that time.
+    /// Takes a batch that answers a query over an earlier part of that range.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> Report {
         if now.millis() + BACK_MS < self.latest.millis() {
             self.store.clear();
@@ -181,14 +179,14 @@ impl Pipeline {
         self.intake.take(batch, &mut self.store, now)
     }
 
-    /// Notes that Prometheus refused a query over [`Pipeline::range`]: less is
-    /// asked for until one is answered.
+    /// Records that Prometheus refused a query over [`Pipeline::range`]: the range is
+    /// smaller until a query is answered.
     pub fn refused(&mut self, signal: SignalId) {
         self.reads.refused(signal);
     }
 
-    /// Whether every signal that is wanted was answered; one that is not holds the
-    /// server up no longer than a minute.
+    /// Whether every needed signal was answered; an unanswered one delays readiness for
+    /// at most a minute.
     #[must_use]
     pub fn is_ready(&self, now: Timestamp) -> bool {
         let Some(began) = self.began else {
@@ -206,7 +204,7 @@ impl Pipeline {
         Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
     }
 
-    /// Sentences for the log on what was found out since this was called last.
+    /// Log messages on findings since the last call.
     pub fn notices(&mut self) -> Vec<String> {
         self.notices.take(&self.store, &self.policy)
     }
@@ -217,17 +215,17 @@ impl Pipeline {
         &self.store
     }
 
-    /// Computes what is to be served from `now` on.
+    /// Computes the values to serve from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
-        // Also where the clock was set back.
+        // The times also differ after the clock was set back.
         if self.latest != self.measured {
             self.measured = self.latest;
             self.store.end_round(self.latest);
             self.reads.end_round(self.store.targets(), self.latest);
         }
         self.store.advance(now);
-        // At the same times in every replica: what is forgotten is missed otherwise.
-        // What pods hold that live is known from the first layout on.
+        // All replicas sweep at the same times, because a removed series is no longer
+        // missed. The first layout shows which rows live pods hold.
         let is_due = now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS);
         if is_due && self.layout_of.is_some() {
             self.swept = now;
@@ -263,7 +261,7 @@ impl Pipeline {
     }
 }
 
-/// Profiling signals that predicates or metrics want of whole GPUs too.
+/// Profiling signals that predicates or metrics need of whole GPUs too.
 fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<SignalId> {
     let conditions = match &policy.activity {
         Activity::OwnValueAboveZero => &[][..],

@@ -1,4 +1,4 @@
-//! Sentences for the log: how exporters are scraped and their series read.
+//! Log messages: how exporters are scraped and their series read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::unit::Scale;
 use apimachinery::duration::format_duration;
 use apimachinery::time::millis;
 
-/// What was told.
+/// The messages logged.
 #[derive(Debug, Default)]
 pub(super) struct Notices(BTreeSet<String>);
 
 impl Notices {
-    /// What is to be told now and was not at the last call.
+    /// The messages that are new since the last call.
     pub(super) fn take(&mut self, store: &Store, policy: &Policy) -> Vec<String> {
         let mut all: BTreeSet<String> = jobs(store).collect();
         all.extend(changed_units(store));
@@ -31,9 +31,8 @@ impl Notices {
     }
 }
 
-/// A sentence for each job: how often its exporters are scraped, the commonest
-/// first, and how its labels and values are read. A job has none before its scrape
-/// interval is known.
+/// A message for each job: its scrape intervals, the commonest first, and how its labels
+/// and values are read. A job has none before its scrape interval is known.
 fn jobs(store: &Store) -> impl Iterator<Item = String> {
     let mut intervals: BTreeMap<JobId, BTreeSet<i64>> = BTreeMap::new();
     for (job, scrape_ms) in store.targets().known_intervals() {
@@ -66,7 +65,7 @@ fn jobs(store: &Store) -> impl Iterator<Item = String> {
     })
 }
 
-/// A sentence for each exporter whose utilisation came to be sent in another unit.
+/// A message for each exporter whose utilisation changed its unit.
 fn changed_units(store: &Store) -> impl Iterator<Item = String> {
     store
         .targets()
@@ -82,7 +81,7 @@ fn changed_units(store: &Store) -> impl Iterator<Item = String> {
         })
 }
 
-/// The instants and the window in force, and where one that was set is too short.
+/// The step and the window in force, and whether a configured one is too short.
 fn windows(store: &Store, policy: &Policy) -> String {
     let slowest_ms = store.targets().known_intervals().map(|(_, s_ms)| s_ms);
     let window_ms = window_ms(policy, None, slowest_ms.max().unwrap_or(0));

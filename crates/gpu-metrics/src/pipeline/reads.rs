@@ -6,23 +6,22 @@ use crate::signal::SignalId;
 use crate::targets::{LATENESS_MAX_MS, Targets};
 use apimachinery::time::Timestamp;
 
-/// How often it is looked whether a signal that no device needed is there.
+/// How often to check whether a signal that no device needed exists.
 const LOOK_AGAIN_MS: i64 = 600_000;
 
-/// How often it is looked for targets that are not known, as far back as samples
-/// may be late.
+/// How often to look for unknown targets, as far back as samples may be late.
 const LOOK_BACK_EVERY_MS: i64 = 60_000;
 
-/// What is known of a signal's past.
+/// The reading state of a signal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
-    /// Until when it was read; `None`: as much as at a start is wanted.
+    /// Until when it was read; `None`: it is read as at a start.
     until: Option<Timestamp>,
-    /// When it was last asked for of all devices.
+    /// When it was last queried for all devices.
     of_all: Option<Timestamp>,
     /// Whether it was ever answered.
     answered: bool,
-    /// How often in a row it was refused.
+    /// The number of refusals in a row.
     refusals: u32,
 }
 
@@ -32,9 +31,9 @@ pub(super) struct Reads {
     of_signals: Vec<Read>,
     /// How far back a start reads, milliseconds.
     back_ms: i64,
-    /// Where samples that were not read yet may begin.
+    /// The earliest time of samples that may not have been read yet.
     from: Timestamp,
-    /// When targets that are not known were last looked for.
+    /// When unknown targets were last looked for.
     looked: Timestamp,
 }
 
@@ -56,21 +55,21 @@ impl Reads {
             Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
             None => self.back_ms,
         };
-        // What is too much of the past must not keep away what is new.
+        // A past too large to query must not block new samples.
         let granted_ms = wanted_ms.min(self.back_ms) >> read.refusals.min(16);
-        // A clock that went back must not shrink the range to nothing.
+        // A clock set back must not shrink the range to nothing.
         let range_ms = granted_ms.clamp(fresh_ms.min(self.back_ms), self.back_ms);
         Duration::from_millis(u64::try_from(range_ms).unwrap_or(0))
     }
 
-    /// Whether a signal was not asked for of all devices lately.
+    /// Whether the last query for all devices was long ago.
     pub(super) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
         let of_all = self.of_signals.get(signal.index()).and_then(|it| it.of_all);
         of_all.is_none_or(|of_all| now.millis() - of_all.millis() >= LOOK_AGAIN_MS)
     }
 
-    /// Whether each signal was ever answered: of one that was not, it is not known
-    /// which devices have it.
+    /// Whether each signal was ever answered: before that, it is unknown which devices
+    /// have it.
     pub(super) fn are_answered(&self) -> Vec<bool> {
         self.of_signals.iter().map(|it| it.answered).collect()
     }
@@ -81,8 +80,8 @@ impl Reads {
         read.is_some_and(|read| read.answered)
     }
 
-    /// A query was answered that reached `until`, or brought nothing of a signal
-    /// that had been there; when it was of all devices.
+    /// Records the answer to a query that reached `until` (`None`: it lacked a signal
+    /// that had series before), and when it covered all devices.
     pub(super) fn answered(
         &mut self,
         signal: SignalId,
@@ -99,14 +98,14 @@ impl Reads {
         }
     }
 
-    /// A query was refused: for its size, or for the time it took.
+    /// Records that a query was refused for its size or its duration.
     pub(super) fn refused(&mut self, signal: SignalId) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
             read.refusals = read.refusals.saturating_add(1);
         }
     }
 
-    /// As much as at a start is wanted again.
+    /// Reads again as at a start.
     pub(super) fn start_over(&mut self) {
         for read in &mut self.of_signals {
             *read = Read {
@@ -116,9 +115,9 @@ impl Reads {
         }
     }
 
-    /// After a round: the next one begins where the target furthest behind stands
-    /// that may still send samples; once a minute where targets may stand that are
-    /// not known, in a store that is late or with a clock that is.
+    /// Ends a round: the next one begins at the newest sample of the target furthest
+    /// behind that may still send samples. Once a minute it begins earlier, for unknown
+    /// targets of a late store or a late clock.
     pub(super) fn end_round(&mut self, targets: &Targets, now: Timestamp) {
         self.from = targets.unread_since(now).unwrap_or(Timestamp::MAX);
         let minute = |at: Timestamp| at.millis().div_euclid(LOOK_BACK_EVERY_MS);

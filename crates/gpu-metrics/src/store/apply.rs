@@ -1,4 +1,4 @@
-//! Samples into cells.
+//! Writes samples into cells.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::super::validity;
 use super::{Applied, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
-/// A sample this far ahead of our clock is no skew but a mistake.
+/// A sample this far in the future is an error, not clock skew.
 const FUTURE_MS: i64 = 120_000;
 
 /// How samples of a series are read.
@@ -18,12 +18,12 @@ const FUTURE_MS: i64 = 120_000;
 struct How {
     unit: Unit,
     scale: Scale,
-    /// Readings that stand still are no readings.
+    /// Whether the target is frozen, so that unchanged readings do not count.
     is_frozen: bool,
 }
 
 impl Store {
-    /// Takes raw samples of a series, in any order, known ones among them.
+    /// Takes raw samples of a series in any order, including known ones.
     pub fn apply(&mut self, id: SeriesId, samples: &[Sample], now: Timestamp) -> Applied {
         let mut applied = Applied::default();
         let Some(Some(series)) = self.series.get(id.0 as usize) else {
@@ -33,7 +33,7 @@ impl Store {
         if !samples.is_sorted_by_key(|sample| sample.at) {
             samples.to_mut().sort_by_key(|sample| sample.at);
         }
-        // Some stores and proxies give more than they are asked for.
+        // Some stores and proxies return more than the requested range.
         let from = now.millis() - self.settings.back_ms;
         let until = now.millis() + FUTURE_MS;
         let start = samples.partition_point(|sample| sample.at.millis() <= from);
@@ -102,7 +102,7 @@ impl Store {
     }
 }
 
-/// Whether a reading shows that the GPU is busy: as much as shows in a percent.
+/// Whether a reading shows that the GPU is busy, at the resolution of a percent.
 fn is_busy(unit: Unit, value: f64) -> bool {
     match unit {
         Unit::Percent => value > 0.0,

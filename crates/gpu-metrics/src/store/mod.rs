@@ -1,17 +1,16 @@
 //! All samples of the retained past, updated by batches.
 //!
-//! A *series* is what Prometheus has; a *row* is a device as held by one owner.
-//! Several series may feed one row (replicas, second jobs, sharing): the newest
-//! reading counts, of equally new ones the larger. Each sample is written once,
-//! into the cell of the first instant that is not before it; how long it counts
-//! from there on is for the reader to say, because that depends on what the
-//! target's scrape interval and lateness are by then.
+//! A *series* is Prometheus'; a *row* is a device as held by one owner. Several series
+//! may feed one row (replicas, second jobs, sharing): the newest reading counts, and the
+//! larger of equally new ones. Each sample is written once, into the cell of the first
+//! instant that is not before it. The reader decides how long it counts from there,
+//! because that depends on the target's current scrape interval and lateness.
 //!
-//! Memory: a sample takes some 11 bytes for as long as it is kept, with S = 15 s
-//! and five minutes some 270 bytes a device and signal, beside some 150 bytes of
-//! bookkeeping a series and the labels (once a row).
+//! Memory: a sample takes some 11 bytes while it is kept, so with S = 15 s and five
+//! minutes some 270 bytes a device and signal, besides some 150 bytes of bookkeeping a
+//! series and the labels (once a row).
 //!
-//! Nothing here allocates per sample once the series are known.
+//! Known series need no allocation per sample.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,11 +35,10 @@ use told::Told;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesId(u32);
 
-/// More jobs than this share one judgement: intervals are judged job by job,
-/// and a cluster has a handful that scrape GPUs.
+/// The most jobs with intervals of their own; a cluster has a handful that scrape GPUs.
 const MOST_JOBS: usize = 256;
 
-/// The label that MIG instances alone have (NVIDIA/dcgm-exporter,
+/// The label that only MIG instances have (NVIDIA/dcgm-exporter,
 /// `internal/pkg/rendermetrics`).
 pub const MIG_LABEL: &str = "GPU_I_ID";
 
@@ -53,30 +51,29 @@ pub struct Row {
     pub owner: Option<Owner>,
     /// How the owner was read.
     pub scheme: Option<Scheme>,
-    /// Whether a series of the row proves by itself that the pod holds it.
+    /// Whether a series of the row itself proves that the pod holds it.
     pub proven: bool,
     /// Whether the labels alone make the owner look like the exporter itself.
     pub suspect: bool,
     /// Candidates for the node, best first.
     pub nodes: Vec<NodeName>,
-    /// The labels of its newest series; of several that are read at once the smaller
-    /// set.
+    /// The labels of its newest series; the smaller set of several that are read at once.
     pub labels: Arc<Labels>,
-    /// The cluster that its series name; `None` where they name none or differ.
+    /// The cluster that its series name; `None` if they name none or differ.
     pub cluster: Option<Arc<str>>,
     /// Whether its series may be one process' share of the device.
     pub per_process: bool,
     /// The targets that feed it, each once.
     pub targets: Vec<TargetId>,
     series: Vec<SeriesId>,
-    /// Whether its series say different things, or are of several targets.
+    /// Whether its series differ in labels or target.
     is_divided: bool,
 }
 
-/// When a row was heard.
+/// The times of a row's samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
-    /// Its first sample that is known.
+    /// Its first known sample.
     pub first: Timestamp,
     /// Its newest sample.
     pub newest: Timestamp,
@@ -99,9 +96,9 @@ struct Series {
     told: Arc<Told>,
     feed: Feed,
     newest: Sample,
-    /// The round of its target that brought that.
+    /// The target's round of the newest sample.
     round: u32,
-    /// Whether its labels say that it is a MIG instance's.
+    /// Whether its labels show a MIG instance.
     labelled_mig: bool,
 }
 
@@ -109,7 +106,7 @@ struct Series {
 #[derive(Clone, Copy, Debug, Default)]
 struct SeriesCount {
     all: usize,
-    /// Those whose labels say that they are a MIG instance's.
+    /// Those whose labels show a MIG instance.
     labelled_mig: usize,
 }
 
@@ -124,11 +121,11 @@ const NO_SAMPLE: Sample = Sample {
 pub struct Job {
     /// Its name.
     pub name: Arc<str>,
-    /// How many series it has; without any it is forgotten.
+    /// The number of its series; without any it is removed.
     pub series: usize,
 }
 
-/// What became of the samples handed over.
+/// The outcome of a batch's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// New and valid.
@@ -139,7 +136,7 @@ pub struct Applied {
     pub invalid: u64,
     /// Older than anything retained.
     pub too_old: u64,
-    /// From the future.
+    /// In the future.
     pub future: u64,
 }
 
@@ -153,7 +150,7 @@ impl std::ops::AddAssign for Applied {
     }
 }
 
-/// All readings. One writer; snapshots share its columns.
+/// All readings. It has one writer; snapshots share its columns.
 #[derive(Debug)]
 pub struct Store {
     settings: StoreSettings,
@@ -168,28 +165,28 @@ pub struct Store {
     signals: Vec<Columns>,
     /// How many series each signal has.
     series_of: Vec<SeriesCount>,
-    /// Before this time nothing is kept.
+    /// Earlier samples are not kept.
     oldest: Timestamp,
-    /// A series that is heard has a sample since then.
+    /// The time since which a heard series has a sample.
     recent: Timestamp,
     /// Counts changes of the set of rows.
     generation: u64,
 }
 
-/// What the store is told once.
+/// The settings of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
-    /// The distance of two instants, milliseconds.
+    /// The time between instants, milliseconds.
     pub step_ms: i64,
-    /// The longest window, with what an activity is held for, milliseconds.
+    /// The longest window plus the hold of an activity, milliseconds.
     pub window_ms: i64,
-    /// How far back samples are learned from, milliseconds.
+    /// How far back samples are taken in, milliseconds.
     pub back_ms: i64,
-    /// How percents arrive, if that is set.
+    /// The unit of percents, if configured.
     pub scale: Option<Scale>,
     /// How many signals are polled.
     pub signals: usize,
-    /// Intervals that are set.
+    /// Configured intervals.
     pub intervals: Intervals,
 }
 
@@ -215,8 +212,8 @@ impl Store {
         }
     }
 
-    /// Makes a series known. Its samples are handed to [`Store::apply`] under
-    /// the id returned.
+    /// Registers a series. Its samples are passed to [`Store::apply`] under the id
+    /// returned.
     pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(&info.job);
         let target = self.targets.register(job, info);
@@ -251,7 +248,7 @@ impl Store {
         id
     }
 
-    /// A series feeds a row from now on.
+    /// Adds a series to a row.
     fn join(&mut self, row: RowId, id: SeriesId) {
         let Some(row) = self.rows[row.0 as usize].as_mut() else {
             return;
@@ -262,14 +259,14 @@ impl Store {
             let series = self.series.get(id.0 as usize)?.as_ref()?;
             Some((Arc::as_ptr(&series.told), series.target))
         };
-        // The signals of a device mostly say the same.
+        // The signals of a device mostly have the same labels.
         let repeats = row.series.len() > 1 && row.series.first().and_then(of) == of(&id);
         if !repeats && row.retell(&self.series, &self.targets) {
             self.generation += 1;
         }
     }
 
-    /// Notes for each series of a row whether it is the only one of its signal.
+    /// Records for each series of a row whether it is the only one of its signal.
     fn count_siblings(&mut self, row: RowId) {
         let Some(row) = self.rows[row.0 as usize].as_ref() else {
             return;
@@ -292,7 +289,7 @@ impl Store {
         }
     }
 
-    /// The job of that name; a forgotten one's place is taken first.
+    /// The job of that name; a new job reuses a removed one's index first.
     fn job(&mut self, name: &Arc<str>) -> JobId {
         let live = |job: &Job| job.series > 0 && job.name == *name;
         let known = self.jobs.iter().position(live);
@@ -327,7 +324,8 @@ impl Store {
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
             self.heard[id.0 as usize] = Heard::NEVER;
-            // A source that ended keeps columns in which the row was another's.
+            // Columns of an ended source may still hold samples of the row's former
+            // device.
             let step_ms = self.settings.step_ms;
             for columns in &mut self.signals {
                 columns.forget(id, step_ms, |_| true);

@@ -1,6 +1,5 @@
-//! What the series of a row say about it. A row is what its series say
-//! together that are still read, in whatever order they came: an upgrade of the
-//! exporter that renames a label ends one series and begins another
+//! Combines the labels of a row's series. Only series that are still read count, in any
+//! order: an exporter's upgrade that renames a label ends one series and begins another
 //! (docs/attribution.md, "Labels").
 
 use std::collections::HashMap;
@@ -13,8 +12,8 @@ use super::{Row, Series, SeriesId, Store};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// What a series says beside whose reading it is; one copy for all signals of
-/// a device.
+/// The facts of a series besides its device and owner; one copy for all signals of a
+/// device.
 #[derive(Debug)]
 pub(super) struct Told {
     scheme: Option<Scheme>,
@@ -35,7 +34,7 @@ impl Told {
             && *self.labels == info.labels
     }
 
-    /// A row of which this is all that is said.
+    /// A row with only these facts.
     pub(super) fn row(&self, info: &SeriesInfo, target: TargetId) -> Row {
         Row {
             device: info.device.clone(),
@@ -55,7 +54,7 @@ impl Told {
 }
 
 impl Store {
-    /// What a new series says: the copy of a sibling that says the same.
+    /// The facts of a new series: a sibling's copy if they are equal.
     pub(super) fn told(&self, info: &SeriesInfo) -> Arc<Told> {
         let same = self
             .siblings(info)
@@ -80,7 +79,7 @@ impl Store {
 }
 
 impl Store {
-    /// A series has its first sample: it may say what others of its row do not.
+    /// Records a series' first sample: its facts may change the row.
     pub(super) fn began(&mut self, id: SeriesId) {
         let Some(Some(series)) = self.series.get(id.0 as usize) else {
             return;
@@ -95,8 +94,8 @@ impl Store {
 }
 
 impl Row {
-    /// Is what those of these series say that are still read, and no other; whether
-    /// that makes a difference.
+    /// Combines the facts of those of these series that are still read; returns whether
+    /// the row changed.
     pub(super) fn retell(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
         let siblings = self.series.iter();
         let siblings = siblings.filter_map(|id| series.get(id.0 as usize)?.as_ref());
@@ -123,7 +122,7 @@ impl Row {
             scheme: all().filter_map(|told| told.scheme).min(),
             proven: all().any(|told| told.proven),
             suspect: all().any(|told| told.suspect),
-            // Also for a window after sharing ended: readings of before it are parts.
+            // True for a window after sharing ended too: the readings before are parts.
             per_process: siblings.iter().any(|series| series.told.per_process),
             nodes: join_nodes(all()),
             cluster: agreed(all().map(|told| told.cluster.as_ref())),
@@ -142,9 +141,9 @@ impl Row {
     }
 }
 
-/// The series among those of a row that are still read. Of one signal and target the
-/// newest is: the same scrape has both, or one has ended. Scrapes of two targets are
-/// apart, so that one of theirs has ended only F behind the newest.
+/// The series of a row that are still read. Of one signal and target only the newest is
+/// read: either the same scrape has both series, or one has ended. Scrapes of two targets
+/// differ in time, so a series of another target has ended only F behind the newest.
 fn still_read<'s>(siblings: &'s [&'s Series], targets: &Targets) -> Vec<&'s Series> {
     let mut newest: HashMap<(SignalId, TargetId), Timestamp> = HashMap::new();
     for series in siblings {
@@ -162,7 +161,7 @@ fn still_read<'s>(siblings: &'s [&'s Series], targets: &Targets) -> Vec<&'s Seri
     siblings.iter().filter(is_read).copied().collect()
 }
 
-/// The value that all agree on.
+/// The value in which all agree.
 fn agreed<'t>(mut values: impl Iterator<Item = Option<&'t Arc<str>>>) -> Option<Arc<str>> {
     let first = values.next()??;
     values
@@ -322,7 +321,7 @@ mod tests {
         }
         let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
         assert_eq!(label(&store).as_deref(), Some("b"));
-        // Until it has a sample it says nothing.
+        // A series without a sample does not count.
         let before = store.generation();
         for (place, signal) in [SignalId::GPU_UTIL, SignalId::FB_USED]
             .into_iter()
@@ -332,13 +331,13 @@ mod tests {
             assert_eq!(label(&store).as_deref(), Some("b"));
             let next = Timestamp::from_millis(NOW.millis() + 15_000);
             store.apply(new, &sample(next), next);
-            // Of what is read at once the smaller set: the other signal's series has
-            // not come yet.
+            // The smaller set of those read at once: the other signal's series has no
+            // sample yet.
             let expected = ["b", "c"][place];
             assert_eq!(label(&store).as_deref(), Some(expected));
         }
         assert!(store.generation() > before);
-        // The old one is back: the next sweep sees it.
+        // The old series is back; the next sweep includes it.
         let later = Timestamp::from_millis(NOW.millis() + 30_000);
         for id in [old, memory] {
             store.apply(id, &sample(later), later);
@@ -361,7 +360,7 @@ mod tests {
         for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
             let at = Timestamp::from_millis(NOW.millis() + after_ms);
             store.apply(id, &sample(at), at);
-            // A series without a sample is none that is read.
+            // A series without a sample is not read.
             if after_ms > 0 {
                 store.sweep(at, |_| false);
             }

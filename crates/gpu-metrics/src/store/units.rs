@@ -1,4 +1,4 @@
-//! In which unit utilisation arrives, as the scrapes of a batch show it.
+//! The unit of utilisation, as the scrapes of a batch show it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,16 +11,16 @@ use super::{SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 impl Store {
-    /// The unit in which a target sends a signal: as set, as it shows, as its job
-    /// shows; percent before anything is shown.
+    /// The unit of a target's signal: configured, detected, or its job's; percent by
+    /// default.
     pub(super) fn scale(&self, target: TargetId, signal: SignalId) -> Scale {
         let set = self.settings.scale;
         let shown = set.or_else(|| self.targets.scale(target, signal));
         shown.unwrap_or(Scale::Percent)
     }
 
-    /// Judges the units of a signal by the samples of a batch that are new,
-    /// before they are applied. What was written in another unit is forgotten.
+    /// Detects the units of a signal from the new samples of a batch, before they are
+    /// applied. Samples written in another unit are removed.
     pub fn judge_units<'b, I: Iterator<Item = (SeriesId, &'b [Sample])>>(
         &mut self,
         signal: SignalId,
@@ -60,8 +60,8 @@ impl Store {
         }
     }
 
-    /// The targets of which a new sample shows another unit than the one in
-    /// force, or that have shown one before.
+    /// The targets with a new sample that shows another unit than the one in force, or
+    /// that have shown one before.
     fn in_question<'b>(
         &self,
         signal: SignalId,
@@ -94,9 +94,10 @@ impl Store {
             .collect()
     }
 
-    /// Forgets what was written of targets whose unit became another: a value is
-    /// unknown rather than a hundred times too small. 0 is 0 in both, and a ratio
-    /// that was taken for a percent is small: others may report the same device.
+    /// Removes the samples of targets whose unit changed: an unknown value is better than
+    /// one a hundred times too small. Zeros stay, which are the same in both units. If the
+    /// unit was percent, only values that a ratio can have are removed: other targets may
+    /// report the same device.
     fn forget_other_units(&mut self, signal: SignalId, before: &[(TargetId, Scale)]) {
         let changed = before
             .iter()

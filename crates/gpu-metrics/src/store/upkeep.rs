@@ -1,5 +1,4 @@
-//! What happens to the store between samples: measuring, forgetting, views for
-//! a snapshot.
+//! The store's work between samples: measuring, removing, views for a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -13,25 +12,24 @@ use super::super::validity;
 use super::{Heard, Job, Row, Series, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
-/// Samples of one scrape have one time; those of devices under one name that are
-/// further apart are of several exporters, milliseconds.
+/// Samples of one scrape have one time. Devices under one name whose samples are further
+/// apart than this, in milliseconds, have several exporters.
 const ONE_SCRAPE_MS: i64 = 1_000;
 
-/// One of so many series of a target, and fewer, may be older than the others.
+/// One of this many series of a target may be older than the others.
 const SOME: u32 = 10;
 
-/// What a round brought of a target, in series. An exporter leaves out a series now
-/// and then, and a poll may bring several of its scrapes: so some series that differ
-/// tell nothing.
+/// The series of a target in a round. An exporter omits a series now and then, and a poll
+/// may return several of its scrapes, so a few differing series prove nothing.
 #[derive(Clone, Copy, Debug)]
 struct News {
     /// The newest sample.
     last: Timestamp,
-    /// Those whose newest sample is of the same scrape as the newest of all.
+    /// Series whose newest sample is of the same scrape as the newest of all.
     same: u32,
-    /// Those whose newest sample is older.
+    /// Series whose newest sample is older.
     older: u32,
-    /// Those that had nothing in a round in which others had.
+    /// Series without a sample in a round in which others had one.
     returned: u32,
 }
 
@@ -54,8 +52,8 @@ impl News {
         }
     }
 
-    /// Whether the series are of several scrapes of one round, or of one that was
-    /// taken after a round of others; `before`: the newest sample of that round.
+    /// Whether the series are of several scrapes in one round, or of a scrape after a
+    /// round without them; `before` is the newest sample of that round.
     fn differ(&self, before: Option<Timestamp>) -> bool {
         let all = self.same + self.older;
         let is_later =
@@ -71,7 +69,7 @@ impl Store {
         &self.jobs
     }
 
-    /// Whether the device of a series is lately reported with another signal.
+    /// Whether the device of a series was recently reported with another signal.
     #[must_use]
     pub fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
         let siblings = self.siblings(info).iter();
@@ -79,7 +77,7 @@ impl Store {
         siblings.any(|series| series.signal == signal && series.newest.at >= self.recent)
     }
 
-    /// How many whole GPUs that are heard are not reported with a signal.
+    /// The number of heard whole GPUs that are not reported with a signal.
     #[must_use]
     pub fn lacking(&self, signal: SignalId) -> usize {
         let with = self.series.iter().flatten();
@@ -91,7 +89,7 @@ impl Store {
             .count()
     }
 
-    /// The series that say something of the same device and owner.
+    /// The series of the same device and owner.
     #[must_use]
     pub fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
         let key = (info.device.clone(), info.owner.clone());
@@ -108,8 +106,7 @@ impl Store {
             .is_some_and(|count| count.all > 0)
     }
 
-    /// Whether all series of the signal that are kept say by their labels that
-    /// they are a MIG instance's.
+    /// Whether the labels of all kept series of the signal show MIG instances.
     #[must_use]
     pub fn is_of_mig_alone(&self, signal: SignalId) -> bool {
         let count = self.series_of.get(signal.index());
@@ -136,7 +133,7 @@ impl Store {
             .filter_map(|(id, row)| Some((id, row.as_ref()?)))
     }
 
-    /// When a row was heard last.
+    /// The time of a row's newest sample.
     #[must_use]
     pub fn newest(&self, row: RowId) -> Timestamp {
         self.heard
@@ -144,21 +141,20 @@ impl Store {
             .map_or(Timestamp::MIN, |heard| heard.newest)
     }
 
-    /// Changes whenever a row comes, goes or changes its labels.
+    /// Changes whenever a row is added, removed or changes its labels.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// How far back samples are kept, milliseconds: the longest window of the
-    /// source that is latest, and what its first instant looks back to.
+    /// How far back samples are kept, milliseconds: the longest window of the latest
+    /// source, and the look-back of its first instant.
     fn retain_ms(&self) -> i64 {
         let look_back_ms = self.targets.longest_fresh_ms() + self.settings.step_ms;
         self.settings.window_ms + look_back_ms + self.targets.longest_lag_ms()
     }
 
-    /// Forgets samples that no window can show any more. Call before a batch is
-    /// applied.
+    /// Removes samples that no window can use any more. Call before a batch is applied.
     pub fn advance(&mut self, now: Timestamp) {
         self.oldest = Timestamp::from_millis(now.millis() - self.retain_ms());
         let heard_ms = self.targets.longest_fresh_ms() + self.targets.longest_lag_ms();
@@ -169,21 +165,20 @@ impl Store {
         }
     }
 
-    /// Measures what was read in the round that ended at `now`.
+    /// Measures the round that ended at `now`.
     pub fn end_round(&mut self, now: Timestamp) {
         self.divide_targets(now);
         self.targets.advance(now);
         self.forget_frozen();
     }
 
-    /// Makes each device a target of its own where one name stands for several
-    /// exporters.
+    /// Makes each device a target of its own if one name stands for several exporters.
     fn divide_targets(&mut self, now: Timestamp) {
         // By series: a row that several targets feed has the times of all.
         let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
-            // Framebuffer fields of a large fleet are asked for less often.
+            // Framebuffer fields of a large fleet are queried less often.
             if series.unit == Unit::Mebibytes || !self.targets.is_news(target, at) {
                 continue;
             }
@@ -221,8 +216,8 @@ impl Store {
         self.generation += 1;
     }
 
-    /// Forgets readings that stand still once that is known: another exporter of
-    /// the same device may send some that move.
+    /// Removes unchanging readings once a target is known to be frozen: another exporter
+    /// of the same device may send readings that change.
     fn forget_frozen(&mut self) {
         let frozen: BTreeMap<TargetId, Timestamp> = self.targets.newly_frozen().collect();
         if frozen.is_empty() {
@@ -243,9 +238,8 @@ impl Store {
         }
     }
 
-    /// Forgets series whose newest sample is older than anything retained, and
-    /// rows left without series; not those of rows that are held by a pod that
-    /// lives. Returns the series forgotten.
+    /// Removes series whose newest sample is older than anything kept, except those of
+    /// rows that a live pod holds, and rows without series. Returns the removed series.
     pub fn sweep(&mut self, now: Timestamp, is_held: impl Fn(RowId) -> bool) -> HashSet<SeriesId> {
         let mut gone = HashSet::new();
         let limit = now.millis() - self.retain_ms() - self.settings.step_ms;
@@ -288,7 +282,7 @@ impl Store {
         gone
     }
 
-    /// Forgets all samples: the clock went back.
+    /// Removes all samples, because the clock went back.
     pub fn clear(&mut self) {
         for columns in &mut self.signals {
             *columns = super::Columns::default();
@@ -307,7 +301,7 @@ impl Store {
         &self.targets
     }
 
-    /// How owners are named in a job's series: each scheme once.
+    /// The schemes of owners in a job's series, each once.
     #[must_use]
     pub fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
         let of_job = self.series.iter().flatten();

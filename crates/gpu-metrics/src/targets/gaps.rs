@@ -1,16 +1,15 @@
-//! The scrape interval of one target, as the gaps between its newest samples
-//! show it.
+//! The scrape interval of one target, from the gaps between its newest samples.
 
 use super::super::batch::Sample;
 use apimachinery::time::Timestamp;
 
-/// How many gaps are remembered.
+/// How many gaps are kept.
 const GAPS: usize = 20;
 
-/// Gaps are kept in this unit, milliseconds.
+/// The unit of a gap, milliseconds.
 const UNIT_MS: i64 = 10;
 
-/// A longer gap is an outage and no interval: what 16 bits hold.
+/// A longer gap is an outage, not an interval; the most that 16 bits hold.
 const GAP_MAX_MS: i64 = 655_000;
 
 /// The newest sample of a target and up to twenty gaps before it.
@@ -38,10 +37,10 @@ impl Gaps {
         self.newest
     }
 
-    /// Takes the samples of one series of the target, oldest first. All series
-    /// of a target have its scrape times, so one is enough; one that shows more
-    /// than is known, as after a start, is taken instead. A sample that is no
-    /// number shows no scrape: some stores keep one where a scrape has failed.
+    /// Takes the samples of one series of the target, oldest first. All series of a
+    /// target have its scrape times, so one is enough; a series with more samples, as
+    /// after a start, replaces it. A sample that is no number shows no scrape: some
+    /// stores write one for a failed scrape.
     #[inline]
     pub(super) fn take(&mut self, samples: &[Sample]) {
         let Some(last) = samples.last() else { return };
@@ -58,7 +57,7 @@ impl Gaps {
         self.push(newest);
     }
 
-    /// Notes a sample, if it is newer than those known.
+    /// Adds a sample, if it is newer than the known ones.
     pub(super) fn push(&mut self, at: Timestamp) {
         if at <= self.newest {
             return;
@@ -74,9 +73,9 @@ impl Gaps {
         self.len = (self.len + 1).min(GAPS as u8);
     }
 
-    /// S: the upper quartile of the gaps, whole seconds in milliseconds; `None`
-    /// before the first. Lost scrapes make some gaps too long, two scrapers of
-    /// one series make some too short.
+    /// S: the upper quartile of the gaps, whole seconds in milliseconds; `None` before
+    /// the first. Lost scrapes make some gaps too long; two scrapers of one series make
+    /// some too short.
     pub(super) fn interval_ms(&self) -> Option<i64> {
         let mut gaps = self.gaps;
         let gaps = &mut gaps[..usize::from(self.len)];

@@ -1,5 +1,5 @@
-//! How late samples are when they are first read, and how long a reading is
-//! believed: F and L of docs/numbers.md.
+//! How late samples are when they are first read, and how long a reading is valid: F and
+//! L of docs/numbers.md.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use apimachinery::time::Timestamp;
 /// `deployment/values.yaml`), assumed while none of a job is known.
 pub(super) const ASSUMED_MS: i64 = 15_000;
 
-/// A sample is believed for so many scrape intervals.
+/// How many scrape intervals a sample is valid for.
 const INTERVALS: i64 = 3;
 
-/// A target as much later than its source has a wrong clock or a slow agent.
+/// The lateness beyond its source's at which a target has a wrong clock or a slow agent.
 const OWN_LATENESS_MS: i64 = 10_000;
 
-/// More lateness is not waited for.
+/// The most lateness that is waited for.
 pub const LATENESS_MAX_MS: i64 = 120_000;
 
 /// How late the last three samples of a target were when they were first read.
@@ -34,7 +34,7 @@ impl Lateness {
         self.len = (self.len + 1).min(3);
     }
 
-    /// The middle one, milliseconds; `None` before the first.
+    /// The median, milliseconds; `None` before the first.
     pub(super) fn ms(self) -> Option<i64> {
         let mut last = self.last;
         let last = &mut last[..usize::from(self.len)];
@@ -44,7 +44,7 @@ impl Lateness {
 }
 
 impl Target {
-    /// Measures how late the newest sample is, if it is read for the first time.
+    /// Measures how late the newest sample is when it is first read.
     fn measure(&mut self, now: Timestamp) {
         let newest = self.gaps.newest();
         if newest <= self.measured {
@@ -52,7 +52,7 @@ impl Target {
         }
         let late_ms = now.millis() - newest.millis();
         let late_ms = late_ms.clamp(0, LATENESS_MAX_MS);
-        // What is there at a start was not read when it came.
+        // Samples found at a start arrived at an unknown time.
         match self.measured > Timestamp::MIN {
             true => self.lateness.note(late_ms),
             false => self.first_age_ms = late_ms,
@@ -62,8 +62,7 @@ impl Target {
 }
 
 impl Targets {
-    /// Measures intervals and lateness by what was read in the round that ended
-    /// at `now`.
+    /// Measures intervals and lateness from the round that ended at `now`.
     pub fn advance(&mut self, now: Timestamp) {
         for target in self.targets.iter_mut().flatten() {
             target.measure(now);
@@ -72,7 +71,7 @@ impl Targets {
         self.set_lags(now);
     }
 
-    /// S of every target: its own, else the median of its job's.
+    /// Sets S of every target: its own, or the median of its job's.
     fn set_intervals(&mut self) {
         let mut of_jobs: HashMap<JobId, Vec<i64>> = HashMap::new();
         for target in self.targets.iter_mut().flatten() {
@@ -91,9 +90,9 @@ impl Targets {
         }
     }
 
-    /// L of every source: the median lateness of the targets that were read
-    /// within F. Until one is measured, the lower quartile of the ages of their
-    /// newest samples stands for it.
+    /// Sets L of every source: the median lateness of the targets that were read within
+    /// F. Before one is measured, it is the lower quartile of the ages of their newest
+    /// samples.
     fn set_lags(&mut self, now: Timestamp) {
         let mut of_sources = vec![[Vec::new(), Vec::new()]; self.sources.len()];
         let mut ages = vec![Vec::new(); self.sources.len()];
@@ -116,7 +115,7 @@ impl Targets {
         }
     }
 
-    /// S of a target: as set, else as samples show it, else [`ASSUMED_MS`].
+    /// S of a target: configured, or measured, or [`ASSUMED_MS`].
     pub(super) fn scrape_ms(&self, target: &Target) -> i64 {
         let known = self.settings.scrape_ms.or(target.scrape_ms);
         known.unwrap_or(ASSUMED_MS)
@@ -128,8 +127,7 @@ impl Targets {
         intervals_ms.max(self.settings.fresh_ms)
     }
 
-    /// By how much a target is later than its source, where that is more than
-    /// chance.
+    /// How much later a target is than its source, where that is more than chance.
     pub(super) fn own_lateness_ms(&self, target: &Target) -> i64 {
         let lag_ms = self.sources[usize::from(target.source)].lag_ms;
         let own_ms = target.lateness.ms().map_or(0, |late_ms| late_ms - lag_ms);
@@ -165,8 +163,8 @@ impl Targets {
         sources.map(|source| source.lag_ms).max().unwrap_or(0)
     }
 
-    /// Where samples that were not read yet may begin: the newest sample of the
-    /// target furthest behind, of those that may still send some.
+    /// The earliest time of samples that may not have been read yet: the newest sample of
+    /// the target furthest behind, of those that may still send samples.
     #[must_use]
     pub fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
         let targets = self.targets.iter().flatten();
@@ -179,7 +177,7 @@ impl Targets {
     }
 }
 
-/// The value at this share of the sorted ones, the lower of two; `None` of none.
+/// The value at this share of the sorted ones, the lower of two; `None` without values.
 fn at_share(values: &mut [i64], share: usize, of: usize) -> Option<i64> {
     let rank = values.len().checked_sub(1)? * share / of;
     Some(*values.select_nth_unstable(rank).1)

@@ -1,14 +1,13 @@
-//! Sources and targets: how often and how late each is scraped, and which have
-//! fallen silent.
+//! Sources and targets: how often and how late each is scraped, and which are silent.
 //!
-//! A *source* is a scrape job with its external labels. A *target* is one
-//! exporter as a source has it, told apart by `instance` and by the node that
-//! its series name: many stores keep one of the two for all exporters, or none.
-//! Where the samples of devices under one such name are taken at different
-//! times, each device is a target of its own ([`Targets::divide`]).
+//! A *source* is a scrape job with its external labels. A *target* is one exporter of a
+//! source, identified by `instance` and by the node that its series name: many stores
+//! keep one of the two for all exporters, or none. If the samples of devices under one
+//! such name have different times, each device is a target of its own
+//! ([`Targets::divide`]).
 //!
-//! Scrape interval, lateness and how long a reading is believed are the
-//! target's; what is usual is the source's (docs/numbers.md).
+//! Scrape interval, lateness and the validity of a reading are the target's; the usual
+//! lateness is the source's (docs/numbers.md).
 
 mod gaps;
 mod lateness;
@@ -33,8 +32,8 @@ use lateness::Lateness;
 pub use movement::{FROZEN_MS, Movement};
 pub use view::{SourceView, TargetView, View};
 
-/// Rounds in a row in which series of one name were sampled at different times
-/// until each of its devices is a target of its own.
+/// Rounds in a row with series of one name sampled at different times, after which each
+/// of its devices is a target of its own.
 const DIFFERENT_SCRAPES: u8 = 3;
 
 /// Index of a target.
@@ -44,22 +43,22 @@ pub struct TargetId(pub u32);
 /// Index of a scrape job.
 pub type JobId = u16;
 
-/// Intervals that are set, milliseconds.
+/// Configured intervals, milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Intervals {
-    /// S, if set.
+    /// S, if configured.
     pub scrape_ms: Option<i64>,
     /// The least F.
     pub fresh_ms: i64,
 }
 
-/// What the targets of a source are told apart by.
+/// The identity of a target within its source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Name {
     source: u16,
     instance: Arc<str>,
     node: Option<Arc<str>>,
-    /// Of a name that stands for several exporters, the device.
+    /// The device, if its name stands for several exporters.
     device: Option<Device>,
 }
 
@@ -68,27 +67,27 @@ struct Target {
     source: u16,
     name: Name,
     gaps: Gaps,
-    /// S as its own gaps show it, milliseconds.
+    /// S from its own gaps, milliseconds.
     own_ms: Option<i64>,
-    /// S as its own samples or those of its job show it, milliseconds.
+    /// S from its own samples or its job's, milliseconds.
     scrape_ms: Option<i64>,
     lateness: Lateness,
-    /// How old its newest sample was when it was first seen, milliseconds.
+    /// The age of its newest sample when that was first seen, milliseconds.
     first_age_ms: i64,
-    /// The newest sample of which the lateness was measured.
+    /// The newest sample with a measured lateness.
     measured: Timestamp,
-    /// When that was read.
+    /// When that sample was read.
     read: Timestamp,
     movement: Movement,
-    /// Whether its readings were found to stand still.
+    /// Whether its readings were found frozen.
     is_frozen: bool,
     /// The unit of each of its signals in percent.
     scales: Vec<(SignalId, Scales)>,
-    /// How many rounds brought samples of it.
+    /// The number of rounds with samples of it.
     rounds: u32,
     /// Rounds in a row in which its devices were sampled at different times.
     different: u8,
-    /// How many series it has; without any it is forgotten.
+    /// The number of its series; without any it is removed.
     series: u32,
 }
 
@@ -112,14 +111,14 @@ pub struct Targets {
     targets: Vec<Option<Target>>,
     free: Vec<TargetId>,
     ids: HashMap<Name, TargetId>,
-    /// What most targets of a job say of a signal's unit.
+    /// The unit of a signal in most targets of a job.
     scales_of_jobs: HashMap<(JobId, SignalId), Scale>,
-    /// Names that stand for several exporters, and how many targets they have.
+    /// Names that stand for several exporters, and their number of targets.
     divided: HashMap<Name, u32>,
 }
 
 impl Targets {
-    /// None yet.
+    /// No targets yet.
     #[must_use]
     pub fn new(settings: Intervals) -> Self {
         Self {
@@ -128,7 +127,7 @@ impl Targets {
         }
     }
 
-    /// The target of a new series; made if need be.
+    /// The target of a new series; created if it is new.
     pub fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
         let source = self.source(job, &info.source);
         let mut name = Name {
@@ -143,7 +142,7 @@ impl Targets {
         self.named(name)
     }
 
-    /// The target of a name, with one more series; made if need be.
+    /// The target of a name, with one more series; created if it is new.
     fn named(&mut self, name: Name) -> TargetId {
         if let Some(id) = self.ids.get(&name).copied() {
             if let Some(target) = self.target_mut(id) {
@@ -184,7 +183,7 @@ impl Targets {
         id
     }
 
-    /// A series of the target is gone.
+    /// Removes a series of the target.
     pub fn release(&mut self, id: TargetId) {
         let Some(target) = self.target_mut(id) else {
             return;
@@ -212,13 +211,14 @@ impl Targets {
         self.free.push(id);
     }
 
-    /// How many rounds have brought samples of a target.
+    /// The number of rounds with samples of a target.
     #[must_use]
     pub fn round(&self, id: TargetId) -> u32 {
         self.target(id).map_or(0, |target| target.rounds)
     }
 
-    /// A round brought samples of a target; gives the newest of the rounds before.
+    /// Ends a round with samples of a target; returns the newest sample of the rounds
+    /// before.
     pub fn end_scrape(&mut self, id: TargetId) -> Option<Timestamp> {
         let target = self.target_mut(id)?;
         target.rounds = target.rounds.saturating_add(1);
@@ -231,9 +231,9 @@ impl Targets {
         self.target(id).is_some_and(|target| at > target.measured)
     }
 
-    /// Notes whether a round brought series of a target that were sampled at different
-    /// times; whether that is so often enough for each of its devices to be a target
-    /// of its own.
+    /// Records whether a round had series of a target with different sample times.
+    /// Returns whether that has happened often enough to make each of its devices a
+    /// target of its own.
     pub fn differ(&mut self, id: TargetId, differ: bool) -> bool {
         let Some(target) = self.target_mut(id) else {
             return false;
@@ -242,8 +242,8 @@ impl Targets {
         target.different >= DIFFERENT_SCRAPES && target.name.device.is_none()
     }
 
-    /// From now on each device of a target is a target of its own: gives the one
-    /// of a device. Its series has left the divided one then.
+    /// Makes each device of a target a target of its own: returns the one of a device,
+    /// whose series then leaves the divided one.
     ///
     /// `newest` is the newest sample of the device, which was read at `now`.
     pub fn divide(
@@ -269,8 +269,8 @@ impl Targets {
         own
     }
 
-    /// The source of a job with these external labels; the place of one without
-    /// targets is taken first.
+    /// The source of a job with these external labels; a new source reuses the index of
+    /// one without targets first.
     fn source(&mut self, job: JobId, external: &Arc<str>) -> u16 {
         let key = (job, Arc::clone(external));
         let known = self.source_ids.get(&key).copied();
@@ -294,14 +294,14 @@ impl Targets {
             self.sources.push(source);
             u16::try_from(self.sources.len() - 1).unwrap_or(u16::MAX)
         } else {
-            // Too many: what is left shares one.
+            // Beyond the limit, all further ones share one source.
             return u16::MAX - 1;
         };
         self.source_ids.insert(key, index);
         index
     }
 
-    /// The clock went back: times and movements are learned again.
+    /// Resets times and movements, because the clock went back.
     pub fn clear(&mut self) {
         for target in self.targets.iter_mut().flatten() {
             target.gaps = Gaps::default();
@@ -328,19 +328,19 @@ impl Targets {
         }
     }
 
-    /// Where the movements of a target's readings are noted.
+    /// The record of a target's changing readings.
     #[inline]
     pub fn movement(&mut self, id: TargetId) -> Option<&mut Movement> {
         self.target_mut(id).map(|target| &mut target.movement)
     }
 
-    /// Since when all readings of a target stand still, where they should not.
+    /// Since when no reading of a target has changed, if it should have.
     #[must_use]
     pub fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
         self.target(id)?.frozen_since(self.settings)
     }
 
-    /// Targets whose readings stand still, and since when; each once.
+    /// Newly frozen targets, and since when; each once.
     pub fn newly_frozen(&mut self) -> impl Iterator<Item = (TargetId, Timestamp)> {
         let settings = self.settings;
         let targets = (0..).map(TargetId).zip(&mut self.targets);
@@ -359,7 +359,7 @@ impl Targets {
         Some(self.sources[usize::from(source)].job)
     }
 
-    /// The exporter as people know it: its `instance`, or its node, or its device.
+    /// The exporter's displayed name: its `instance`, or its node, or its device.
     #[must_use]
     pub fn instance(&self, id: TargetId) -> Option<&str> {
         let name = &self.target(id)?.name;
@@ -378,7 +378,7 @@ impl Targets {
         })
     }
 
-    /// The job and S, milliseconds, of each target whose S is set or measured.
+    /// The job and S, milliseconds, of each target whose S is configured or measured.
     pub fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
         self.targets.iter().flatten().filter_map(|target| {
             let job = self.sources[usize::from(target.source)].job;

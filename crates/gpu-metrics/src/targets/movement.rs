@@ -1,21 +1,21 @@
-//! Whether the readings of a target move.
+//! Whether the readings of a target change.
 
 use super::super::signal::SignalId;
 use apimachinery::time::Timestamp;
 
-/// Readings of a busy GPU that stand still for so long are an exporter's that
-/// has died inside.
+/// How long the readings of a busy GPU must stay unchanged to show that the exporter's
+/// host engine has failed.
 pub const FROZEN_MS: i64 = 600_000;
 
-/// When the readings of a target last moved. An exporter whose host engine has
-/// died goes on answering with what it had last (NVIDIA/gpu-monitoring-tools,
-/// issue 188): then all stand still, though a GPU is busy.
+/// When the readings of a target last changed. An exporter whose host engine has failed
+/// keeps sending its last readings (NVIDIA/gpu-monitoring-tools, issue 188): then none
+/// changes, though a GPU is busy.
 #[derive(Clone, Copy, Debug)]
 pub struct Movement {
     /// Any reading.
     any: Timestamp,
-    /// The power of a GPU: it moves with every reading, so that one that never
-    /// did shows nothing.
+    /// The power of a GPU, which normally changes with every reading; one that has never
+    /// changed proves nothing.
     power: Timestamp,
     /// The newest sample of power: without one it is not known whether power moves.
     power_read: Timestamp,
@@ -35,7 +35,7 @@ impl Default for Movement {
 }
 
 impl Movement {
-    /// A reading of a signal changed.
+    /// Records a changed reading of a signal.
     pub fn moved(&mut self, signal: SignalId, at: Timestamp) {
         self.any = self.any.max(at);
         if signal == SignalId::POWER_USAGE {
@@ -43,20 +43,19 @@ impl Movement {
         }
     }
 
-    /// A signal was read.
+    /// Records a reading of a signal.
     pub fn read(&mut self, signal: SignalId, at: Timestamp) {
         if signal == SignalId::POWER_USAGE {
             self.power_read = self.power_read.max(at);
         }
     }
 
-    /// A GPU was busy.
+    /// Records a busy GPU.
     pub fn busy(&mut self, at: Timestamp) {
         self.busy = self.busy.max(at);
     }
 
-    /// Since when all readings stand still, if that is too long for an exporter
-    /// that works.
+    /// Since when no reading has changed, if that is too long for a working exporter.
     pub(super) fn frozen_since(&self, newest: Timestamp, scrape_ms: i64) -> Option<Timestamp> {
         let still_ms = newest.millis() - self.any.millis();
         let long_ms = FROZEN_MS.max(4 * scrape_ms);

@@ -1,4 +1,4 @@
-//! The unit of utilisation, of each target and signal.
+//! The unit of utilisation, by target and signal.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ impl Target {
 }
 
 impl Targets {
-    /// The unit in which a target sends a signal, where one is known: its own
-    /// verdict, else that of most targets of its job.
+    /// The unit of a target's signal, if one is known: its own verdict, or that of most
+    /// targets of its job.
     #[must_use]
     pub fn scale(&self, id: TargetId, signal: SignalId) -> Option<Scale> {
         let target = self.target(id)?;
@@ -26,21 +26,21 @@ impl Targets {
         own.or_else(|| self.scale_of_job(self.job_of(id)?, signal))
     }
 
-    /// What most targets of a job say of a signal's unit.
+    /// The unit of a signal in most targets of a job.
     #[must_use]
     pub fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
         self.scales_of_jobs.get(&(job, signal)).copied()
     }
 
-    /// Whether scrapes of a target show the contrary of what is in force.
+    /// Whether scrapes of a target contradict the unit in force.
     #[must_use]
     pub fn is_doubted(&self, id: TargetId, signal: SignalId) -> bool {
         let scales = self.target(id).and_then(|target| target.scales(signal));
         scales.is_some_and(Scales::is_doubted)
     }
 
-    /// Takes what the scrape of a target at `at` shows of a signal's unit;
-    /// whether its own verdict became another.
+    /// Takes the unit that the scrape of a target at `at` shows for a signal; returns
+    /// whether the target's own verdict changed.
     pub fn take_scale(
         &mut self,
         id: TargetId,
@@ -64,9 +64,9 @@ impl Targets {
         scales.verdict() != before
     }
 
-    /// Counts anew what the targets of each job say of a signal's unit.
+    /// Counts the units of a signal in the targets of each job again.
     pub fn count_scales(&mut self, signal: SignalId) {
-        // How many more say percent.
+        // The number of targets in percent minus those in ratios.
         let mut counts: HashMap<JobId, i64> = HashMap::new();
         for target in self.targets.iter().flatten() {
             let job = self.sources[usize::from(target.source)].job;
@@ -83,7 +83,7 @@ impl Targets {
         }
     }
 
-    /// The targets whose unit of a signal became another, and when.
+    /// The targets whose unit of a signal changed, and when.
     pub fn scale_changes(&self) -> impl Iterator<Item = (TargetId, SignalId, Scale, Timestamp)> {
         let all = (0..).map(TargetId).zip(&self.targets);
         let all = all.filter_map(|(id, target)| Some((id, target.as_ref()?)));

@@ -57,7 +57,7 @@ impl Fleet {
         Self { targets, ids }
     }
 
-    /// The newest sample of each target is as given, read at `now`.
+    /// Reads these newest samples of each target at `now`.
     fn read(&mut self, newest: &[i64], now: i64) {
         for (id, secs) in self.ids.iter().zip(newest) {
             let sample = Sample {
@@ -157,7 +157,7 @@ fn devices_that_differ_three_times_in_a_row_are_targets_of_their_own() {
     let a = targets.divide(whole, (&device("A"), at(0)), at(5));
     let b = targets.divide(whole, (&device("B"), at(3)), at(5));
     assert_ne!(a, b);
-    // What comes later finds the target of its device, another device has its own.
+    // A later series of a device gets that device's target, another device its own.
     assert_eq!(targets.register(0, &series("", None, "A")), a);
     let c = targets.register(0, &series("", None, "C"));
     assert!(c != a && c != b);

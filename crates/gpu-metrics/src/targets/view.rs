@@ -1,36 +1,35 @@
-//! All targets and sources at one moment, for a snapshot.
+//! All targets and sources at one time, for a snapshot.
 
 use super::{JobId, Target, Targets};
 use apimachinery::time::Timestamp;
 
-/// A target that is silent is still reckoned with for so long, milliseconds, so
-/// that the end of a window does not leap as soon as the latest source stops.
+/// How long a silent target still determines the window, milliseconds, so that the
+/// window's end does not jump when the latest source stops.
 const LATELY_MS: i64 = 60_000;
 
-/// A target as a snapshot sees it.
+/// A target in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetView {
     /// Its source, an index into [`View::sources`].
     pub source: u16,
     /// S, milliseconds.
     pub scrape_ms: i64,
-    /// F, milliseconds; its own lateness included.
+    /// F, milliseconds, including its own lateness.
     pub fresh_ms: i64,
-    /// By how much it is later than its source, if that is more than chance,
-    /// milliseconds.
+    /// How much later it is than its source, if that is more than chance, milliseconds.
     pub own_lateness_ms: i64,
     /// Its newest sample.
     pub newest: Timestamp,
-    /// Whether it has fallen silent: no sample for F, or readings that stand still.
+    /// Whether it is silent: no sample for F, or frozen readings.
     pub silent: bool,
     /// Whether it was heard within F and a minute.
     pub heard_lately: bool,
-    /// Since when all its readings stand still, where they should not: from then
-    /// on they are unknown.
+    /// Since when no reading has changed though some should have: the readings are
+    /// unknown from then on.
     pub frozen_since: Option<Timestamp>,
 }
 
-/// A source as a snapshot sees it.
+/// A source in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceView {
     /// Its scrape job.
@@ -39,17 +38,17 @@ pub struct SourceView {
     pub lag_ms: i64,
 }
 
-/// All targets and sources at one moment.
+/// All targets and sources at one time.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// By number; those of forgotten ones are silent.
+    /// By index; removed ones are silent.
     pub targets: Vec<TargetView>,
-    /// By number.
+    /// By index.
     pub sources: Vec<SourceView>,
 }
 
 impl Targets {
-    /// All of them as they stand at `now`.
+    /// The state of all targets and sources at `now`.
     #[must_use]
     pub fn view(&self, now: Timestamp) -> View {
         let sources = self.sources.iter().map(|source| SourceView {

@@ -1,5 +1,4 @@
-//! Numbers that the controller gives, as its own tests state them, and rules
-//! that hold for all numbers.
+//! Results of the controller from its own tests, and properties of all numbers.
 
 mod policies;
 mod properties;
@@ -57,7 +56,7 @@ fn policies(text: &str) -> Vec<Policy> {
     text.split_whitespace().map(read).collect()
 }
 
-/// Everything of one sync, so that tests change what they are about.
+/// The inputs of one sync, of which a test changes some.
 struct Case {
     hpa: Hpa,
     scale: Result<Scale, String>,
@@ -89,7 +88,7 @@ impl Case {
             pods,
             answers: vec![given.map_or(Answer::Pods(samples), Answer::Values)],
             flags: flags(),
-            // Somebody else's memory: nothing of it is in a window.
+            // An old entry, outside of every window.
             history: History {
                 recommendations: past("1@86400"),
                 ..History::default()

@@ -1,5 +1,5 @@
-//! How fast replicas may change: the inputs and results of the controller's
-//! own tests (`horizontal_test.go`), for rules, bounds and windows.
+//! How fast replicas may change: the inputs and results of the controller's own tests
+//! (`horizontal_test.go`), for rules, bounds and windows.
 
 use super::super::hpa::{Behavior, Select};
 use super::super::policy::Limited;
@@ -62,7 +62,7 @@ const ROWS: &str = "
 4 to 4 in 6-10 |  |  |  | 4 DesiredWithinRange
 ";
 
-/// The middle of each of as many equal parts of two minutes.
+/// Events in the middles of equal parts of two minutes.
 fn spread(text: &str) -> Vec<Past> {
     let changes: Vec<i32> = text
         .split_whitespace()

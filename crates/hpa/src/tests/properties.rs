@@ -1,4 +1,4 @@
-//! Rules that hold for all numbers.
+//! Properties of all numbers.
 
 use proptest::prelude::*;
 

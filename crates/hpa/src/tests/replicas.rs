@@ -1,11 +1,11 @@
-//! What one metric asks for: the inputs and results of the controller's own
-//! tests (`replica_calculator_test.go`), and edges that they leave out.
+//! The proposal of one metric: the inputs and results of the controller's own tests
+//! (`replica_calculator_test.go`), and further edge cases.
 
 use super::super::metric::{Outcome, Step};
 use super::{Behavior, Case, behavior};
 
-/// What it is about | current replicas | metric | tolerances down and up |
-/// pods | replicas, value shown, percent; or words of the error.
+/// Subject | current replicas | metric | tolerances down and up | pods | replicas, value
+/// shown, percent; or words of the error.
 const ROWS: &str = "
 scale up | 3 | cpu 30% |  | 300 500 700 | 5 500 50%
 one container: scale up | 3 | cpu@c 30% |  | 300 500 700 | 5 500 50%

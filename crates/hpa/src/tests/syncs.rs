@@ -1,5 +1,5 @@
-//! Whole syncs: what is desired, the conditions, what holds. Rows as the
-//! controller's own tests have them (`horizontal_test.go`), and ours.
+//! Whole syncs: the desired replicas, the conditions, the holds. Rows of the controller's
+//! own tests (`horizontal_test.go`), and further ones.
 
 use super::super::hpa::Behavior;
 use super::super::metric::{Outcome, Step};
@@ -9,9 +9,8 @@ use super::{
     policies,
 };
 
-/// What it is about | current replicas in bounds | metrics, `;` between |
-/// pods | recommendations | desired, reasons of AbleToScale, ScalingActive and
-/// ScalingLimited.
+/// Subject | current replicas in bounds | metrics, `;` between | pods | recommendations |
+/// desired, reasons of AbleToScale, ScalingActive and ScalingLimited.
 const ROWS: &str = "
 up                                   | 3 in 2-6  | cpu 30%  | 300 500 700        | 1@86400 | 5 SucceededRescale ValidMetricFound DesiredWithinRange
 unready pods hold                    | 3 in 2-6  | cpu 30%  | 400 500u 700u      | 1@86400 | 3 ReadyForNewScale ValidMetricFound DesiredWithinRange
@@ -253,7 +252,7 @@ fn a_target_of_the_status_divides_by_the_replicas_of_the_status() {
         status_replicas: 6,
     });
     let trace = case.sync();
-    // 6 for 6 replicas is on target, so it asks for the 6 that exist.
+    // 6 for 6 replicas is on target, so it proposes the existing 6.
     assert_eq!(trace.desired, Some(6));
 }
 
@@ -348,7 +347,7 @@ fn a_shortcut_reads_no_metric() {
 
 #[test]
 fn readiness_of_the_processor_follows_start_window_and_transition() {
-    // Started, ready since, seconds ago; whether it is ready; does it count?
+    // Started and ready since, in seconds ago; whether it is ready; whether it counts.
     for (started, since, ready, counts) in [
         (60, 59, Some(true), false),
         (119, 61, Some(true), true),

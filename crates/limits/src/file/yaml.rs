@@ -1,6 +1,6 @@
-//! YAML files: how they are read, and what is wrong with one. An error names the
-//! place and never what the file holds: it may hold credentials, or be another
-//! file than was meant, and the error goes to the log.
+//! YAML files: options of the parser, and messages about faults. A message names the
+//! place and never the file's content, which may be credentials or a different file: it
+//! goes to the log.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use serde_saphyr::{
     Error, Location, MessageFormatter, Options, SnippetMode, UserMessageFormatter, render_options,
 };
 
-/// How YAML is read: the parser holds 32 comments at most before an entry of a
-/// list, and rules that are commented out have more lines.
+/// The parser keeps at most 32 comments before an entry of a list, and rules that are
+/// commented out have more lines.
 pub fn options() -> Options {
     serde_saphyr::options! { emit_comments: false }
 }
 
-/// The first document of a text, and where another one begins. prometheus-adapter
-/// reads the first.
+/// The first document of a text, which prometheus-adapter reads, and the start of another
+/// one.
 ///
 /// # Errors
-/// When it is no YAML or of another shape.
+/// When it is no YAML or has another shape.
 pub fn first_document<T>(text: &str) -> Result<(T, Option<Location>), Error>
 where
     T: DeserializeOwned + Default,
@@ -38,8 +38,7 @@ where
     }
 }
 
-/// The parser's message with line and column, without any value of the file. Keys
-/// are named.
+/// The parser's message with line and column, without values of the file. Keys are named.
 pub fn report(error: &Error) -> String {
     error.render_with_options(render_options! {
         formatter: &WithoutValues,

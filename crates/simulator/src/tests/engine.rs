@@ -1,4 +1,4 @@
-//! Against the real `promtool` and the real Prometheus.
+//! Tests against the real `promtool` and Prometheus.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -81,7 +81,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// The series of an answer, in an order of their own.
+/// The series of an answer, sorted.
 fn sorted(body: &str) -> Vec<String> {
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["status"], "success");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The lines of a name, with the device's UUID, node and pod by their letters.
+/// The lines of a name, with letters for the device's UUID, node and pod.
 fn lines(fleet: &Fleet, name: &str) -> Vec<String> {
     let at = after(fleet.scenario(), 60);
     let text = fleet.exposition(0, at).unwrap();
@@ -101,7 +101,7 @@ fn versions_4_print_the_bus_and_ratios_with_six_decimals() {
                 r#"DCGM_FI_PROF_DRAM_ACTIVE{{gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",{tail},container="C",namespace="N",pod="P"}} 0.460000"#
             )
         );
-        // Free GPUs vanished in sharing mode before 4.4.1-4.5.2.
+        // Sharing mode omitted free GPUs before 4.4.1-4.5.2.
         let free = lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL");
         assert_eq!(free.len(), if profile == Profile::V4_1 { 1 } else { 2 });
         let reserved = lines(&fleet, "DCGM_FI_DEV_FB_RESERVED");

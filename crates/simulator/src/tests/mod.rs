@@ -15,7 +15,7 @@ fn after(scenario: &Scenario, secs: u64) -> Timestamp {
     scenario.epoch + Duration::from_secs(secs)
 }
 
-/// Two GPUs: the first is held and busy for 46 %, the second is free.
+/// Two GPUs: the first is held and 46 % busy, the second is free.
 fn held_and_free(profile: Profile) -> Fleet {
     let mut scenario = Scenario::clean(1, 2, 1).under(LoadClass::Constant(46.0));
     scenario.workloads.gpus_per_pod = vec![1];

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// The labels that speak of owners, of a held and of a free GPU.
+/// The labels about owners, of a held and of a free GPU.
 fn owner_labels(profile: Profile, scheme: LabelScheme) -> [String; 2] {
     let mut scenario = held_and_free(profile).scenario().clone();
     scenario.scrape.schemes = vec![scheme];
@@ -49,7 +49,7 @@ fn each_scheme_gives_the_labels_of_the_table() {
         (HonorFalse, exported, target),
         (AzureLowercase, exported, target),
         (RhoaiRatio, exported, target),
-        // The trap: a free GPU carries the exporter's own pod.
+        // A free GPU has the exporter's own pod, which is easily mistaken for a holder.
         (HonorTrue, bare, target),
         (
             EndpointsAnnotation,

@@ -1,4 +1,4 @@
-//! Time: determinism, hand-overs, rates, truth.
+//! The timeline: determinism, hand-overs, rates, truth.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Whatever the path: what the provider is asked is what kube-apiserver was
-//! asked before, and nothing else is served.
+//! For any path, the provider is asked only what kube-apiserver has reviewed, and nothing
+//! else is served.
 
 use axum::body::Body;
 use proptest::prelude::*;
@@ -11,8 +11,8 @@ use crate::provider::{
 };
 use findings::Report;
 
-/// Has everything, and notes as what it was asked: group, namespace, resource,
-/// subresource and name of the review that it must follow.
+/// Has every value, and records for each request the review it requires: group,
+/// namespace, resource, subresource and name.
 #[derive(Debug, Default)]
 struct Noting(Mutex<Vec<[String; 5]>>);
 
@@ -75,7 +75,7 @@ impl Provider for Noting {
         self.note([group, namespace, query.metric, "", ""])
     }
 
-    /// Of whichever group.
+    /// An empty group stands for any.
     fn findings(&self) -> Arc<Report> {
         let _ = self.note(["", "", "findings", "", ""]);
         Arc::default()
@@ -181,7 +181,7 @@ proptest! {
         for asked in &asked {
             let is_it = |it: &[String; 5]| it[1..] == asked[1..] && (it[0] == asked[0] || asked[0].is_empty());
             prop_assert!(reviewed.iter().any(is_it), "{path}: {asked:?}, reviewed {reviewed:?}");
-            // Not so an external metric of that name.
+            // An external metric of the name `findings` does not exist.
             let is_findings = asked[1..] == ["", "findings", "", ""];
             let wanted = if is_findings { 200 } else { 404 };
             prop_assert_eq!(answer.status(), wanted);

@@ -21,8 +21,7 @@ fn path(verb: &str, path: &str) -> Access {
     }
 }
 
-/// Targets, and what is reviewed for them: the table of docs/protocol.md, "What a
-/// review asks".
+/// Targets and their reviews: the table of docs/protocol.md, "What a review asks".
 fn table() -> Vec<(String, Access)> {
     const CUSTOM: &str = "custom.metrics.k8s.io";
     let own = |target: &str| format!("{V2}/{target}");
@@ -100,7 +99,7 @@ fn table() -> Vec<(String, Access)> {
         ("/metrics".to_owned(), path("get", "/metrics")),
         ("/readyz/ping".to_owned(), path("get", "/readyz/ping")),
         ("/openapi/v3/x".to_owned(), path("get", "/openapi/v3/x")),
-        // These lead nowhere, and are not reviewed as something that does.
+        // These have no target, and are not reviewed as a resource.
         (usage("pods/a"), path("get", &usage("pods/a"))),
         (
             usage("namespaces/ns/nodes"),

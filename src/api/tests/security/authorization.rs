@@ -205,7 +205,7 @@ async fn s082_no_two_questions_share_an_answer() {
     let counts = &scene.counters.accesses;
     assert_eq!(count(&counts.misses), wanted as u64);
     assert_eq!(count(&counts.hits), wanted as u64);
-    // A question that a client blew up is not remembered.
+    // A question with client text beyond the limit is not cached.
     let long = format!("/apis/{}", "x".repeat(10_000));
     for more in 1..=2 {
         scene.by_user("bob", &long).await;

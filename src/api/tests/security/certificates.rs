@@ -232,7 +232,7 @@ async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
         .proxies
         .client("front-proxy-client", None, validity)
         .unwrap();
-    // The authority's own time, see `validity`, is an hour.
+    // The authority is valid for an hour, see `validity`.
     for (shown, seconds) in [(short, 700), (scene.proxy(), 4000)] {
         scene.ahead.store(0, Ordering::SeqCst);
         let client = scene.server.http2_as(Some(&shown));
@@ -253,7 +253,7 @@ async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
     }
 }
 
-/// Shows somebody's certificate and signs with another key.
+/// Shows another client's certificate and signs with a different key.
 #[derive(Debug)]
 struct Thief(Arc<CertifiedKey>);
 
@@ -267,7 +267,7 @@ impl ResolvesClientCert for Thief {
     }
 }
 
-/// Shows a certificate and signs with a key, whether they fit or not.
+/// Shows a certificate and signs with a key, whether they match or not.
 fn thief(
     scene: &Scene,
     certificate: &CertificateDer<'static>,
@@ -292,7 +292,7 @@ async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
         "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
     );
     match scene.server.connect_with(config).await {
-        // In TLS 1.3 the client learns of the refusal after the fact.
+        // In TLS 1.3 the client learns of the refusal after the handshake.
         Ok(mut stream) => {
             let _ = stream.write_all(request.as_bytes()).await;
             read_answer(&mut stream).await.status
@@ -323,7 +323,7 @@ async fn s062_a_proxy_that_names_no_user_is_nobody() {
     refused(&scene.proxied(VALUES, &masters).await, 401);
     refused(&scene.proxied("/readyz", &[]).await, 401);
     assert_eq!(scene.times_served(), 0);
-    // Where the clients' authority vouches for it too, it is a client.
+    // If the clients' authority signed it too, it is a client's.
     let both = scene.clients.certificate_pem() + &scene.proxies.certificate_pem();
     scene.set("client-ca-file", &both);
     assert_eq!(scene.proxied(VALUES, &masters).await.status, 200);
@@ -385,7 +385,7 @@ async fn a_certificate_with_rubbish_in_it_harms_nobody() {
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
     let config = thief(&scene, &certificate, &key, &rustls::version::TLS13);
-    // An extension that must be understood and is not.
+    // A critical extension that is unknown.
     let code = try_as(&scene, config, "/readyz").await;
     assert!(matches!(code, 0 | 401), "{code}");
     assert_eq!(scene.direct("/readyz", &[]).await.status, 200);

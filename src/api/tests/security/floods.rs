@@ -1,4 +1,4 @@
-//! A client that asks for too much does not delay others.
+//! A client that sends too many requests does not delay others.
 
 use axum::body::Body;
 use tokio::time::Instant;
@@ -10,12 +10,12 @@ use crate::testing::log::logging;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
-/// Paths that are reviewed one by one.
+/// Paths with a review each.
 fn paths(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|index| format!("{CUSTOM}/namespaces/ns/pods/p{index}/m"))
 }
 
-/// Reviews that a slow machine does not cut.
+/// Settings whose reviews a slow machine does not time out.
 fn patient() -> Settings {
     Settings {
         access_budget: Duration::from_secs(60),
@@ -25,7 +25,7 @@ fn patient() -> Settings {
     }
 }
 
-/// A server whose clock is tokio's, which a test stops; nobody may.
+/// A server on tokio's clock, which a test stops; no user has access.
 fn without_network(reviewer: &Arc<FakeReviewer>) -> Router {
     layers(&super::super::api(&Arc::new(Fixture::new())), reviewer)
 }
@@ -40,9 +40,9 @@ async fn code(router: &Router, path: &str) -> u16 {
 }
 
 impl Scene {
-    /// How often each code is answered to a user's certificate on `paths`, all
-    /// at a time on one connection; those that are not answered are left out
-    /// once `enough` were.
+    /// Counts the answers to a user's certificate by code, with all `paths` requested in
+    /// parallel on one connection; requests still unanswered after `enough` answers are
+    /// left out.
     async fn codes(
         &self,
         user: &str,
@@ -79,9 +79,9 @@ impl Scene {
         self.ask(Some(&issued), target, &[]).await
     }
 
-    /// Requests with garbage tokens, each from a client of its own. Returns when
-    /// as many as there are permits are under review, and held there. The others
-    /// wait until the set is dropped.
+    /// Sends requests with garbage tokens, each on a connection of its own. Returns when
+    /// as many as there are permits are under review, and held there. The others wait
+    /// until the set is dropped.
     async fn garbage(&self, count: usize, permits: usize) -> tokio::task::JoinSet<()> {
         let mut tasks = tokio::task::JoinSet::new();
         for index in 0..count {
@@ -108,7 +108,7 @@ async fn a_review_runs_to_its_end_and_is_remembered_when_the_client_leaves() {
         answer = scene.by_user("bob", VALUES) => panic!("{answer:?}"),
         () = until("a review is under way", async || scene.reviewer.asked().len() == 1) => {}
     }
-    // The server sees that nobody waits.
+    // The server notices that the client has left.
     for _ in 0..3 {
         assert_eq!(scene.by_user("tina", VALUES).await.status, 200);
     }
@@ -137,8 +137,8 @@ async fn reviews_of_direct_clients_are_asked_at_a_bounded_rate() {
     assert_eq!(reviewer.asked().len(), 1000);
 }
 
-/// However many clients ask and leave, no more reviews are under way than there
-/// are permits, and nothing waits on behalf of a client that left.
+/// However many clients connect and leave, no more reviews are under way than permits
+/// exist, and no review waits for a client that left.
 #[tokio::test(start_paused = true)]
 async fn clients_that_leave_do_not_pile_up_reviews() {
     let reviewer = Arc::new(FakeReviewer::new());
@@ -155,7 +155,7 @@ async fn clients_that_leave_do_not_pile_up_reviews() {
         .metrics()
         .num_alive_tasks();
     assert!(tasks <= 2 * permits, "{tasks}");
-    // Those that hang are given up, and others have their turn.
+    // The hanging reviews time out, and others run.
     tokio::time::sleep(Duration::from_secs(10)).await;
     reviewer.mood(Mood::Healthy);
     assert_eq!(code(&service, VALUES).await, 403);
@@ -223,7 +223,7 @@ async fn token_flood_does_not_delay_the_front_proxy() {
     let began = Instant::now();
     assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
     assert_eq!(scene.by_user("hpa", "/apis").await.status, 200);
-    // Nor those who ask directly and show a certificate.
+    // Direct clients with a certificate are not delayed either.
     assert_eq!(scene.as_user("bob", VALUES).await.status, 200);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
@@ -232,7 +232,7 @@ async fn token_flood_does_not_delay_the_front_proxy() {
 async fn a_garbage_token_ends_its_connection() {
     let scene = Scene::new().await;
     let head = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n");
-    // It is read to its end, which the server makes.
+    // The answer ends with the connection, which the server closes.
     let answer = scene.raw(scene.config(None), head.as_bytes()).await;
     refused(&answer, 401);
     assert_eq!(scene.counters.refusals(DeniedKind::Unauthenticated), 1);
@@ -247,7 +247,7 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
         assert_eq!(code(&service, "/apis").await, 403);
     }
     assert_eq!(log.text().lines().count(), 50);
-    // Another kind of line has a limit of its own.
+    // Lines of another verdict have a limit of their own.
     reviewer.mood(Mood::Failing);
     assert_eq!(code(&service, "/version").await, 500);
     assert!(log.text().contains("request failed"));

@@ -203,7 +203,7 @@ async fn s077_nobody_by_way_of_the_proxy_keeps_the_connection_and_directly_loses
             for (name, value) in anonymous {
                 request = request.header(name, value);
             }
-            // A request may meet the end of its connection: nothing was served.
+            // The connection may end under a request, which is then not served.
             let code = request.send().await.map(|answer| answer.status().as_u16());
             (code.ok(), scene.served())
         };

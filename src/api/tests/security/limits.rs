@@ -81,14 +81,14 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
         _ = sleepers => panic!("the requests under way ended"),
         () = rest => {}
     }
-    // The permits of the clients who left are free again.
+    // The permits of the clients that left are free again.
     until("a permit is free", async || {
         scene.by_user("eve", VALUES).await.status == 200
     })
     .await;
 }
 
-/// A metric that has to be fetched, for ever.
+/// A metric whose fetch never ends.
 const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rule";
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_mem
     assert_eq!(ask("hpa", VALUES).await.unwrap().status(), 200);
     assert_eq!(scene.counters.refusals(DeniedKind::Saturated), 3);
     waiting.shutdown().await;
-    // Nor while they wait for a review.
+    // Nor while requests wait for a review.
     scene.reviewer.hold(|user| user == "new");
     for _ in 0..4 {
         waiting.spawn(ask("new", RULE));

@@ -1,5 +1,5 @@
-//! Who gets in and how far, over real TLS connections and with a reviewer that
-//! remembers what it was asked.
+//! Authentication, authorization and limits over real TLS connections, with a reviewer
+//! that records its reviews.
 
 mod any_path;
 mod attributes;
@@ -48,7 +48,7 @@ use crate::testing::test_server::{Answer, TestServer, read_answer, until, validi
 /// A path with values.
 const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
 
-/// A request that was let through.
+/// A request that reached the handler.
 #[derive(Clone, Debug)]
 struct Served {
     who: Arc<Identity>,
@@ -88,7 +88,7 @@ fn config_map(clients: &str, proxies: &str) -> BTreeMap<String, String> {
     .into()
 }
 
-/// Who is let through: recorded, then answered by the real API. Two headers
+/// Records the requests that reach the handler, then answers by the real API. Two headers
 /// make the handler misbehave.
 async fn record(request: Request, served: Arc<Mutex<Vec<Served>>>, next: Next) -> Response {
     let context = request.extensions().get::<Arc<RequestContext>>().unwrap();
@@ -202,12 +202,12 @@ impl Scene {
         read_answer(&mut stream).await
     }
 
-    /// A request with no certificate.
+    /// A request without a certificate.
     async fn direct(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
         self.ask(None, target, headers).await
     }
 
-    /// A request by way of the front proxy.
+    /// A request through the front proxy.
     async fn proxied(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
         self.ask(Some(&self.proxy()), target, headers).await
     }
@@ -216,7 +216,7 @@ impl Scene {
         self.proxied(target, &[("X-Remote-User", user)]).await
     }
 
-    /// The newest request that was let through.
+    /// The newest request that reached the handler.
     fn served(&self) -> Served {
         self.served
             .lock()
@@ -230,13 +230,13 @@ impl Scene {
         self.served.lock().unwrap().len()
     }
 
-    /// Whom the newest access review was about.
+    /// The user of the newest access review.
     fn reviewed(&self) -> Identity {
         self.reviewer.last().0
     }
 }
 
-/// An API with its layers, without a network: everybody is anonymous.
+/// An API with its layers, without a network: every client is anonymous.
 fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
     let security = Security::new(
         Arc::new(TrustStore::new(false)),
@@ -254,7 +254,7 @@ fn proxy_of(authority: &Authority) -> Issued {
         .unwrap()
 }
 
-/// Checks a refusal and gives its message.
+/// Checks a refusal and returns its message.
 fn refused(answer: &Answer, code: u16) -> String {
     let body = status(answer);
     assert_eq!(answer.status, code, "{body}");

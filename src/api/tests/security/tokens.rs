@@ -54,7 +54,7 @@ async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
     for token in ["wrong", "expired extra words", "ümlaut"] {
         assert_eq!(refused(&bearer(&scene, token).await, 401), "Unauthorized");
     }
-    // What was refused is remembered, too.
+    // A refusal is cached, too.
     refused(&bearer(&scene, "wrong").await, 401);
     let asked = scene.reviewer.tokens_asked();
     assert_eq!(asked.len(), 3);
@@ -114,7 +114,7 @@ async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
     }
     assert_eq!(scene.times_served(), 0);
     assert_eq!(scene.counters.tokens.failed.load(Ordering::SeqCst), 4);
-    // What failed is not remembered.
+    // A failure is not cached.
     scene.reviewer.mood(Mood::Healthy);
     assert_eq!(bearer(&scene, "good").await.status, 200);
 }
@@ -176,7 +176,7 @@ async fn s072_a_token_is_nowhere_to_be_read() {
     assert!(!format!("{:?}", scene.counters).contains("SECRET"));
     let ours = log.text();
     assert!(ours.contains("unauthenticated"), "{ours}");
-    // Also at the finest level, also from the libraries.
+    // Even at the finest level, including the libraries' lines.
     assert!(!ours.contains("SECRET"), "{ours}");
 }
 

@@ -74,11 +74,11 @@ async fn s098_any_host_and_no_server_name_are_served() {
     assert_eq!(scene.raw(config, request).await.status, 200);
 }
 
-/// A client's first message for a version of TLS before 1.2.
+/// A ClientHello for a TLS version before 1.2.
 fn client_hello(minor: u8) -> Vec<u8> {
     let mut body = vec![3, minor];
     body.extend([7; 32]);
-    // No session; four suites of old; no compression; which curves and points.
+    // No session; four old suites; no compression; curves and point formats.
     body.push(0);
     body.extend([0, 8, 0xc0, 0x13, 0xc0, 0x14, 0, 0x2f, 0, 0x35]);
     body.extend([1, 0]);

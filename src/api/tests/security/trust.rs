@@ -107,11 +107,11 @@ async fn s074_before_anything_is_known_no_certificate_counts() {
     refused(&scene.ask(Some(&bob), VALUES, &[]).await, 401);
     assert_eq!(scene.direct("/livez", &[]).await.status, 200);
     refused(&scene.direct(VALUES, &master).await, 403);
-    // Nonsense is not knowledge.
+    // Invalid data establishes no trust.
     assert!(!scene.trust.load(&BTreeMap::new()).is_empty());
     assert!(scene.trust.load(&config_map("x", "y")).len() == 2);
     assert!(scene.trust.current().is_none());
-    // Half of it opens one half.
+    // A valid authority of clients counts without the front proxy's keys.
     let mut data = scene.data();
     data.insert("requestheader-allowed-names".to_owned(), "{".to_owned());
     assert_eq!(scene.trust.load(&data).len(), 1);

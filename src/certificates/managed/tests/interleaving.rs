@@ -1,19 +1,19 @@
-//! Every order in which the calls of two replicas can happen.
+//! Every order of the calls of two replicas.
 
 use std::time::SystemTime;
 
 use super::super::content::{self, Found};
 use super::world::{DAY, Stepped, Verifier, World, settings, start};
 
-/// A cluster, two replicas, a moment.
+/// A cluster, two replicas, a time.
 struct Scene {
     world: World,
     replicas: [Stepped; 2],
     now: SystemTime,
 }
 
-/// Runs a scene in every order; what it says at the end of each. The first
-/// replica makes `passes.0` passes, the second `passes.1`.
+/// Runs a scene in every order; returns the result of each. The first replica makes
+/// `passes.0` passes, the second `passes.1`.
 fn in_every_order<T>(
     passes: (usize, usize),
     scene: &Scene,
@@ -74,7 +74,7 @@ fn scene() -> Scene {
     }
 }
 
-/// Both replicas serve; then time passes.
+/// Both replicas serve; then `later` passes.
 fn settled(later: u32) -> Scene {
     let mut scene = scene();
     let now = scene.now;
@@ -109,8 +109,7 @@ fn a_renewal_at_a_time_is_one_renewal() {
     });
 }
 
-/// Two thirds of the authority's life are over; the next pass announces
-/// another.
+/// Two thirds of the authority's life are over; the next pass announces another.
 fn old() -> Scene {
     let mut scene = settled(0);
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Three replicas, three APIServices, a year and what people do to them.
+//! Three replicas and three APIServices over a year of changes by people.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ enum Event {
     Step(usize, usize),
     /// Time passes, in hours.
     Wait(u32),
-    /// A replica's process starts anew.
+    /// A replica's process restarts.
     Restart(usize),
-    /// Somebody re-applies an APIService so that its bundle is gone.
+    /// An APIService is re-applied without its bundle.
     Bundle(usize),
-    /// Somebody empties a value of the Secret, or all of them.
+    /// A value of the Secret is emptied, or all of them.
     Secret(Option<usize>),
 }
 
-/// The Secret and the bundles are not lost in one run: a replica that restores
-/// an overtaken Secret would then know nothing of the newest authority.
+/// One run loses either the Secret or the bundles: a replica that restores an old Secret
+/// would otherwise not know the newest authority.
 fn event(secret: bool) -> impl Strategy<Value = Event> {
     let fault = if secret {
         prop::option::of(0..ALL.len())
@@ -41,7 +41,7 @@ fn event(secret: bool) -> impl Strategy<Value = Event> {
 
 fn events() -> impl Strategy<Value = (Vec<Event>, [u64; 3])> {
     let events = any::<bool>().prop_flat_map(|secret| prop::collection::vec(event(secret), 1..200));
-    // Clocks may be half an hour apart.
+    // Clocks may differ by half an hour.
     (events, prop::array::uniform3(0..1800_u64))
 }
 
@@ -76,7 +76,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
         }
         verifier.check(&world, &replicas, now);
     }
-    // Left alone they agree and are content.
+    // Without further changes, the replicas agree.
     for _ in 0..4 {
         for replica in &mut replicas {
             replica.pass(now);

@@ -1,4 +1,4 @@
-//! Rule by rule: one replica, one thing wrong.
+//! One replica, one fault at a time.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

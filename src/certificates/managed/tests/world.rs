@@ -1,5 +1,5 @@
-//! A cluster of one Secret and some APIServices, where every call waits for its
-//! turn, and replicas whose calls a test puts in order.
+//! A cluster of one Secret and some APIServices, where every call waits for its turn, and
+//! replicas whose calls a test orders.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
@@ -38,17 +38,17 @@ pub(super) struct Inner {
     services: BTreeMap<String, (u64, Entry)>,
     pub(super) secret_writes: usize,
     pub(super) bundle_writes: usize,
-    /// Calls fail with this.
+    /// The error that calls fail with.
     pub(super) secret_fails: Option<String>,
     pub(super) bundle_writes_fail: Option<String>,
 }
 
-/// The cluster; clones are the same one.
+/// The cluster; clones share its state.
 #[derive(Clone, Default)]
 pub(super) struct World(Arc<Mutex<Inner>>);
 
 impl World {
-    /// An empty Secret and our APIServices without a bundle.
+    /// An empty Secret and the server's APIServices without a bundle.
     pub(super) fn new(settings: &Settings) -> Self {
         let world = Self::default();
         for name in &settings.apiservices {
@@ -61,7 +61,7 @@ impl World {
         self.0.lock().unwrap()
     }
 
-    /// A manifest is applied in a way that forgets the bundle.
+    /// Applies a manifest that resets the bundle.
     pub(super) fn apply(&self, name: &str, service: Option<ServiceName>) {
         let mut inner = self.lock();
         inner.version += 1;
@@ -105,18 +105,18 @@ impl World {
         change(&mut inner.secret.1);
     }
 
-    /// Of the Secret, of bundles.
+    /// The writes of the Secret and of bundles.
     pub(super) fn writes(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.secret_writes, inner.bundle_writes)
     }
 
-    /// Another cluster in the same state.
+    /// A copy of the cluster.
     pub(super) fn fork(&self) -> Self {
         Self(Arc::new(Mutex::new(self.lock().clone())))
     }
 
-    /// The bundles of the APIServices that are ours.
+    /// The bundles of the server's APIServices.
     pub(super) fn bundles(&self) -> Vec<Vec<u8>> {
         let inner = self.lock();
         let ours = Some(ours());
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// Lets the scheduler go on: the call happens when it is polled again.
+/// Yields once: the call happens when it is polled again.
 async fn turn() {
     let mut waited = false;
     std::future::poll_fn(|_| {
@@ -221,7 +221,7 @@ pub(super) struct Stepped {
     pub(super) serving: Serving,
     idle: Option<Actor>,
     pass: Option<Pass>,
-    /// Its clock, apart from ours.
+    /// The offset of its clock.
     pub(super) ahead: Duration,
 }
 
@@ -239,14 +239,14 @@ impl Stepped {
         }
     }
 
-    /// The process ends and another one starts.
+    /// Restarts the process.
     pub(super) fn restart(&mut self) {
         let ahead = self.ahead;
         *self = Self::new(&self.world, &self.settings);
         self.ahead = ahead;
     }
 
-    /// The same replica, between two passes, in another cluster.
+    /// A copy of the replica, between two passes, in another cluster.
     pub(super) fn fork(&self, world: &World) -> Self {
         let mut fork = Self::new(world, &self.settings);
         let (known, new) = (self.idle.as_ref().unwrap(), fork.idle.as_mut().unwrap());
@@ -258,7 +258,7 @@ impl Stepped {
         fork
     }
 
-    /// Makes the next call; whether a pass ended with it.
+    /// Makes the next call; returns whether it ended a pass.
     pub(super) fn step(&mut self, now: SystemTime) -> bool {
         let now = now + self.ahead;
         if let Some(mut replica) = self.idle.take() {
@@ -266,7 +266,7 @@ impl Stepped {
                 replica.pass(now).await;
                 replica
             }));
-            // Up to the first call, which nobody can tell from not starting.
+            // The first poll only starts the pass: no call has happened yet.
             assert!(self.poll().is_pending());
         }
         match self.poll() {
@@ -284,7 +284,7 @@ impl Stepped {
         pass.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// A whole pass without disturbance.
+    /// Makes a whole pass without interruption.
     pub(super) fn pass(&mut self, now: SystemTime) {
         while !self.step(now) {}
     }
@@ -300,15 +300,15 @@ impl Stepped {
     }
 }
 
-/// What kube-apiserver would say: every pair in force against every bundle.
+/// Verifies as kube-apiserver does: every pair in force against every bundle.
 #[derive(Default)]
 pub(super) struct Verifier {
     known: HashSet<(Vec<u8>, Vec<u8>, SystemTime)>,
 }
 
 impl Verifier {
-    /// An empty bundle is one that nobody filled so far, and a pair past its
-    /// time belongs to a replica that was cut off for a month.
+    /// Skips an empty bundle, which no replica has filled yet, and an expired pair, whose
+    /// replica was cut off for a month.
     pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
         let bundles = world.bundles();
         for (number, replica) in replicas.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The flags of kube-controller-manager: given, or assumed.
+//! The flags of kube-controller-manager, given or assumed.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(in crate::cli) fn a_second_or_more(text: &str) -> Result<Duration, String> {
 }
 
 impl FlagArgs {
-    /// What the controller of Kubernetes 1.`minor` is taken to run with.
+    /// The flags that the controller of Kubernetes 1.`minor` is assumed to run with.
     pub(in crate::cli) fn or_defaults(&self, minor: u32) -> Flags {
         let defaults = Flags::of_version(minor);
         let or = |given: Option<Duration>, default| given.unwrap_or(default);
@@ -67,7 +67,7 @@ impl FlagArgs {
         }
     }
 
-    /// The flags as they would be written: those given, and those assumed.
+    /// The flags as written on a command line: the given ones, and the assumed ones.
     pub(in crate::cli) fn written(&self, flags: &Flags) -> [Vec<String>; 2] {
         let gate = flags.configurable_tolerance;
         let rows = [

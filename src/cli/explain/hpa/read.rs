@@ -1,4 +1,4 @@
-//! What the controller reads of one autoscaler, read with the user's rights.
+//! The controller's input for one autoscaler, read with the user's rights.
 
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
@@ -22,7 +22,7 @@ use findings::names::hint;
 use hpa::pods::timestamp;
 use hpa::{Answer, Flags, Hpa, Pod, Scale, Selection};
 
-/// Scales of other autoscalers' targets that are read side by side.
+/// How many scales of other autoscalers' targets are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
 /// Everything that one sync depends on.
@@ -34,11 +34,11 @@ pub(super) struct Reading {
     pub(super) pods: Vec<Pod>,
     pub(super) answers: Vec<Answer>,
     pub(super) flags: Flags,
-    /// `status.desiredReplicas`; `None` where it was never computed.
+    /// `status.desiredReplicas`; `None` if it was never computed.
     pub(super) written: Option<i32>,
     /// `status.lastScaleTime`.
     pub(super) scaled_at: Option<Timestamp>,
-    /// Those of the status.
+    /// The conditions of the status.
     pub(super) conditions: Vec<HorizontalPodAutoscalerCondition>,
 }
 
@@ -143,8 +143,8 @@ async fn autoscaler(
     }))
 }
 
-/// The replicas that were computed. A zero stands in every status at first: it is
-/// such a number only where scaling works, or is switched off.
+/// The replicas that were computed. A status begins with a zero: a zero is a computed
+/// number only where scaling works, or is switched off.
 pub(in crate::cli) fn written(status: &HorizontalPodAutoscalerStatus) -> Option<i32> {
     let is_computed = |condition: &HorizontalPodAutoscalerCondition| {
         condition.type_ == "ScalingActive"
@@ -156,7 +156,7 @@ pub(in crate::cli) fn written(status: &HorizontalPodAutoscalerStatus) -> Option<
     is_known.then_some(desired)
 }
 
-/// What is scaled.
+/// The scaled object.
 struct Target {
     scale: Scale,
     selector: String,

@@ -20,11 +20,10 @@ use apimachinery::time::Timestamp;
 use hpa::Answer;
 use hpa::pods::Sample;
 
-/// The window of a metric that names none, as the controller's client has it
+/// The window of a metric without one, as in the controller's client
 /// (`pkg/controller/podautoscaler/metrics/client.go`).
 const NO_WINDOW: Duration = Duration::from_secs(60);
 
-/// What a pod uses.
 #[derive(Deserialize)]
 struct PodUse {
     metadata: Named,
@@ -41,14 +40,14 @@ struct ContainerUse {
 
 /// Why something could not be read.
 pub(super) enum Unread {
-    /// As the controller is told.
+    /// The error that the controller gets too.
     Failed(String),
     /// The caller may not: nothing can be said of the controller.
     Refused(Failure),
 }
 
 impl Unread {
-    /// What the controller is told.
+    /// The error that the controller gets.
     pub(super) fn told(self) -> Result<String, Failure> {
         match self {
             Self::Failed(said) => Ok(said),

@@ -1,4 +1,4 @@
-//! What flags mean, and what of them is refused.
+//! The meaning of flags, and which are refused.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn the_adapters_own_arguments_are_taken() {
     assert_eq!(args.rules.metrics_max_age, None);
 }
 
-/// Its chart passes a stray word, and pflag lets the last repeat win.
+/// Its chart passes a stray word, and with pflag the last repeat wins.
 #[test]
 fn words_without_a_flag_and_repeats_are_taken() {
     let (args, _) = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();

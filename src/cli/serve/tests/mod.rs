@@ -1,5 +1,5 @@
-//! Flags that do what they say: the whole server in this process, asked over
-//! TLS, with a kube-apiserver and a Prometheus that are real HTTP servers.
+//! Effects of flags: the whole server in this process, asked over TLS, with a
+//! kube-apiserver and a Prometheus that are real HTTP servers.
 
 mod flags;
 mod prometheus;
@@ -35,7 +35,7 @@ struct Line {
     args: ServeArgs,
 }
 
-/// What flags mean, and what was said of those that were taken out.
+/// The parsed flags, and the sentences about those that were removed.
 fn parse<S: AsRef<str>>(flags: &[S]) -> Result<(ServeArgs, Vec<String>), String> {
     let words = std::iter::once("serve").chain(flags.iter().map(AsRef::as_ref));
     let (left, said) = take_out(words.map(Into::into));
@@ -67,14 +67,14 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Writes a file; its path.
+    /// Writes a file and returns its path.
     fn write(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    /// Writes a pair for servers; `CERT,KEY`.
+    /// Writes a serving pair and returns `CERT,KEY`.
     fn pair(&self, name: &str, names: &[&str]) -> String {
         let issued = self.authority.serving(names, &[], validity()).unwrap();
         let cert = self.write(&format!("{name}.crt"), &issued.certificate_pem);
@@ -82,7 +82,7 @@ impl Scene {
         format!("{cert},{key}")
     }
 
-    /// A server with these flags beside those it needs.
+    /// A server with these flags and those that it needs.
     async fn serve(&self, flags: &[String]) -> TestServer {
         let kubeconfig = self.kube.kubeconfig();
         let kubeconfig = kubeconfig.to_str().unwrap();
@@ -126,20 +126,20 @@ impl Scene {
         server
     }
 
-    /// Whom the newest access review was about.
+    /// The user of the newest access review.
     fn reviewed(&self) -> Option<String> {
         let posts = self.kube.posts();
         let reviews = posts
             .iter()
             .filter(|post| post["kind"] == "SubjectAccessReview")
-            // The server's own question of whether it may ask.
+            // Without the server's own review of its right to create reviews.
             .filter(|post| post["spec"]["nonResourceAttributes"]["path"] != "/readyz");
         let mut users = reviews.map(|review: &Value| review["spec"]["user"].as_str().unwrap());
         users.next_back().map(str::to_owned)
     }
 }
 
-/// A request over a connection of its own, as whoever has this certificate.
+/// A request on a new connection with this client certificate.
 async fn get(
     server: &TestServer,
     shown: Option<&Issued>,
@@ -157,7 +157,7 @@ async fn get(
     crate::testing::test_server::read_answer(&mut stream).await
 }
 
-/// The certificate that who asks for a name is shown, if it is for that name.
+/// The certificate that the server shows for a name, if it is valid for the name.
 async fn shown(server: &TestServer, name: &str) -> Option<CertificateDer<'static>> {
     let config: ClientConfig = server.client_config(None, &["http/1.1"]);
     let tcp = TcpStream::connect(server.address).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_pair_for_names_is_shown_to_who_asks_for_them_and_to_nobody_else() {
     assert_eq!(x, y);
     assert_ne!(x, shown(&server, "a.test").await);
     assert_ne!(x, shown(&server, "localhost").await);
-    // Names were given, so that those of the certificate do not count.
+    // Given names take the place of those in the certificate.
     assert_eq!(shown(&server, "elsewhere.test").await, None);
 }
 

@@ -1,4 +1,4 @@
-//! How the server identifies itself to Prometheus, and whom it takes for it.
+//! How the server authenticates to Prometheus, and which Prometheus it trusts.
 
 use super::*;
 use crate::config::{Config, Credentials, Flags};
@@ -8,14 +8,14 @@ use apimachinery::time::Timestamp;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
 
-/// A Prometheus that lets in who has a certificate of `clients`.
+/// A Prometheus that accepts only certificates of `clients`.
 async fn prometheus(servers: &Issuer, clients: Option<&Issuer>) -> FakePrometheus {
     let fake = FakePrometheus::start_tls(servers.server(clients)).await;
     fake.answer(ONE);
     fake
 }
 
-/// What a query under these flags ends with.
+/// The result of a query under these flags.
 async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
     let (args, _) = parse(flags).unwrap();
     let (config, _) = super::super::prometheus::configuration(&args.prometheus).unwrap();
@@ -56,7 +56,7 @@ async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token
         "client-key-data": base64(&identity.key),
         "token": "abc",
     });
-    // Its server is kube-apiserver's, and not where Prometheus is.
+    // The kubeconfig's server is kube-apiserver, not Prometheus.
     let cluster = json!({
         "server": "https://127.0.0.1:1",
         "certificate-authority-data": base64(&servers.pem()),
@@ -67,7 +67,7 @@ async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token
         fake.last_request().header("authorization"),
         Some("Bearer abc")
     );
-    // A flag that says the same thing otherwise wins.
+    // A single flag overrides the kubeconfig.
     let token = folder.path().join("token");
     std::fs::write(&token, "other\n").unwrap();
     let token = format!("--prometheus-token-file={}", token.display());
@@ -115,7 +115,7 @@ async fn files_beside_a_kubeconfig_are_read_again_and_verification_can_be_skippe
         fake.last_request().header("authorization"),
         Some("Basic YWxpOm9wZW4gc2VzYW1l")
     );
-    // An authority that is given beside it is asked for.
+    // A given authority is used in place of the kubeconfig's.
     let other = folder.path().join("other.pem");
     std::fs::write(&other, Issuer::new("other").pem()).unwrap();
     let ca = format!("--prometheus-ca-file={}", other.display());

@@ -1,4 +1,4 @@
-//! Every flag of prometheus-adapter v0.12.0 is taken.
+//! Every flag of prometheus-adapter v0.12.0 is accepted.
 
 use super::*;
 
@@ -93,8 +93,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("vmodule", "a=1"),
 ];
 
-/// Those that are taken and have no effect. None of them says whom the server
-/// believes, what it lets through or what TLS it speaks.
+/// Flags that are accepted and have no effect. None of them concerns trust,
+/// permissions or TLS.
 const WITHOUT_EFFECT: &[&str] = &[
     "client-burst",
     "client-qps",
@@ -110,7 +110,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "vmodule",
 ];
 
-/// Those that go with another one only, here and there.
+/// Flags that need another one, in both programs.
 fn beside(name: &str) -> Option<&'static str> {
     Some(match name {
         "tls-cert-file" => "--tls-private-key-file=/x",
@@ -204,7 +204,7 @@ fn pairs_for_names_are_read_as_kube_apiserver_reads_them() {
     assert!(said[0].contains("1.2.3.4 is an address"), "{said:?}");
 }
 
-/// What the adapter does with several ways to identify itself to Prometheus.
+/// The adapter's behaviour with several credentials for Prometheus.
 #[test]
 fn a_token_file_wins_over_the_pods_and_two_ways_at_a_time_are_refused() {
     let both = [

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Authorities of clients and of front proxies, and a server that knows them
-/// from files.
+/// Authorities of clients and of front proxies, and a server that reads them from
+/// files.
 struct Clients {
     scene: Scene,
     users: Authority,
@@ -46,7 +46,7 @@ impl Clients {
         self.proxies.client(name, None, validity()).unwrap()
     }
 
-    /// The status that somebody gets, and whom the last review was about.
+    /// The status of a request, and the user of the last review.
     async fn ask(
         &self,
         server: &TestServer,
@@ -68,14 +68,14 @@ async fn a_certificate_of_the_named_authority_is_its_user_and_another_one_is_nob
         .await;
     let (status, who) = clients.ask(&server, &clients.user("carol"), &[]).await;
     assert_eq!((status, who.as_str()), (200, "carol"));
-    // Nobody becomes somebody else by a header.
+    // A client cannot take another user's name by a header.
     let (status, who) = clients.ask(&server, &clients.user("dave"), &AS_ALICE).await;
     assert_eq!((status, who.as_str()), (200, "dave"));
     let strangers = Authority::new("users", validity()).unwrap();
     let mallory = strangers.client("mallory", None, validity()).unwrap();
     let (status, who) = clients.ask(&server, &mallory, &[]).await;
     assert_eq!((status, who.as_str()), (401, "dave"), "nothing is reviewed");
-    // The authority of front proxies names no users.
+    // A certificate of the front proxies' authority is no user's.
     let (status, _) = clients.ask(&server, &clients.proxy("erin"), &[]).await;
     assert_eq!(status, 401);
 }
@@ -91,7 +91,8 @@ async fn allowed_names_narrow_who_may_speak_for_users() {
     assert_eq!((status, who.as_str()), (200, "alice"));
     let (status, _) = clients.ask(&narrow, &other, &AS_ALICE).await;
     assert_eq!(status, 401);
-    // Without names any that the authority vouches for, as in the reference.
+    // Without names, any certificate of the authority is accepted, as in the
+    // reference.
     let wide = clients.serve(&[]).await;
     let (status, who) = clients
         .ask(&wide, &other, &[("X-Remote-User", "frank")])
@@ -112,7 +113,7 @@ async fn headers_that_are_named_take_the_place_of_the_usual_ones() {
     assert_eq!((status, who.as_str()), (200, "grace"));
 }
 
-/// The cluster's ConfigMap says otherwise; what flags say counts.
+/// The cluster's ConfigMap differs; the flags count.
 #[tokio::test]
 async fn the_authority_in_a_file_takes_the_place_of_the_clusters() {
     let clients = Clients::new().await;

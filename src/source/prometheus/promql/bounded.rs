@@ -1,5 +1,5 @@
-//! Samples and series as they come, one by one: what is kept is bounded,
-//! whatever is sent. Pure.
+//! Reads samples and series one by one, so that the kept part is bounded, whatever is
+//! sent. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,15 +14,15 @@ use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// Most samples of one answer, some 150 MiB: one for each container that
-/// Kubernetes is tested with in a cluster.
+/// The most samples of one answer, some 150 MiB: one for each container of the
+/// largest cluster that Kubernetes is tested with.
 pub(super) const MOST_SAMPLES: usize = 300_000;
 
-/// Most combinations of a name and names of labels that one selector may find:
-/// more is a selector that finds everything.
+/// The most combinations of a name and label names that one selector may match. A
+/// selector with more matches everything.
 pub(super) const MOST_SHAPES: usize = 50_000;
 
-/// The label that holds the name.
+/// The label with the metric's name.
 const NAME: &str = "__name__";
 
 /// The samples of an instant vector. `None`: there are more than
@@ -33,7 +33,7 @@ pub(super) struct Samples(pub(super) Option<Vec<Sample>>);
 #[derive(Deserialize)]
 struct Row {
     metric: BTreeMap<String, String>,
-    /// Absent where the sample is a histogram.
+    /// Absent if the sample is a histogram.
     value: Option<(f64, String)>,
 }
 
@@ -48,7 +48,7 @@ impl Row {
     }
 }
 
-/// Prometheus writes `NaN`, `+Inf` and `-Inf` so.
+/// Prometheus writes `NaN`, `+Inf` and `-Inf`.
 pub(super) fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
@@ -85,8 +85,8 @@ impl<'de> Visitor<'de> for SamplesVisitor {
     }
 }
 
-/// The shapes of series, in the order in which the last of each comes. `None`:
-/// there are more than [`MOST_SHAPES`].
+/// The shapes of series, in the order of the last series of each. `None`: there are
+/// more than [`MOST_SHAPES`].
 #[derive(Debug)]
 pub(super) struct Shapes(pub(super) Option<Arc<[Shape]>>);
 
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for ShapesVisitor {
     }
 }
 
-/// What comes after too much.
+/// Skips the rest of an answer that is too large.
 fn pass_over<'de, A: SeqAccess<'de>, T>(mut rest: A) -> Result<Option<T>, A::Error> {
     while rest.next_element::<IgnoredAny>()?.is_some() {}
     Ok(None)

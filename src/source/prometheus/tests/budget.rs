@@ -1,11 +1,11 @@
-//! The memory for answers, when there is none.
+//! The memory for answers, when it is used up.
 
 use futures_util::FutureExt as _;
 
 use super::*;
 use crate::source::prometheus::promql::Promql;
 
-/// A quarter holds `ONE` and its samples.
+/// A quarter has room for `ONE` and its samples.
 fn tight(url: &str) -> PrometheusSettings {
     let mut settings = settings(url);
     settings.max_body_bytes = 4 * 4 * ONE.len();
@@ -56,7 +56,7 @@ async fn a_poll_waits_until_another_one_is_decoded() {
     assert_eq!(poll.await.unwrap().samples, 2);
 }
 
-/// A text of few bytes a sample, as no Prometheus writes it.
+/// Few bytes of text for each sample, unlike Prometheus' own format.
 #[tokio::test]
 async fn samples_that_take_more_memory_than_there_is_are_refused() {
     let fake = FakePrometheus::start().await;

@@ -1,4 +1,4 @@
-//! Tokens, passwords and certificates, and their rotation.
+//! Rotation of tokens, passwords and certificates.
 
 use std::path::Path;
 
@@ -73,7 +73,7 @@ async fn basic_authentication_takes_its_password_from_a_file_or_the_address() {
 #[tokio::test]
 async fn no_message_repeats_what_we_prove_ourselves_by() {
     let fake = FakePrometheus::start().await;
-    // Longer than an excerpt, whose ends would show its own.
+    // Longer than an excerpt, which would show both of its ends.
     let token = "t0k".repeat(300);
     let mut by_token = settings(&fake.url());
     by_token.auth = Auth::BearerToken(Secret(token.clone()));
@@ -143,7 +143,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
     );
     std::fs::write(&ca_file, good.pem()).unwrap();
     probe.fetch().await.unwrap();
-    // A file half written leaves the former one in force.
+    // An incomplete file leaves the previous one in use.
     std::fs::write(&ca_file, "-----BEGIN CERT").unwrap();
     probe.fetch().await.unwrap();
     std::fs::remove_file(&ca_file).unwrap();

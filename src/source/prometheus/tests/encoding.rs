@@ -19,7 +19,7 @@ async fn a_body_over_the_limit_is_refused_with_and_without_its_length() {
         text.contains("larger than 1000 bytes: raise prometheus.maxBodyBytes"),
         "{text}"
     );
-    // Compressed it is small, and nothing announces what it unpacks to.
+    // The body is small when compressed, and no header tells its decompressed size.
     fake.answer_with(
         200,
         &[("content-encoding", "gzip")],
@@ -38,7 +38,7 @@ fn gzip(text: &str) -> Vec<u8> {
 async fn a_compressed_answer_is_unpacked_and_a_broken_one_truncated() {
     let (fake, mut probe) = probe().await;
     let packed = gzip(ONE);
-    // Not asked for, and it comes: some proxies pack everything.
+    // Some proxies compress answers without being asked.
     fake.answer_with(200, &[("content-encoding", "gzip")], packed.clone());
     assert_eq!(probe.fetch().await.unwrap().bytes, ONE.len());
     fake.answer_with(200, &[("content-encoding", "gzip")], packed[..40].to_vec());

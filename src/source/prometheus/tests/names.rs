@@ -1,4 +1,4 @@
-//! Stores that match metric names by equality only.
+//! Stores that match metric names only by equality.
 
 use super::*;
 use crate::config::NameMatching;
@@ -27,7 +27,8 @@ async fn a_store_that_refuses_patterns_is_asked_for_each_spelling() {
         1 + 5,
         "the refusal, and five spellings"
     );
-    // It is remembered, and so is which of them have series.
+    // Both are remembered: that names match only by equality, and which of them have
+    // series.
     probe.fetch().await.unwrap();
     assert_eq!(labels(&probe).len(), 2);
     let queries: Vec<_> = fake.requests()[6..]

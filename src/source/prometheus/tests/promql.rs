@@ -1,4 +1,4 @@
-//! What a Prometheus can answer to rules.
+//! Answers of a Prometheus to rules.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ impl Rules {
         Self { fake, promql }
     }
 
-    /// The result of a query that is answered so.
+    /// The result of a query with this answer.
     async fn query(&self, body: impl Into<Bytes>) -> Result<Answer, Error> {
         self.fake.answer(body);
         self.promql.query("up", now()).await
     }
 
-    /// The samples of a vector that is answered so.
+    /// The samples of a vector with these rows.
     async fn vector(&self, rows: &str) -> Vec<Sample> {
         match self.query(data("vector", rows)).await.unwrap() {
             Answer::Vector(samples) => samples,
@@ -213,7 +213,7 @@ async fn series_without_a_name_or_with_a_strange_one_are_kept_apart() {
     assert_eq!(names, ["", "", "a b", "up"]);
 }
 
-/// The series of a range that is answered so.
+/// The series of a range with this answer.
 async fn range(body: impl Into<Bytes>) -> Result<Batch, Error> {
     let rules = Rules::new().await;
     rules.fake.answer(body);

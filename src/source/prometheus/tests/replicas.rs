@@ -28,7 +28,7 @@ impl Pair {
         Self { one, other, probe }
     }
 
-    /// How often each was asked.
+    /// The number of requests to each.
     fn asked(&self) -> (usize, usize) {
         (self.one.requests().len(), self.other.requests().len())
     }
@@ -68,7 +68,7 @@ async fn silence_a_broken_answer_and_a_closed_port_are_reasons_to_ask_the_next()
     assert_eq!(pair.probe.fetch().await.unwrap().samples, 2);
     assert_eq!(pair.asked(), (1, 1));
     pair.one.heal();
-    // Half an answer of one must not stand before the other's.
+    // An incomplete answer of one replica must not precede the other's.
     pair.other.cut();
     let fetched = pair.probe.fetch().await.unwrap();
     assert_eq!((fetched.samples, fetched.bytes), (2, ONE.len()));
@@ -117,7 +117,7 @@ async fn where_nobody_answers_the_reason_of_the_first_is_given_and_all_are_asked
     assert_eq!(pair.probe.source.address(), pair.other.url());
 }
 
-/// Queries of rules and of GPU series ask the same one.
+/// Queries of rules and of GPU series use the same address.
 #[tokio::test]
 async fn what_one_finds_out_counts_for_all_who_share_the_addresses() {
     let (one, other) = (FakePrometheus::start().await, FakePrometheus::start().await);

@@ -1,5 +1,5 @@
-//! What comes after an outage, or of two things at once: each was drawn by
-//! chance first, and decides a rule.
+//! States after an outage, or with two conditions at once. Each was first drawn at
+//! random, and is the test of a rule.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ fn late(during: Range<f64>, secs: f64) -> Weather {
     }
 }
 
-/// Twenty minutes, chance by this seed.
+/// Twenty minutes with this seed.
 fn drawn(name: &'static str, seed: u64, fleets: Vec<Fleet>, weather: Vec<Weather>) -> World {
     World {
         seed,
@@ -119,7 +119,7 @@ fn targets() -> Vec<World> {
     ]
 }
 
-/// The later replica starts while nothing can be read.
+/// The second replica starts while no data can be read.
 fn restarts() -> Vec<World> {
     let restart = |at, world| World {
         restart: at,
@@ -213,7 +213,7 @@ fn restarts() -> Vec<World> {
     ]
 }
 
-/// The same, read so seldom.
+/// The fleet with readings at this interval.
 fn renewed(renew: f64, fleet: &Fleet) -> Fleet {
     Fleet {
         renew,
@@ -221,7 +221,7 @@ fn renewed(renew: f64, fleet: &Fleet) -> Fleet {
     }
 }
 
-/// Few targets, one of which has another clock.
+/// A few targets, one of them with another clock.
 fn clocks() -> Vec<World> {
     let clock = |secs| Weather::Clock {
         targets: 0..1,

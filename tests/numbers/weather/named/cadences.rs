@@ -1,4 +1,4 @@
-//! Scrape intervals from 1 s to 5 min, stores that stall, pairs of Prometheus.
+//! Scrape intervals from 1 s to 5 min, stores that stall, and pairs of Prometheus.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ fn swinging(world: World) -> World {
     }
 }
 
-/// Six exporters, scraped and read so often, in a store that is so late.
+/// Six exporters with these scrape and reading intervals, in a store of this lag.
 fn six(name: &'static str, scrape: f64, renew: f64, late: Option<f64>) -> World {
     let fleet = Fleet {
         renew,
@@ -60,7 +60,7 @@ fn intervals() -> Vec<World> {
     ]
 }
 
-/// The store stalls again and again.
+/// A store that stalls repeatedly.
 fn stalling(name: &'static str, late: f64, every: f64, long: f64) -> World {
     let stall = |place: i32| {
         let start = 100.0 + every * f64::from(place);
@@ -81,7 +81,7 @@ fn stalls() -> Vec<World> {
     ]
 }
 
-/// Two Prometheus scrape the same exporters.
+/// Two Prometheus that scrape the same exporters.
 fn pairs() -> Vec<World> {
     let late = Weather::Lag {
         source: "b",
@@ -107,7 +107,7 @@ fn pairs() -> Vec<World> {
     ]
 }
 
-/// Half of ten exporters are silent.
+/// Ten exporters, half of them silent.
 fn half_silent(name: &'static str, scrape: f64, late: f64, during: Range<f64>) -> World {
     let weather = vec![lag(late), silent(0..5, during.clone())];
     swinging(World::new(name, vec![every(scrape, 10)], weather)).during(during)

@@ -1,4 +1,4 @@
-//! Labels and fields that tell less than one expects.
+//! Labels and fields with less information than usual.
 
 use super::super::world::{Fleet, Naming, Weather, World};
 use super::{FOREVER, fleet, silent, ten};
@@ -34,7 +34,7 @@ fn names() -> Vec<World> {
     ]
 }
 
-/// One of three exporters of four GPUs each dies.
+/// Three exporters of four GPUs each, one of which ends.
 fn death(name: &'static str, naming: Naming) -> World {
     let fleet = Fleet {
         naming,
@@ -53,7 +53,7 @@ fn deaths() -> Vec<World> {
     ]
 }
 
-/// What an exporter that still answers may say.
+/// Unusual readings of exporters that answer.
 fn readings() -> Vec<World> {
     let four = Fleet {
         gpus: 4,

@@ -1,4 +1,4 @@
-//! Worlds with names: one for each trait that real clusters showed.
+//! Named worlds, one for each trait of real clusters.
 
 mod aftermath;
 mod cadences;
@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<World> {
     all
 }
 
-/// So many exporters with a GPU each, scraped every 15 s.
+/// This many exporters with a GPU each, scraped every 15 s.
 fn fleet(targets: usize) -> Fleet {
     Fleet {
         targets,
@@ -36,7 +36,7 @@ fn fleet(targets: usize) -> Fleet {
     }
 }
 
-/// The same at another interval, which is the exporter's too.
+/// The same with another interval, which is also the exporter's.
 fn every(scrape: f64, targets: usize) -> Fleet {
     Fleet {
         targets,
@@ -46,7 +46,7 @@ fn every(scrape: f64, targets: usize) -> Fleet {
     }
 }
 
-/// Scraped every minute, read every half.
+/// Scraped every minute, with readings every half minute.
 fn minutely() -> Fleet {
     Fleet {
         scrape: 60.0,

@@ -1,4 +1,4 @@
-//! Exporters, GPUs and Prometheus that are not there.
+//! Missing exporters, GPUs and Prometheus.
 
 use super::super::FOREVER;
 use super::super::world::{Fleet, Weather, World};
@@ -11,7 +11,7 @@ pub(super) fn worlds() -> Vec<World> {
     all
 }
 
-/// Some of a fleet fall silent.
+/// A fleet of which some fall silent.
 fn some(name: &'static str, of: usize, how_many: usize, during: std::ops::Range<f64>) -> World {
     let weather = vec![silent(0..how_many, during.clone())];
     World::new(name, vec![fleet(of)], weather).during(during)
@@ -49,7 +49,7 @@ fn exporters() -> Vec<World> {
     ]
 }
 
-/// One device has much of the sum.
+/// One device has a large part of the sum.
 fn heavy() -> Vec<World> {
     let loads = |all: f64, first: f64| {
         vec![

@@ -1,10 +1,10 @@
-//! Stores that are late, cadences, scrapers and clocks.
+//! Late stores, scrape intervals, scrapers and clocks.
 
 use super::super::world::{Fleet, Weather, World};
 use super::{ALWAYS, clock, every, fleet, jitter, lag, lag_during, minutely, ten};
 
-/// How often the engine polls when there are more than 10,000 series scraped
-/// every 2 s, seconds.
+/// The poll interval of the engine with more than 10,000 series scraped every 2 s, in
+/// seconds.
 const LARGE_FLEET_POLL: f64 = 2.0;
 
 pub(super) fn worlds() -> Vec<World> {
@@ -19,7 +19,7 @@ fn lags() -> Vec<World> {
         source: "a",
         during,
     };
-    // Every fourth hundred seconds the store is quick.
+    // In every fourth period of a hundred seconds the store has little lag.
     let spikes = |hundred: i32| {
         let from = f64::from(hundred) * 100.0;
         let secs = if hundred % 4 == 0 { 30.0 } else { 2.0 };

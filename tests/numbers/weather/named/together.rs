@@ -1,4 +1,4 @@
-//! Several things at once: jobs that share exporters, pods that share GPUs.
+//! Several conditions at once: jobs that share exporters, pods that share GPUs.
 
 use super::super::world::{Fleet, Weather, World};
 use super::{FOREVER, ends, fleet, silent, ten};
