@@ -1,5 +1,7 @@
 //! The output of Go's text/template for the same templates and fields.
 
+mod recorded;
+
 use super::{Fields, Template, Value};
 
 fn fields() -> Fields {

@@ -1,0 +1,3 @@
+module peer/templates
+
+go 1.24
