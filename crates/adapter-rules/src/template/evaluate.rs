@@ -82,6 +82,12 @@ impl Evaluator<'_> {
             Node::Print { at, pipeline } => {
                 let value = self.pipeline(pipeline, dot)?;
                 if pipeline.variables.is_empty() {
+                    if let Value::Top(_) = value {
+                        return Err(error(
+                            *at,
+                            format!("print of {}: write a field", value.kind()),
+                        ));
+                    }
                     // Writing to a String cannot fail.
                     let _ = write!(self.out, "{value}");
                 }

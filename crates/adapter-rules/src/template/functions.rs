@@ -56,6 +56,13 @@ impl Function {
 
     /// The function's result for its arguments.
     pub(super) fn call(self, arguments: &[Value]) -> Result<Value, String> {
+        if let Self::Print | Self::Println | Self::Printf | Self::UrlQuery = self {
+            // Go writes <nil> for the one, the fields in their order for the other.
+            let unprintable = |value: &&Value| matches!(value, Value::Missing | Value::Top(_));
+            if let Some(value) = arguments.iter().find(unprintable) {
+                return Err(format!("print of {}", value.kind()));
+            }
+        }
         match (self, arguments) {
             (Self::And, [.., last]) | (Self::Or, [.., last]) => Ok(last.clone()),
             (Self::Not, [value]) => Ok(Value::Bool(!value.is_true())),
@@ -218,7 +225,11 @@ fn compare(comparison: Comparison, first: &Value, rest: &[Value]) -> Result<bool
     let order = |other: &Value| match (first, other) {
         (Value::Int(left), Value::Int(right)) => Ok(left.cmp(right)),
         (Value::Text(left), Value::Text(right)) => Ok(left.cmp(right)),
-        (Value::Bool(left), Value::Bool(right)) => Ok(left.cmp(right)),
+        (Value::Bool(left), Value::Bool(right))
+            if matches!(comparison, Comparison::Eq | Comparison::Ne) =>
+        {
+            Ok(left.cmp(right))
+        }
         (left, right) => Err(format!("{} compared with {}", left.kind(), right.kind())),
     };
     if comparison == Comparison::Eq {

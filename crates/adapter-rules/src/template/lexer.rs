@@ -166,8 +166,8 @@ impl<'a> Lexer<'a> {
             ')' => self.push(What::RightParenthesis, 1),
             '=' => self.push(What::Assign, 1),
             ':' if self.rest.starts_with(":=") => self.push(What::Declare, 2),
-            '.' => self.name(1, What::Field),
-            '$' => self.name(1, What::Variable),
+            '.' => self.name(1, What::Field)?,
+            '$' => self.name(1, What::Variable)?,
             '"' => self.quoted()?,
             '`' => {
                 let Some(end) = self.rest[1..].find('`') else {
@@ -176,7 +176,7 @@ impl<'a> Lexer<'a> {
                 self.push(What::Quoted(self.rest[1..=end].to_owned()), end + 2);
             }
             _ if first.is_ascii_digit() || first == '-' => self.number()?,
-            _ if first.is_alphabetic() || first == '_' => self.name(0, What::Word),
+            _ if first.is_alphabetic() || first == '_' => self.name(0, What::Word)?,
             _ => {
                 let message = format!("{first:?} has no meaning in an action");
                 return Err(self.invalid(message));
@@ -186,19 +186,32 @@ impl<'a> Lexer<'a> {
     }
 
     /// A name that begins after `skip` bytes.
-    fn name(&mut self, skip: usize, what: impl FnOnce(String) -> What) {
+    fn name(
+        &mut self,
+        skip: usize,
+        what: impl FnOnce(String) -> What,
+    ) -> Result<(), TemplateError> {
         let after = &self.rest[skip..];
         let length = after
             .find(|next: char| !next.is_alphanumeric() && next != '_')
             .unwrap_or(after.len());
         self.push(what(after[..length].to_owned()), skip + length);
+        // What Go lets follow a name.
+        let ends = [' ', '\t', '\r', '\n', '.', ',', '|', ':', ')', '('];
+        if self.rest.is_empty() || self.rest.starts_with(ends) || self.rest.starts_with(CLOSE) {
+            return Ok(());
+        }
+        Err(self.invalid("a space after the name is missing"))
     }
 
     fn number(&mut self) -> Result<(), TemplateError> {
         let length = self.rest[1..]
             .find(|next: char| !next.is_alphanumeric() && next != '.' && next != '_')
             .map_or(self.rest.len(), |length| length + 1);
-        let Ok(number) = self.rest[..length].parse() else {
+        // Go reads 010 as 8.
+        let digits = self.rest[..length].trim_start_matches('-');
+        let number = self.rest[..length].parse().ok();
+        let Some(number) = number.filter(|_| digits == "0" || !digits.starts_with('0')) else {
             let message = format!("{:?} is no whole number", &self.rest[..length]);
             return Err(self.invalid(message));
         };

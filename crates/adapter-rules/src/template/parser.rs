@@ -398,10 +398,10 @@ impl Parser<'_> {
                     function: function(at, &word)?,
                 }),
             },
-            What::Field(name) => Ok(self.path(at, None, name)),
+            What::Field(name) => self.path(at, None, name),
             What::Variable(name) => {
                 self.known(&name)?;
-                Ok(self.path(at, Some(name), String::new()))
+                self.path(at, Some(name), String::new())
             }
             What::LeftParenthesis => {
                 let pipeline = self.pipeline(false)?;
@@ -413,20 +413,29 @@ impl Parser<'_> {
     }
 
     /// Fields that follow without a space. An empty first one is `.` itself.
-    fn path(&mut self, at: usize, variable: Option<String>, first: String) -> Operand {
+    fn path(
+        &mut self,
+        at: usize,
+        variable: Option<String>,
+        first: String,
+    ) -> Result<Operand, TemplateError> {
+        let is_dot = variable.is_none() && first.is_empty();
         let mut fields = Vec::new();
         if !first.is_empty() {
             fields.push(first);
         }
         while let Some(What::Field(name)) = self.peek().cloned() {
+            if is_dot || name.is_empty() {
+                return Err(invalid(self.at(), "a . too many"));
+            }
             fields.push(name);
             self.next += 1;
         }
-        Operand::Path {
+        Ok(Operand::Path {
             at,
             variable,
             fields,
-        }
+        })
     }
 }
 

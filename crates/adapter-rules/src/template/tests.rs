@@ -173,6 +173,27 @@ fn what_go_refuses_is_refused_with_its_place() {
             "parse: at character 3: \"1.5\" is no whole number",
         ),
         (
+            "<<010>>",
+            "parse: at character 3: \"010\" is no whole number",
+        ),
+        ("<<..Series>>", "parse: at character 4: a . too many"),
+        (
+            "<<range$i := .GroupBySlice>><<end>>",
+            "parse: at character 8: a space after the name is missing",
+        ),
+        (
+            "<<.>>",
+            "render: at character 1: print of the top of the template: write a field",
+        ),
+        (
+            "<<print .LabelValuesByName.nope>>",
+            "render: at character 3: print of a missing value",
+        ),
+        (
+            "<<lt false true>>",
+            "render: at character 3: true or false compared with true or false",
+        ),
+        (
             "<<.Nope>>",
             "render: at character 3: .Nope is not known: write .GroupBy, .GroupBySlice, \
             .LabelMatchers, .LabelValuesByName, .Series",

@@ -58,20 +58,6 @@ fn rendered(template: &str, fields: &Fields) -> Option<String> {
     template.render(fields).ok()
 }
 
-/// Parts of the recorded templates that render otherwise than Go's: `010` is 8
-/// there, a missing value `<nil>` where it is printed with others, and the top
-/// has its fields in the order of their declaration.
-const DIFFERS: [&str; 8] = [
-    "urlquery .LabelValuesByName 010",
-    "slice .GroupBySlice|print . $.Series",
-    "println \"namespace\" \"<<range .GroupBySlice>>\" .LabelValuesByName.nope",
-    "println $.Series .LabelValuesByName.pod .LabelMatchers",
-    "urlquery .Series .LabelValuesByName.pod 2",
-    "println .LabelValuesByName \"pod\" $.LabelValuesByName.namespace",
-    "print $.Series .LabelValuesByName.pod",
-    "print \"\" -0 $.LabelValuesByName.namespace",
-];
-
 /// A refusal where Go renders makes no wrong query; other bytes do.
 #[test]
 fn what_renders_has_the_bytes_of_go() {
@@ -86,7 +72,6 @@ fn what_renders_has_the_bytes_of_go() {
                 (None, None) => {}
                 (None, Some(_)) => refused += 1,
                 (Some(here), Some(go)) if here == go => same += 1,
-                (Some(_), _) if DIFFERS.iter().any(|part| one.template.contains(part)) => {}
                 (Some(here), go) => other.push((one.template.clone(), here, go)),
             }
         }
