@@ -1,5 +1,5 @@
-// Command kubernetes is four programs in one binary, selected by the name it is
-// called by. They are linked once and share their code.
+// Command kubernetes is four programs in one, told apart by the name it is
+// called by: one link, and one copy of what they share.
 package main
 
 import (
