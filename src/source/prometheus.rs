@@ -6,6 +6,7 @@ mod endpoint;
 mod names;
 pub mod promql;
 pub mod replicas;
+
 #[cfg(test)]
 mod tests;
 
@@ -108,7 +109,7 @@ impl Prometheus {
         let _room = self.endpoint.budget().polls(queries.len()).await;
         let asked = queries.iter().zip(batches.iter_mut());
         let asked = asked.map(|(query, batch)| {
-            let mut text = batch.take_text().try_into_mut().unwrap_or_default();
+            let mut text = reusable(batch.take_text());
             let prometheus = &*self;
             async move {
                 let received = prometheus.receive(query, now, &mut text).await;
@@ -265,5 +266,15 @@ impl Prometheus {
                 error: secrets.excerpt(&error),
             },
         }
+    }
+}
+
+/// The memory of an earlier answer, unless it is much larger than that answer: the one at
+/// the start is many times as long as those that follow.
+fn reusable(text: Bytes) -> BytesMut {
+    let text = text.try_into_mut().unwrap_or_default();
+    match text.capacity() > 2 * text.len() {
+        true => BytesMut::new(),
+        false => text,
     }
 }

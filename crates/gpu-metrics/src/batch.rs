@@ -71,17 +71,26 @@ impl Batch {
     pub fn reset(&mut self, signal: SignalId, text: Bytes) {
         self.signal = signal;
         self.text = text;
-        self.series.clear();
-        self.samples.clear();
+        self.clear();
     }
 
     /// Empties the batch and returns its text, so that the next answer can reuse the
     /// memory.
     #[must_use]
     pub fn take_text(&mut self) -> Bytes {
-        self.series.clear();
-        self.samples.clear();
+        self.clear();
         std::mem::take(&mut self.text)
+    }
+
+    /// Removes the series. The answer at the start is many times as long as those that
+    /// follow, so memory beyond twice what was used is freed.
+    fn clear(&mut self) {
+        self.series.clear();
+        let used = self.samples.len();
+        self.samples.clear();
+        if used > 0 {
+            self.samples.shrink_to(2 * used);
+        }
     }
 
     /// Starts a series; the samples pushed from here on are its own.

@@ -85,6 +85,17 @@ impl Frame {
         columns.reading(row, (instant, self.step_ms), hold_ms)
     }
 
+    /// The rows with a sample of any signal after the instant before this one and not
+    /// after it: a bit for each row.
+    #[must_use]
+    pub fn sampled(&self, instant: i64) -> Vec<u64> {
+        let mut rows = vec![0; self.heard.len().div_ceil(64)];
+        for columns in &self.signals {
+            columns.mark(instant, &mut rows);
+        }
+        rows
+    }
+
     /// The newest reading of a row at or before an instant, however old.
     #[must_use]
     pub fn last_reading(&self, signal: SignalId, row: RowId, instant: i64) -> Option<Reading> {

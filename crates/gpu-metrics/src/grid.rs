@@ -119,6 +119,15 @@ impl Column {
         self.0.get(row / BLOCK)?.get(row % BLOCK)
     }
 
+    /// Sets the bit of each row that has a sample.
+    fn mark(&self, rows: &mut [u64]) {
+        let blocks = rows.chunks_mut(BLOCK / WORD).zip(&self.0);
+        for (words, block) in blocks {
+            let present = words.iter_mut().zip(&block.present);
+            present.for_each(|(word, present)| *word |= present);
+        }
+    }
+
     /// The rows that have a sample.
     fn rows(&self) -> impl Iterator<Item = RowId> {
         let blocks = self.0.iter().enumerate();
@@ -189,6 +198,14 @@ impl Columns {
             value,
             at: Timestamp::from_millis(index * step_ms - i64::from(age)),
         })
+    }
+
+    /// Sets the bit of each row with a sample after the instant before `index` and not
+    /// after `index`.
+    pub fn mark(&self, index: i64, rows: &mut [u64]) {
+        if let Some(column) = self.at(index) {
+            column.mark(rows);
+        }
     }
 
     /// The reading of `row` that counts at instant `index` of a grid of

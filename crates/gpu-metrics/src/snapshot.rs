@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aggregate::{
-    Absence, Ask, DeviceReasons, Evaluator, Group, Idle, Lens, Reasons, RowTarget, Span, Spanned,
+    Absence, Ask, Changes, DeviceReasons, Evaluator, Group, Idle, Lens, Reasons, RowTarget, Span,
+    Spanned,
 };
 use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
@@ -20,6 +21,16 @@ struct KindValues {
     values: Vec<Box<[Option<Value>]>>,
 }
 
+impl KindValues {
+    /// Keeps the values of a family of metrics: all of an object, then those of the next.
+    fn keep(&mut self, family: &[usize], values: &[Option<Value>]) {
+        for (place, metric) in family.iter().enumerate() {
+            let of_metric = values.iter().skip(place).step_by(family.len());
+            self.values[*metric] = of_metric.copied().collect();
+        }
+    }
+}
+
 /// An immutable set of values.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -32,6 +43,8 @@ pub struct Snapshot {
     skew_ms: i64,
     /// The target whose intervals apply to each row, by row number.
     targets: Vec<RowTarget>,
+    /// When readings of the rows change, over the default windows.
+    changes: Changes,
     kinds: Vec<KindValues>,
     cluster: Vec<Option<Value>>,
 }
@@ -55,15 +68,16 @@ impl Snapshot {
             window,
             skew_ms: 0,
             targets,
+            changes: Changes::default(),
             kinds: Vec::new(),
             cluster: Vec::new(),
         };
-        (snapshot.kinds, snapshot.cluster) = snapshot.all();
+        (snapshot.kinds, snapshot.cluster, snapshot.changes) = snapshot.all();
         snapshot
     }
 
-    /// The values of all kinds' objects, and of the cluster.
-    fn all(&self) -> (Vec<KindValues>, Vec<Option<Value>>) {
+    /// The values of all kinds' objects, and of the cluster, and when readings change.
+    fn all(&self) -> (Vec<KindValues>, Vec<Option<Value>>, Changes) {
         let empty = KindValues {
             values: vec![Box::default(); self.metrics.len()],
         };
@@ -82,9 +96,14 @@ impl Snapshot {
             for (kind, table) in kinds.iter_mut().zip(self.layout.tables()) {
                 kind.values = vec![vec![None; table.objects.len()].into(); self.metrics.len()];
             }
-            return (kinds, cluster);
+            return (kinds, cluster, Changes::default());
         };
-        let evaluator = self.evaluator();
+        let rules = (&*self.policy, &self.targets[..]);
+        let changes = Changes::of(&self.frame, &self.layout, rules, instants);
+        let evaluator = Evaluator {
+            changes: &changes,
+            ..self.evaluator()
+        };
         for family in self.families() {
             let of_groups = self.asks(&family, false);
             let Some(ask) = of_groups.first() else {
@@ -95,17 +114,24 @@ impl Snapshot {
             for (metric, value) in family.iter().zip(values) {
                 cluster[*metric] = value;
             }
+            if ask.measure == Measure::OriginalAverage {
+                // The number of the whole cluster, so it is computed once for all objects.
+                let all = groups.concat();
+                let mut values = evaluator.values(&all, &of_groups, Some(&sight)).into_iter();
+                for (kind, groups) in kinds.iter_mut().zip(&groups) {
+                    let of_kind = values.by_ref().take(groups.len() * family.len());
+                    kind.keep(&family, &of_kind.collect::<Vec<_>>());
+                }
+                continue;
+            }
             let tables = self.layout.tables();
             for ((kind, table), groups) in kinds.iter_mut().zip(tables).zip(&groups) {
                 let asks = self.asks(&family, is_pods(table));
                 let values = evaluator.values(groups, &asks, Some(&sight));
-                for (place, metric) in family.iter().enumerate() {
-                    let of_metric = values.iter().skip(place).step_by(family.len());
-                    kind.values[*metric] = of_metric.copied().collect();
-                }
+                kind.keep(&family, &values);
             }
         }
-        (kinds, cluster)
+        (kinds, cluster, changes)
     }
 
     fn groups<'s>(&'s self, table: &'s KindTable) -> Vec<Spanned<'s>> {
@@ -159,6 +185,7 @@ impl Snapshot {
             layout: &self.layout,
             policy: &self.policy,
             targets: &self.targets,
+            changes: &self.changes,
         }
     }
 

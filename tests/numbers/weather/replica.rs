@@ -15,6 +15,7 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, SignalSpec};
+use gpu_metrics::snapshot::{Snapshot, group_of};
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::provider::{Effort, Objects, Provider, Query, Which};
 
@@ -25,6 +26,25 @@ pub(super) const METRICS: [&str; 3] = [
     "gpu_held_count",
 ];
 
+/// Every so many polls all values are computed a second time.
+const SELDOM: u32 = 7;
+
+/// Checks that the values are those of a computation that reads every instant anew.
+fn agrees_with_each_instant(snapshot: &Snapshot) {
+    for (kind, table) in snapshot.layout().tables().iter().enumerate() {
+        let one_pod = table.kind.resource.as_ref() == "pods";
+        for (metric, spec) in snapshot.metrics().iter().enumerate() {
+            let values = snapshot.values(kind, metric).iter().zip(&table.objects);
+            for (value, object) in values {
+                let reasons =
+                    snapshot.reasons(&group_of(object, one_pod), &spec.measure, None, None);
+                let anew = reasons.and_then(|reasons| reasons.value);
+                assert_eq!(*value, anew, "{} of {}", spec.name, object.name);
+            }
+        }
+    }
+}
+
 /// A replica.
 #[derive(Debug)]
 pub(super) struct Replica {
@@ -33,6 +53,7 @@ pub(super) struct Replica {
     signals: Vec<SignalId>,
     cluster: Cluster,
     inventory: Arc<Inventory>,
+    polls: u32,
     everything: Selector,
     /// When the memory copy utilisation was last read; `None`: never.
     pub(super) read: Option<f64>,
@@ -71,6 +92,7 @@ impl Replica {
             signals: polled,
             cluster: Cluster::new(built, now),
             inventory: Arc::default(),
+            polls: 0,
             everything: Selector::everything(),
             read: None,
             ready: false,
@@ -94,6 +116,10 @@ impl Replica {
         }
         self.inventory = self.cluster.at(built, now);
         let snapshot = self.pipeline.publish(&self.inventory, time);
+        self.polls += 1;
+        if self.polls % SELDOM == 0 {
+            agrees_with_each_instant(&snapshot);
+        }
         self.provider.publish(Arc::new(snapshot));
         self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
     }

@@ -5,6 +5,7 @@ use super::super::layout::RowFacts;
 use super::super::policy::{Activity, Condition, DeviceValue};
 use super::super::signal::SignalId;
 use super::moment::{Moment, signals_of};
+use apimachinery::time::millis;
 
 impl Moment<'_> {
     /// Whether the policy makes a device active, if that is known. One decisive condition
@@ -40,6 +41,33 @@ impl Moment<'_> {
         }
     }
 
+    /// Whether a device is active, or was at an earlier instant within `hold`.
+    #[inline]
+    pub(super) fn is_active_or_was(
+        &self,
+        rows: &[RowId],
+        value: DeviceValue,
+        reading: Reading,
+        facts: &RowFacts,
+    ) -> Option<bool> {
+        let active = self.is_active(value, Some(reading), facts);
+        let held = millis(self.of.policy.hold) / self.of.frame.step_ms();
+        let mut earlier = (1..=held).map(|back| Moment::new(self.of, self.instant() - back));
+        let mut was_active = || {
+            earlier.any(|moment| {
+                let rows = rows.iter().filter_map(|row| moment.of.layout.fact(*row));
+                let reading = rows
+                    .filter_map(|facts| moment.reading(facts, value))
+                    .reduce(Reading::better);
+                moment.is_active(value, reading, facts) == Some(true)
+            })
+        };
+        if active != Some(true) && was_active() {
+            return Some(true);
+        }
+        active
+    }
+
     /// Whether a device's value is above a threshold. Not known where it had one
     /// and has none now, or where the field was not read; a device that never had
     /// it is not above.
@@ -67,33 +95,6 @@ fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Opt
         }
     }
     (!open).then_some(!decisive)
-}
-
-/// Whether a device is active at the first of the moments, or was at one of the earlier
-/// ones within `hold`.
-#[inline]
-pub(super) fn is_active(
-    moments: &[Moment<'_>],
-    rows: &[RowId],
-    value: DeviceValue,
-    reading: Reading,
-    facts: &RowFacts,
-) -> Option<bool> {
-    let (now, earlier) = moments.split_first()?;
-    let active = now.is_active(value, Some(reading), facts);
-    let was_active = || {
-        earlier.iter().any(|moment| {
-            let rows = rows.iter().filter_map(|row| moment.of.layout.fact(*row));
-            let reading = rows
-                .filter_map(|facts| moment.reading(facts, value))
-                .reduce(Reading::better);
-            moment.is_active(value, reading, facts) == Some(true)
-        })
-    };
-    if active != Some(true) && was_active() {
-        return Some(true);
-    }
-    active
 }
 
 /// Ratio signals are stored as percent; conditions state them as 0–1.

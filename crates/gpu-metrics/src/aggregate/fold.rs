@@ -2,7 +2,7 @@
 
 use super::super::policy::{DeviceValue, Formula, Idle, Measure, Over, Reducer};
 use super::Ask;
-use super::tally::{Answers, Tally};
+use super::tally::{Answers, Number, Tally};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
@@ -13,7 +13,7 @@ pub(super) struct Fold {
     /// The newest instant at which enough devices answered.
     pub(super) last: Option<i64>,
     /// Instants at which enough devices answered.
-    pub(super) defined: u32,
+    defined: u32,
     /// Defined instants at which a device counted.
     counted: u32,
     /// Sums of the instants' values: of all defined ones, and of those with a device that
@@ -46,15 +46,12 @@ impl Default for Fold {
 impl Fold {
     /// Adds an instant at which a device answered; if too few did, it counts as an
     /// instant without a value.
-    pub(super) fn add(
-        &mut self,
-        instant: i64,
-        answers: &Answers,
-        tally: &Tally,
-        value: Option<f64>,
-    ) {
+    pub(super) fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
+        if tally.number == Number::NotMeant {
+            return;
+        }
         self.first.get_or_insert(instant);
-        let Some(value) = value else {
+        let Number::Defined(value) = tally.number else {
             return;
         };
         self.defined += 1;

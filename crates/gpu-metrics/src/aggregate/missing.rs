@@ -67,6 +67,12 @@ impl Evaluator<'_> {
         }
     }
 
+    /// Whether a live pod holds a device by one of its rows: others are never missing.
+    pub(super) fn is_held(&self, rows: &[RowId]) -> bool {
+        let mut facts = rows.iter().filter_map(|row| self.layout.fact(*row));
+        facts.any(|facts| facts.standing == Standing::Held)
+    }
+
     /// Records GPUs that pods of the group request and that were never seen.
     pub(super) fn miss_unseen(
         &self,

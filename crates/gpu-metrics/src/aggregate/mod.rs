@@ -2,11 +2,12 @@
 //!
 //! Definitions, and the PromQL that computes the same values: `docs/numbers.md`.
 //!
-//! Groups are evaluated instant by instant, not group by group: the columns of one
-//! instant stay in the processor's cache while all groups read them.
+//! A group's number is computed anew only at instants at which a reading of the group may
+//! have changed ([`Changes`]).
 
 mod absence;
 mod active;
+mod changes;
 mod fold;
 mod missing;
 mod moment;
@@ -21,9 +22,10 @@ use super::layout::{Layout, Unseen};
 use super::metric::Value;
 use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
 use super::signal::SignalId;
-use apimachinery::time::{Timestamp, millis};
+use apimachinery::time::Timestamp;
 
 pub use absence::Absence;
+pub use changes::Changes;
 use fold::Fold;
 use moment::Moment;
 pub use reasons::{DeviceReasons, Idle, InstantReasons, Outcome, Reasons};
@@ -82,6 +84,8 @@ pub struct Evaluator<'a> {
     pub policy: &'a Policy,
     /// The target whose intervals apply to each row, by row number.
     pub targets: &'a [RowTarget],
+    /// When readings of the rows change.
+    pub changes: &'a Changes,
 }
 
 /// A group with the instants it is evaluated over.
@@ -103,13 +107,18 @@ impl<'a> Evaluator<'a> {
             return Vec::new();
         };
         if first.measure == Measure::OriginalAverage {
-            return self.original(groups, asks);
+            return self.original(groups, asks, sight);
         }
         self.values_of(groups, asks, sight)
     }
 
     /// The original exporter's number is the whole cluster's, whatever the object.
-    fn original(&self, groups: &[Spanned<'_>], asks: &[Ask]) -> Vec<Option<Value>> {
+    fn original(
+        &self,
+        groups: &[Spanned<'_>],
+        asks: &[Ask],
+        sight: Option<&Sight>,
+    ) -> Vec<Option<Value>> {
         let whole = Group::of_cluster(self.layout);
         let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
         let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
@@ -118,7 +127,7 @@ impl<'a> Evaluator<'a> {
             let asked_ms = window_ms(group);
             if known.as_ref().is_none_or(|(of, _)| *of != asked_ms) {
                 let spanned = (whole, self.span(&whole, asked_ms));
-                known = Some((asked_ms, self.values_of(&[spanned], asks, None)));
+                known = Some((asked_ms, self.values_of(&[spanned], asks, sight)));
             }
             all.extend(known.iter().flat_map(|(_, values)| values));
         }
@@ -137,56 +146,62 @@ impl<'a> Evaluator<'a> {
         // A row's share of a device depends on the group.
         let whole = !(first.one_pod && self.policy.shared == Shared::Split);
         let sight = sight.filter(|_| whole);
-        let mut folds = vec![Fold::default(); groups.len() * asks.len()];
+        let mut folds = vec![Fold::default(); asks.len()];
         let mut tallies = Tallies::of(asks);
-        let spans = || groups.iter().filter_map(|(_, span)| *span);
-        let (Some(begin), Some(end)) = (
-            spans().map(|span| span.first).min(),
-            spans().map(|span| span.last).max(),
-        ) else {
-            return vec![None; groups.len() * asks.len()];
-        };
-        for instant in begin..=end {
-            let moments = self.moments(instant);
-            let seen = sight.map_or(&[][..], |sight| sight.at(instant));
-            for (folds, (group, span)) in folds.chunks_mut(asks.len()).zip(groups) {
-                let within = |span: &Span| (span.first..=span.last).contains(&instant);
-                if let Some(span) = span.as_ref().filter(|span| within(span)) {
-                    self.tally((&moments, seen), (group, span), asks, &mut tallies, folds);
-                }
-            }
+        let mut values = Vec::with_capacity(groups.len() * asks.len());
+        for spanned in groups {
+            folds.fill(Fold::default());
+            self.fold_window(spanned, (asks, sight), &mut tallies, &mut folds);
+            let finished = folds.iter().zip(asks);
+            values.extend(finished.map(|(fold, ask)| self.finish(fold, spanned, ask)));
         }
-        let finished = folds
-            .chunks(asks.len())
-            .zip(groups)
-            .flat_map(|(folds, group)| {
-                let each = folds.iter().zip(asks);
-                each.map(move |(fold, ask)| self.finish(fold, group, ask))
-            });
-        finished.collect()
+        values
+    }
+
+    /// Adds the instants of a group's window to its folds.
+    fn fold_window(
+        &self,
+        (group, span): &Spanned<'_>,
+        (asks, sight): (&[Ask], Option<&Sight>),
+        tallies: &mut Tallies,
+        folds: &mut [Fold],
+    ) {
+        let Some(span) = span else {
+            return;
+        };
+        for instant in span.first..=span.last {
+            let repeats = instant > span.first && tallies.repeats(group);
+            if !repeats || self.changes.any(group.rows, instant) {
+                let now = Moment::new(*self, instant);
+                self.tally((&now, sight), (group, span), asks, tallies);
+            }
+            tallies.fold(instant, folds);
+        }
     }
 
     /// Reads every row once for all groups, from instant `first` to `last`.
     #[must_use]
     pub fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
-        let see = |instant| {
-            let moments = self.moments(instant);
-            let rows = self.layout.facts();
-            rows.map(|facts| facts.map_or(Seen::NOTHING, |facts| moment::see(&moments, facts, ask)))
-                .collect()
-        };
-        Sight {
+        let mut sight = Sight {
             first,
-            seen: (first..=last).map(see).collect(),
+            seen: Vec::new(),
+        };
+        for instant in first..=last {
+            let now = Moment::new(*self, instant);
+            let mut seen = match sight.seen.last() {
+                Some(before) => before.clone(),
+                None => vec![Seen::NOTHING; self.layout.facts().len()],
+            };
+            for (seen, facts) in seen.iter_mut().zip(self.layout.facts()) {
+                if let Some(facts) = facts
+                    && (instant == first || self.changes.has(facts.id, instant))
+                {
+                    *seen = now.see(&[facts.id], ask);
+                }
+            }
+            sight.seen.push(seen);
         }
-    }
-
-    /// An instant, and the earlier ones within `hold`.
-    fn moments(&self, instant: i64) -> Vec<Moment<'a>> {
-        let held = millis(self.policy.hold) / self.frame.step_ms();
-        (0..=held)
-            .map(|back| Moment::new(*self, instant - back))
-            .collect()
+        sight
     }
 
     fn finish(&self, fold: &Fold, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Value> {
@@ -319,11 +334,11 @@ pub struct Sight {
 }
 
 impl Sight {
-    fn at(&self, instant: i64) -> &[Seen] {
-        let position = usize::try_from(instant - self.first).ok();
-        position
-            .and_then(|position| self.seen.get(position))
-            .map_or(&[], Vec::as_slice)
+    /// The reading of a row at an instant.
+    #[inline]
+    fn at(&self, row: RowId, instant: i64) -> Option<&Seen> {
+        let place = usize::try_from(instant - self.first).ok()?;
+        self.seen.get(place)?.get(row.0 as usize)
     }
 }
 

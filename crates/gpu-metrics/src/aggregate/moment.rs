@@ -5,7 +5,6 @@ use super::super::inventory::Authority;
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{DeviceValue, Shared};
 use super::super::signal::SignalId;
-use super::active::is_active;
 use super::{Ask, Evaluator, Lens, Seen};
 use apimachinery::time::Timestamp;
 
@@ -339,40 +338,34 @@ pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<Signal
     }
 }
 
-/// The reading of one row for a measure at the first of the moments.
-pub(super) fn see(moments: &[Moment<'_>], facts: &RowFacts, ask: &Ask) -> Seen {
-    see_device(moments, &[facts.id], ask)
-}
-
-/// The reading of one device's rows for a measure at the first of the moments.
-pub(super) fn see_device(moments: &[Moment<'_>], rows: &[RowId], ask: &Ask) -> Seen {
-    let Some(now) = moments.first() else {
-        return Seen::NOTHING;
-    };
-    let lens = Lens::of(&ask.measure);
-    let mut found = lens
-        .shown_by()
-        .filter_map(|value| Some((value, now.best(rows, value, ask)?)));
-    let Some((value, shown)) = found.next() else {
-        return Seen::NOTHING;
-    };
-    let Shown {
-        reading,
-        weight,
-        facts,
-    } = shown;
-    Seen {
-        value: reading.value,
-        at: reading.at,
-        weight,
-        active: match lens.of_active {
-            true => is_active(moments, rows, value, reading, facts),
-            false => Some(false),
-        },
-        held: facts.was_held_at(reading.at)
-            || now.is_held(rows, value, reading.at)
-            || now.has_lost_labels(rows, reading.at),
-        of_predecessor: reading.at < facts.started,
-        after_end: reading.at >= facts.ended,
+impl Moment<'_> {
+    /// The reading of one device's rows for a measure.
+    pub(super) fn see(&self, rows: &[RowId], ask: &Ask) -> Seen {
+        let lens = Lens::of(&ask.measure);
+        let mut found = lens
+            .shown_by()
+            .filter_map(|value| Some((value, self.best(rows, value, ask)?)));
+        let Some((value, shown)) = found.next() else {
+            return Seen::NOTHING;
+        };
+        let Shown {
+            reading,
+            weight,
+            facts,
+        } = shown;
+        Seen {
+            value: reading.value,
+            at: reading.at,
+            weight,
+            active: match lens.of_active {
+                true => self.is_active_or_was(rows, value, reading, facts),
+                false => Some(false),
+            },
+            held: facts.was_held_at(reading.at)
+                || self.is_held(rows, value, reading.at)
+                || self.has_lost_labels(rows, reading.at),
+            of_predecessor: reading.at < facts.started,
+            after_end: reading.at >= facts.ended,
+        }
     }
 }

@@ -10,8 +10,8 @@ use super::super::policy::Measure;
 use super::super::signal::SignalId;
 use super::fold::Fold;
 use super::missing::Silent;
-use super::moment::{self, Moment};
-use super::tally::{Counts, Tallies};
+use super::moment::Moment;
+use super::tally::{Counts, Number, Tallies};
 use super::{Ask, Evaluator, Group, Lens, Seen, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
@@ -113,17 +113,15 @@ impl<'a> Evaluator<'a> {
         let mut fold = Fold::default();
         let mut instants = Vec::new();
         for instant in span.first..=span.last {
-            let moments = self.moments(instant);
+            let now = Moment::new(*self, instant);
             for (rows, device) in &mut devices {
-                let outcome = self.outcome(&moments, rows, (group, &span), ask);
+                let outcome = self.outcome(&now, rows, (group, &span), ask);
                 device.outcomes.push(outcome);
             }
-            let defined = fold.defined;
-            let folds = std::slice::from_mut(&mut fold);
             let asks = std::slice::from_ref(ask);
-            self.tally((&moments, &[]), (group, &span), asks, &mut tallies, folds);
-            let at = instant_time(instant, self.frame.step_ms());
-            instants.push(reasons_of(at, &mut tallies, ask, fold.defined > defined));
+            self.tally((&now, None), (group, &span), asks, &mut tallies);
+            tallies.fold(instant, std::slice::from_mut(&mut fold));
+            instants.push(tallies.reasons(instant_time(instant, self.frame.step_ms())));
         }
         Some(Reasons {
             span,
@@ -149,7 +147,7 @@ impl<'a> Evaluator<'a> {
         let longest = millis(self.policy.max_window) / self.frame.step_ms();
         let mut idle = None;
         for instant in (span.first.min(span.last - longest)..=span.last).rev() {
-            let seen = moment::see_device(&self.moments(instant), &rows, ask);
+            let seen = Moment::new(*self, instant).see(&rows, ask);
             if seen.value.is_nan() || seen.active.is_none() {
                 break;
             }
@@ -195,15 +193,12 @@ impl<'a> Evaluator<'a> {
 
     fn outcome(
         &self,
-        moments: &[Moment<'_>],
+        now: &Moment<'_>,
         rows: &[RowId],
         (group, span): (&Group<'_>, &Span),
         ask: &Ask,
     ) -> Outcome {
-        let Some(now) = moments.first() else {
-            return Outcome::NotExpected;
-        };
-        let seen = moment::see_device(moments, rows, ask);
+        let seen = now.see(rows, ask);
         if seen.value.is_nan() || seen.is_outside(group) {
             return match self.silent(now, rows, span, ask) {
                 Silent::Missed(_) => Outcome::Missed,
@@ -221,17 +216,20 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-fn reasons_of(at: Timestamp, tallies: &mut Tallies, ask: &Ask, defined: bool) -> InstantReasons {
-    let answers = tallies.answers;
-    let mut of_ask = tallies.of_asks.first_mut();
-    InstantReasons {
-        at,
-        value: match &mut of_ask {
-            Some(tally) if defined => Some(tally.value(&answers, &ask.measure)),
-            _ => None,
-        },
-        answering: answers.valid,
-        counted: of_ask.map_or(0, |tally| tally.counted),
-        missing: answers.missing + answers.missing_at_most,
+impl Tallies {
+    /// The instant of the first ask.
+    fn reasons(&self, at: Timestamp) -> InstantReasons {
+        let answers = &self.answers;
+        let of_ask = self.of_asks.first();
+        InstantReasons {
+            at,
+            value: match of_ask.map(|tally| tally.number) {
+                Some(Number::Defined(value)) if answers.valid > 0 => Some(value),
+                _ => None,
+            },
+            answering: answers.valid,
+            counted: of_ask.map_or(0, |tally| tally.counted),
+            missing: answers.missing + answers.missing_at_most,
+        }
     }
 }

@@ -4,8 +4,8 @@ use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::SignalId;
 use super::fold::Fold;
 use super::missing::miss_activity;
-use super::moment::{self, Moment};
-use super::{Ask, Evaluator, Group, Seen, Span};
+use super::moment::Moment;
+use super::{Ask, Evaluator, Group, Seen, Sight, Span};
 use apimachinery::time::Timestamp;
 
 /// The share of devices that may be missing from a mean, a maximum or a quantile.
@@ -118,6 +118,19 @@ pub(super) struct Tally {
     values: Vec<f64>,
     /// The largest reading added.
     largest: f64,
+    /// The group's number.
+    pub(super) number: Number,
+}
+
+/// A group's number at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Number {
+    /// The measure does not concern the group: it holds no device.
+    NotMeant,
+    /// Too few devices answered.
+    Undefined,
+    /// Enough devices answered.
+    Defined(f64),
 }
 
 /// An instant of a group: the devices that answered, and a tally for each ask.
@@ -125,6 +138,8 @@ pub(super) struct Tally {
 pub(super) struct Tallies {
     pub(super) answers: Answers,
     pub(super) of_asks: Vec<Tally>,
+    /// Whether a device is missing, which goes by the time.
+    misses: bool,
 }
 
 impl Tallies {
@@ -132,12 +147,29 @@ impl Tallies {
         Self {
             answers: Answers::NONE,
             of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
+            misses: false,
         }
     }
 
     fn clear(&mut self) {
         self.answers = Answers::NONE;
+        self.misses = false;
         self.of_asks.iter_mut().for_each(Tally::clear);
+    }
+
+    /// Whether the next instant has the same numbers if no reading of the group changes.
+    pub(super) fn repeats(&self, group: &Group<'_>) -> bool {
+        !self.misses && group.unseen.is_empty()
+    }
+
+    /// Adds the instant to the group's folds, one for each ask.
+    pub(super) fn fold(&self, instant: i64, folds: &mut [Fold]) {
+        if self.answers.valid == 0 {
+            return;
+        }
+        for (fold, tally) in folds.iter_mut().zip(&self.of_asks) {
+            fold.add(instant, &self.answers, tally);
+        }
     }
 }
 
@@ -152,6 +184,7 @@ impl Tally {
             missing: Vec::new(),
             values: Vec::new(),
             largest: 0.0,
+            number: Number::Undefined,
         }
     }
 
@@ -200,6 +233,20 @@ impl Tally {
         }
     }
 
+    /// The group's number at the instant.
+    fn number(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> Number {
+        if let Measure::Devices { over, .. } = measure
+            && *over == Over::Held
+            && self.counted == 0
+        {
+            return Number::NotMeant;
+        }
+        match self.is_defined(answers, measure, min_devices) {
+            true => Number::Defined(self.value(answers, measure)),
+            false => Number::Undefined,
+        }
+    }
+
     /// Whether enough devices answered for the instant to be defined.
     fn is_defined(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
         let few = |missing: u32, share: f64| {
@@ -241,8 +288,8 @@ impl Tally {
         (whole.value(answers, measure) - number).abs() <= most + ROUNDING
     }
 
-    /// The group's value at the instant.
-    pub(super) fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
+    /// The group's value at the instant, if it is defined.
+    fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
         let reducer = match measure {
             Measure::Devices { reducer, .. } => reducer,
             Measure::OriginalAverage => &Reducer::Mean,
@@ -286,35 +333,34 @@ fn is_percent(measure: &Measure) -> bool {
 }
 
 impl Evaluator<'_> {
-    /// Adds the group's readings at one instant to its folds, one for each ask. `seen`
-    /// holds the rows' readings, if they were read before.
+    /// Adds up the group's readings at one instant. `sight` holds the rows' readings,
+    /// if they were read before.
     pub(super) fn tally(
         &self,
-        (moments, seen): (&[Moment<'_>], &[Seen]),
+        (now, sight): (&Moment<'_>, Option<&Sight>),
         (group, span): (&Group<'_>, &Span),
         asks: &[Ask],
         tallies: &mut Tallies,
-        folds: &mut [Fold],
     ) {
-        let (Some(now), Some(first)) = (moments.first(), asks.first()) else {
-            return;
-        };
+        let Some(first) = asks.first() else { return };
         tallies.clear();
         let (mut missed, mut open) = (Vec::new(), Vec::new());
         for rows in self.by_device(group.rows, &first.measure) {
             let known = match rows {
-                [row] => seen.get(row.0 as usize),
+                [row] => sight.and_then(|sight| sight.at(*row, now.instant())),
                 _ => None,
             };
             let found;
             let seen = if let Some(known) = known {
                 known
             } else {
-                found = moment::see_device(moments, rows, first);
+                found = now.see(rows, first);
                 &found
             };
             if seen.value.is_nan() || seen.is_outside(group) {
-                missed.push(rows);
+                if self.is_held(rows) {
+                    missed.push(rows);
+                }
                 continue;
             }
             if seen.active.is_none() {
@@ -328,6 +374,7 @@ impl Evaluator<'_> {
                 }
             }
         }
+        tallies.misses = !missed.is_empty();
         // An instant at which no device answers is undefined, whichever devices are
         // missing.
         if tallies.answers.valid == 0 {
@@ -340,22 +387,8 @@ impl Evaluator<'_> {
             self.miss(now, rows, span, asks, tallies);
         }
         self.miss_unseen(now, group, asks, tallies);
-        self.fold(now, asks, tallies, folds);
-    }
-
-    fn fold(&self, now: &Moment<'_>, asks: &[Ask], tallies: &mut Tallies, folds: &mut [Fold]) {
-        let answers = &tallies.answers;
-        for ((fold, tally), ask) in folds.iter_mut().zip(&mut tallies.of_asks).zip(asks) {
-            // Without a held device there is no number.
-            if let Measure::Devices { over, .. } = ask.measure
-                && over == Over::Held
-                && tally.counted == 0
-            {
-                continue;
-            }
-            let defined = tally.is_defined(answers, &ask.measure, self.policy.min_devices);
-            let value = defined.then(|| tally.value(answers, &ask.measure));
-            fold.add(now.instant(), answers, tally, value);
+        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
+            tally.number = tally.number(&tallies.answers, &ask.measure, self.policy.min_devices);
         }
     }
 }
