@@ -1,7 +1,7 @@
 //! At which instants the reading of a device may differ from the one an instant before.
 //!
-//! At S = 15 and a step of 5 two of three instants repeat the one before, so most rows
-//! and groups are read at every third instant only.
+//! At S = 15 and a step of 5 two of three instants repeat the one before, so rows and
+//! groups of one exporter are read at every third instant only.
 
 use super::super::frame::Frame;
 use super::super::grid::RowId;
@@ -12,7 +12,8 @@ use super::RowTarget;
 /// Bits of a word.
 const WORD: usize = 64;
 
-/// A bit for each row and instant: whether its reading may have changed.
+/// A bit for each row and instant: whether its reading may have changed. A reading may
+/// change at each instant that it does not cover.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     first: i64,
@@ -28,7 +29,7 @@ impl Changes {
         (policy, targets): (&Policy, &[RowTarget]),
         (first, last): (i64, i64),
     ) -> Self {
-        // A device stays active for a time after its readings say so.
+        // A device stays active for a time after its readings say so: nothing is covered.
         if !policy.hold.is_zero() {
             return Self::default();
         }
@@ -37,8 +38,9 @@ impl Changes {
         let oldest = first - longest.unwrap_or(0) / step_ms - 1;
         let sampled: Vec<Vec<u64>> = (oldest..=last).map(|at| frame.sampled(at)).collect();
         let is_sampled = |instant: i64, row: usize| {
-            let rows = usize::try_from(instant - oldest).map(|at| sampled.get(at));
-            rows.is_ok_and(|rows| rows.is_none_or(|rows| has(rows, row)))
+            let place = usize::try_from(instant - oldest).ok();
+            let rows = place.and_then(|place| sampled.get(place));
+            rows.is_none_or(|rows| has(rows, row))
         };
         let mut own = Self {
             first,
@@ -60,21 +62,19 @@ impl Changes {
     }
 
     /// Whether a row's reading may have changed since the instant before.
-    #[inline]
     pub(super) fn has(&self, row: RowId, instant: i64) -> bool {
-        let rows = usize::try_from(instant - self.first).ok();
-        let rows = rows.and_then(|at| self.instants.get(at));
-        rows.is_none_or(|rows| has(rows, row.0 as usize))
+        self.any(&[row], instant)
     }
 
     /// Whether the reading of one of the rows may have changed since the instant before.
+    #[inline]
     pub(super) fn any(&self, rows: &[RowId], instant: i64) -> bool {
-        let of_all = usize::try_from(instant - self.first).ok();
-        let of_all = of_all.and_then(|at| self.instants.get(at));
+        let place = usize::try_from(instant - self.first).ok();
+        let of_all = place.and_then(|place| self.instants.get(place));
         of_all.is_none_or(|of_all| rows.iter().any(|row| has(of_all, row.0 as usize)))
     }
 
-    /// The same with what changes for other rows of the device: which row counts is
+    /// Adds what changes for other rows of the device: which row counts is
     /// decided between them.
     fn of_devices(mut self, layout: &Layout) -> Self {
         let own = self.clone();

@@ -120,6 +120,12 @@ impl<'a> Evaluator<'a> {
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
         let whole = Group::of_cluster(self.layout);
+        // No pod's share of a device.
+        let of_whole = |ask: &Ask| Ask {
+            one_pod: false,
+            ..*ask
+        };
+        let asks: Vec<Ask> = asks.iter().map(of_whole).collect();
         let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
         let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
         let mut all = Vec::with_capacity(groups.len() * asks.len());
@@ -127,7 +133,7 @@ impl<'a> Evaluator<'a> {
             let asked_ms = window_ms(group);
             if known.as_ref().is_none_or(|(of, _)| *of != asked_ms) {
                 let spanned = (whole, self.span(&whole, asked_ms));
-                known = Some((asked_ms, self.values_of(&[spanned], asks, sight)));
+                known = Some((asked_ms, self.values_of(&[spanned], &asks, sight)));
             }
             all.extend(known.iter().flat_map(|(_, values)| values));
         }
@@ -170,8 +176,10 @@ impl<'a> Evaluator<'a> {
             return;
         };
         for instant in span.first..=span.last {
-            let repeats = instant > span.first && tallies.repeats(group);
-            if !repeats || self.changes.any(group.rows, instant) {
+            let repeats = instant > span.first
+                && tallies.repeats(group)
+                && !self.changes.any(group.rows, instant);
+            if !repeats {
                 let now = Moment::new(*self, instant);
                 self.tally((&now, sight), (group, span), asks, tallies);
             }

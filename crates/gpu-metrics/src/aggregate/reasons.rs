@@ -224,7 +224,7 @@ impl Tallies {
         InstantReasons {
             at,
             value: match of_ask.map(|tally| tally.number) {
-                Some(Number::Defined(value)) if answers.valid > 0 => Some(value),
+                Some(Number::Defined(value)) => Some(value),
                 _ => None,
             },
             answering: answers.valid,

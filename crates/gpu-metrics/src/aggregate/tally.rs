@@ -138,7 +138,8 @@ pub(super) enum Number {
 pub(super) struct Tallies {
     pub(super) answers: Answers,
     pub(super) of_asks: Vec<Tally>,
-    /// Whether a device is missing, which goes by the time.
+    /// Whether a device that a live pod holds does not answer. Whether it is missing goes
+    /// by the time.
     misses: bool,
 }
 
@@ -192,6 +193,7 @@ impl Tally {
         self.counted = 0;
         (self.weight, self.sum, self.missing_sum) = (0.0, 0.0, 0.0);
         self.largest = 0.0;
+        self.number = Number::Undefined;
         self.missing.clear();
         self.values.clear();
     }
