@@ -117,7 +117,7 @@ impl Replica {
         self.inventory = self.cluster.at(built, now);
         let snapshot = self.pipeline.publish(&self.inventory, time);
         self.polls += 1;
-        if self.polls % SELDOM == 0 {
+        if self.polls.is_multiple_of(SELDOM) {
             agrees_with_each_instant(&snapshot);
         }
         self.provider.publish(Arc::new(snapshot));
