@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::grid::{Columns, Reading, RowId, instant_from};
+use super::grid::{Columns, Reading, RowId, WORD, instant_from};
 use super::signal::SignalId;
 use super::store::Heard;
 use super::targets::{TargetId, TargetView, View};
@@ -89,7 +89,7 @@ impl Frame {
     /// after it: a bit for each row.
     #[must_use]
     pub fn sampled(&self, instant: i64) -> Vec<u64> {
-        let mut rows = vec![0; self.heard.len().div_ceil(64)];
+        let mut rows = vec![0; self.heard.len().div_ceil(WORD)];
         for columns in &self.signals {
             columns.mark(instant, &mut rows);
         }

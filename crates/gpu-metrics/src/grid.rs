@@ -41,7 +41,7 @@ impl Reading {
 const BLOCK: usize = 512;
 
 /// Bits of a word.
-const WORD: usize = 64;
+pub(super) const WORD: usize = 64;
 
 /// The samples of up to [`BLOCK`] rows before one instant: ten bytes each.
 #[derive(Clone, Debug, Default)]

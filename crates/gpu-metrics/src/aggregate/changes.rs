@@ -4,13 +4,10 @@
 //! groups of one exporter are read at every third instant only.
 
 use super::super::frame::Frame;
-use super::super::grid::RowId;
+use super::super::grid::{RowId, WORD};
 use super::super::layout::{Layout, RowFacts};
 use super::super::policy::Policy;
 use super::RowTarget;
-
-/// Bits of a word.
-const WORD: usize = 64;
 
 /// A bit for each row and instant: whether its reading may have changed. A reading may
 /// change at each instant that it does not cover.

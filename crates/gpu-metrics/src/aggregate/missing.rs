@@ -67,8 +67,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Whether a live pod holds a device by one of its rows: others are never missing.
-    pub(super) fn is_held(&self, rows: &[RowId]) -> bool {
+    /// Whether a live pod holds a device by one of its rows; others are never missing.
+    pub(super) fn may_be_missing(&self, rows: &[RowId]) -> bool {
         let mut facts = rows.iter().filter_map(|row| self.layout.fact(*row));
         facts.any(|facts| facts.standing == Standing::Held)
     }

@@ -360,7 +360,7 @@ impl Evaluator<'_> {
                 &found
             };
             if seen.value.is_nan() || seen.is_outside(group) {
-                if self.is_held(rows) {
+                if self.may_be_missing(rows) {
                     missed.push(rows);
                 }
                 continue;
