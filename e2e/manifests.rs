@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
-use gpu_metrics_apiserver::certificates::managed::{APISERVICES, service_names};
+use aggregated_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::certificates::managed::{APISERVICES, service_names};
 use serde_json::{Value, json};
 
 use crate::kubectl::REMEDY;

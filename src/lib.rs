@@ -30,20 +30,15 @@
 pub mod api;
 pub mod app;
 pub mod backtest;
-pub mod certificates;
 pub mod chart;
 #[cfg(test)]
 mod citations;
 pub mod cli;
-pub mod cluster;
 pub mod config;
 #[cfg(test)]
 mod layering;
 pub mod provider;
-pub mod security;
-pub mod serve;
 pub mod source;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
-pub mod x509;

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use aggregated_apiserver::serve::certs::{Authority, Validity};
+use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::api::Api;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::serve::certs::{Authority, Validity};
-use gpu_metrics_apiserver::serve::tls::{ClientAuth, server_config};
 use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 use http_body_util::BodyExt;

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_metrics_apiserver::cluster::client::{Access, Client};
-use gpu_metrics_apiserver::cluster::health::WatchRegistry;
-use gpu_metrics_apiserver::cluster::inventory::{WatchSettings, Watches};
+use cluster_state::client::{Access, Client};
+use cluster_state::health::WatchRegistry;
+use cluster_state::inventory::{WatchSettings, Watches};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};

@@ -1,7 +1,7 @@
 //! The source of the serving certificate, and the writer of the APIServices' bundle.
 
-use gpu_metrics_apiserver::certificates::managed::service_names;
-use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::certificates::managed::service_names;
+use aggregated_apiserver::certificates::managed::store::ServiceName;
 use serde_json::json;
 
 use super::*;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use gpu_metrics_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! The objects: valid for kube-apiserver, correctly named, and equal to those in
 //! `manifests/`.
 
-use gpu_metrics_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
 use super::*;

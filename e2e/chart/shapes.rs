@@ -1,6 +1,6 @@
 //! From prometheus-adapter to this chart with typical values and umbrella charts.
 
-use gpu_metrics_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
 use super::migration::{PATIENCE, Scene};

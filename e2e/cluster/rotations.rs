@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use gpu_metrics_apiserver::certificates::managed::Settings;
-use gpu_metrics_apiserver::certificates::managed::content::Found;
-use gpu_metrics_apiserver::certificates::managed::decide::{Step, decide};
-use gpu_metrics_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::certificates::managed::Settings;
+use aggregated_apiserver::certificates::managed::content::Found;
+use aggregated_apiserver::certificates::managed::decide::{Step, decide};
+use aggregated_apiserver::certificates::managed::store::ServiceName;
 use k8s_openapi::ByteString;
 use serde_json::{Map, json};
 

@@ -6,8 +6,8 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use aggregated_apiserver::certificates::authority::{Authority, Validity};
 use bytes::Bytes;
-use gpu_metrics_apiserver::certificates::authority::{Authority, Validity};
 use http::header::DATE;
 use http::{Request, Response};
 use http_body_util::Full;

@@ -8,9 +8,9 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use gpu_metrics_apiserver::certificates::authority::Authority;
-use gpu_metrics_apiserver::certificates::managed::APISERVICES;
-use gpu_metrics_apiserver::x509::Validity;
+use aggregated_apiserver::certificates::authority::Authority;
+use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::x509::Validity;
 use serde_json::{Value, json};
 
 use super::dropin::{NAMESPACE, Pod, follow, lead};

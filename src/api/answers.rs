@@ -9,9 +9,9 @@ use http::{HeaderMap, Response};
 use http_body_util::Full;
 
 use crate::provider::{Effort, Error, Fetched, NO_METRICS, Provider};
-use crate::security::FetchedFor;
-use crate::security::counters::Counters;
 use crate::telemetry::Telemetry;
+use aggregated_apiserver::security::FetchedFor;
+use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
 use super::buffer::Pool;

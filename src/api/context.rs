@@ -8,10 +8,10 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Uri};
 use tokio::time::Instant;
 
-use crate::security::authenticate::User;
-use crate::security::identity::ANONYMOUS;
-use crate::security::peer::Peer;
-use crate::security::reviewer::Access;
+use aggregated_apiserver::security::authenticate::User;
+use aggregated_apiserver::security::identity::ANONYMOUS;
+use aggregated_apiserver::security::peer::Peer;
+use aggregated_apiserver::security::reviewer::Access;
 
 use super::negotiate::Manner;
 use super::params::Params;

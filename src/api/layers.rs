@@ -16,11 +16,11 @@ use super::context::RequestContext;
 use super::params::Params;
 use super::response;
 use super::status::Failure;
-use crate::security::Security;
-use crate::security::audit::Outcome;
-use crate::security::authenticate::User;
-use crate::security::denied::Denied;
-use crate::security::reviewer::Access;
+use aggregated_apiserver::security::Security;
+use aggregated_apiserver::security::audit::Outcome;
+use aggregated_apiserver::security::authenticate::User;
+use aggregated_apiserver::security::denied::Denied;
+use aggregated_apiserver::security::reviewer::Access;
 
 /// The request's context.
 type Context = Extension<Arc<RequestContext>>;

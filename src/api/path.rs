@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 
 use crate::provider::usage::Measured;
-use crate::security::reviewer::Access;
 use crate::telemetry::health::Probe;
+use aggregated_apiserver::security::reviewer::Access;
 
 use super::group::{Group, GroupVersion};
 

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use crate::security::audit::Told;
-use crate::security::denied::Denied;
+use aggregated_apiserver::security::audit::Told;
+use aggregated_apiserver::security::denied::Denied;
 use apimachinery::time::Timestamp;
 
 use super::forms::{Shared, Tagged, compress};

@@ -22,8 +22,8 @@ use tower::util::BoxCloneSyncService;
 
 use super::answers::Api;
 use super::{count, handlers, layers, response};
-use crate::security::Security;
 use crate::telemetry::health::Probe;
+use aggregated_apiserver::security::Security;
 
 /// The API without layers.
 pub fn routes(api: &Api) -> Router {

@@ -6,7 +6,7 @@
 use http::StatusCode;
 
 use crate::provider::{Error, Lack, Objects, Query, Which};
-use crate::security::denied::Denied;
+use aggregated_apiserver::security::denied::Denied;
 
 use super::denied::{self, Row, retry_later};
 use super::group::Group;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::clock;
 use super::findings::count;
 use super::inspect::Look;
-use crate::cluster::client::Client;
-use crate::cluster::error::CallError;
 use crate::telemetry::metrics::Metrics;
+use cluster_state::client::Client;
+use cluster_state::error::CallError;
 use findings::Report;
 use findings::codes::{
     Code, GM101, GM102, GM103, GM104, GM202, GM501, GM502, GM503, GM504, GM505, GM506, GM507,
@@ -97,8 +97,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::client::Access;
-    use crate::testing::fake_kube::{FakeKube, Fault};
+    use cluster_state::client::Access;
+    use cluster_state::testing::fake_kube::{FakeKube, Fault};
 
     const PATH: &str = "/apis/autoscaling/v2/horizontalpodautoscalers";
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::cluster::names::{self, ObjectNames};
 use crate::provider::rules::{self, Unlisted};
 use crate::provider::{Ask, Error, NO_METRICS, Pending};
 use crate::source::answers::{Answers, Unanswered};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
+use cluster_state::names::{self, ObjectNames};
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
 
@@ -148,7 +148,7 @@ mod tests {
     use crate::app::clock;
     use crate::config::{PrometheusSettings, parse_url};
     use crate::source::prometheus::promql::Promql;
-    use crate::testing::log::logging;
+    use aggregated_apiserver::testing::log::logging;
 
     #[tokio::test(start_paused = true)]
     async fn a_rule_whose_faults_alternate_does_not_fill_the_log() {

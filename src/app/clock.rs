@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use crate::cluster::jitter;
 use apimachinery::time::Timestamp;
+pub use cluster_state::jitter;
 
 /// The time now.
 #[must_use]

@@ -18,11 +18,11 @@ use tokio::task::JoinHandle;
 
 use super::engine::Checks;
 use super::{Engine, EngineSettings};
-use crate::cluster::inventory::{WatchSettings, Watches};
 use crate::config::Config;
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::source::Source;
 use crate::telemetry::Telemetry;
+use cluster_state::inventory::{WatchSettings, Watches};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline;

@@ -13,8 +13,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cluster::client::Client;
-use crate::cluster::error::CallError;
+use cluster_state::client::Client;
+use cluster_state::error::CallError;
 use findings::hpa::{self, Served};
 use findings::peers::{self, Vpa};
 use findings::rights::{Right, right};

@@ -6,13 +6,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use crate::certificates::CertificateStatus;
-use crate::cluster::health::{WatchHealth, WatchRegistry};
-use crate::security::counters::{Counters, ReviewCounts};
-use crate::security::denied::DeniedKind;
 use crate::source::answers::{Answers, Counts};
 use crate::source::prometheus::replicas::Replicas;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
+use aggregated_apiserver::certificates::CertificateStatus;
+use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
+use aggregated_apiserver::security::denied::DeniedKind;
+use cluster_state::health::{WatchHealth, WatchRegistry};
 
 /// Reviews, their caches, refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {

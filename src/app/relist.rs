@@ -16,8 +16,6 @@ use tokio::time::Instant;
 
 use super::reload::RuleSet;
 use super::{backing, clock, measure};
-use crate::cluster::client::Client;
-use crate::cluster::served;
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, State, Weight};
@@ -25,6 +23,8 @@ use crate::telemetry::metrics::{Metrics, catalog};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
+use cluster_state::client::Client;
+use cluster_state::served;
 use limits::line_limit::LineLimit;
 
 /// Parallel searches; each can be heavy.

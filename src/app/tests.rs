@@ -12,11 +12,11 @@ use tokio_rustls::client::TlsStream;
 use super::shutdown::{Phase, Shutdown};
 use crate::api::{self, Api, router};
 use crate::provider::gpu::GpuProvider;
-use crate::serve::certs::Authority;
-use crate::serve::listener::{Limits, Listener};
-use crate::serve::tls::{self, ClientAuth};
 use crate::telemetry::Telemetry;
-use crate::testing::test_server::{TestServer, validity};
+use aggregated_apiserver::serve::certs::Authority;
+use aggregated_apiserver::serve::listener::{Limits, Listener};
+use aggregated_apiserver::serve::tls::{self, ClientAuth};
+use aggregated_apiserver::testing::test_server::{TestServer, validity};
 use apimachinery::time::Timestamp;
 
 /// A server that stops as `shutdown` says.

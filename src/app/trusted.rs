@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::cluster::authentication::Texts;
-use crate::security::trust::{self, Trust, TrustError, TrustStore};
 use crate::telemetry::health::{Check, State};
+use aggregated_apiserver::security::trust::{self, Trust, TrustError, TrustStore};
+use cluster_state::authentication::Texts;
 use limits::file;
 
 /// How often the files are read again.
@@ -123,7 +123,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::certificates::authority::{Authority, Validity};
+    use aggregated_apiserver::certificates::authority::{Authority, Validity};
 
     const CLIENTS: &str = "client-ca-file";
     const PROXY: &str = "requestheader-client-ca-file";

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 
 use super::Failure;
-use crate::certificates::authority::{Authority, Validity};
-use crate::certificates::managed::service_names;
-use crate::certificates::managed::store::ServiceName;
-use crate::x509::{self, Certificate};
+use aggregated_apiserver::certificates::authority::{Authority, Validity};
+use aggregated_apiserver::certificates::managed::service_names;
+use aggregated_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::x509::{self, Certificate};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -125,7 +125,7 @@ fn make(
         not_before: now - HOUR,
         not_after: now + HOUR * 24 * u32::from(args.days),
     };
-    let usage = |error: crate::certificates::authority::CertError| {
+    let usage = |error: aggregated_apiserver::certificates::authority::CertError| {
         Failure::Usage(format!("{error}: name others with --host or --service"))
     };
     let authority = Authority::new(DEVELOPMENT, validity).map_err(usage)?;
@@ -244,7 +244,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::certificates::pair::Pair;
+    use aggregated_apiserver::certificates::pair::Pair;
 
     #[derive(Parser)]
     struct Line {

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::Failure;
 pub(super) use crate::app::inspect::encode;
-use crate::cluster::client::{Access, Client};
-use crate::cluster::error::CallError;
+use cluster_state::client::{Access, Client};
+use cluster_state::error::CallError;
 
 /// The cluster and the user of a command.
 #[derive(Clone, Debug, Default, Args)]

@@ -2,9 +2,9 @@
 
 use super::Failure;
 use super::cluster::Cluster;
-use crate::cluster::error::CallError;
-use crate::cluster::served;
 use apimachinery::kinds::{Kind, Kinds};
+use cluster_state::error::CallError;
+use cluster_state::served;
 use findings::names::hint;
 
 /// Group and version, plural, kind and short name of the kinds of every cluster.

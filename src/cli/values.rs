@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde::Deserialize;
 
 use super::cluster::{Cluster, encode};
-use crate::cluster::error::CallError;
+use cluster_state::error::CallError;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use crate::config::{PrometheusSettings, parse_url};
     use crate::testing::fake_prometheus::FakePrometheus;
-    use crate::testing::test_server::until;
+    use aggregated_apiserver::testing::test_server::until;
 
     fn client(fake: &FakePrometheus) -> Arc<Promql> {
         let settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());

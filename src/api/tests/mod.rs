@@ -23,9 +23,9 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::api::{Api, router};
-use crate::serve::listener::Service;
 use crate::telemetry::Telemetry;
-use crate::testing::test_server::{Answer, TestServer};
+use aggregated_apiserver::serve::listener::Service;
+use aggregated_apiserver::testing::test_server::{Answer, TestServer};
 
 use fixture::{Fixture, NOW};
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use crate::api::path::parse;
-use crate::security::reviewer::Access;
+use aggregated_apiserver::security::reviewer::Access;
 
 /// The table of docs/protocol.md, "What a review asks".
 #[test]

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::security::denied::DeniedKind;
+use aggregated_apiserver::security::denied::DeniedKind;
 
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {

@@ -7,17 +7,17 @@ use tokio::task::JoinSet;
 
 use super::super::clock;
 use super::*;
-use crate::cluster::client::{Access, Client};
-use crate::cluster::health::WatchRegistry;
 use crate::config::Flags;
 use crate::provider::{Effort, Objects, Provider, Query, Which};
 use crate::source::{KeyHasher, Prometheus};
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
-use crate::testing::fake_kube::FakeKube;
 use crate::testing::fake_prometheus::FakePrometheus;
-use crate::testing::log::logging;
+use aggregated_apiserver::testing::log::logging;
 use apimachinery::selector::Selector;
+use cluster_state::client::{Access, Client};
+use cluster_state::health::WatchRegistry;
+use cluster_state::testing::fake_kube::FakeKube;
 
 const FIELD: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
 

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::super::clock;
 use super::{Answer, Look, encode, resources_of};
-use crate::certificates::managed::APISERVICES;
-use crate::cluster::error::CallError;
-use crate::x509::{self, Certificate};
+use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::x509::{self, Certificate};
 use apimachinery::time::Timestamp;
+use cluster_state::error::CallError;
 use findings::registration::{self, Answers, NAME, Registered};
 use findings::rights::{Right, right};
 

@@ -3,10 +3,10 @@
 use futures_util::future::try_join_all;
 
 use super::{Home, Look};
-use crate::certificates::managed::APISERVICES;
-use crate::cluster::review::KubeReviewer;
-use crate::security::identity::Identity;
-use crate::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::security::identity::Identity;
+use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+use cluster_state::review::KubeReviewer;
 use findings::registration::NAME;
 use findings::rights::{AUTOSCALER, Installed, Right, Role, right};
 

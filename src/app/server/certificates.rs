@@ -8,17 +8,17 @@ use tokio::sync::watch;
 
 use super::super::findings;
 use super::{Background, CertificateSource, numbers};
-use crate::certificates::files;
-use crate::certificates::managed;
-use crate::certificates::named::{ByName, Named, NamedFiles};
-use crate::certificates::{self, CertificateStatus, Serving};
-use crate::cluster::apiservice::ApiServices;
-use crate::cluster::client::Client;
-use crate::cluster::secret::SharedSecret;
 use crate::provider::composite::Own;
 use crate::telemetry::health::{State, Weight};
 use ::findings::codes::GM105;
 use ::findings::own;
+use aggregated_apiserver::certificates::files;
+use aggregated_apiserver::certificates::managed;
+use aggregated_apiserver::certificates::named::{ByName, Named, NamedFiles};
+use aggregated_apiserver::certificates::{self, CertificateStatus, Serving};
+use cluster_state::apiservice::ApiServices;
+use cluster_state::client::Client;
+use cluster_state::secret::SharedSecret;
 
 impl Background {
     /// Starts the tasks that keep the certificate and those for names; returns what TLS

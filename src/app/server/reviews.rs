@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Background;
-use crate::cluster::review::KubeReviewer;
 use crate::telemetry::health::{State, Weight};
+use cluster_state::review::KubeReviewer;
 
 /// How often a review is tried while none is known to be allowed.
 const AGAIN: Duration = Duration::from_secs(5);

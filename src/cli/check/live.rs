@@ -12,7 +12,7 @@ use crate::app::inspect::{Answer, Home, Look, encode};
 use crate::cli::cluster::Cluster;
 use crate::cli::values::List;
 use crate::cli::{Failure, serve};
-use crate::cluster::error::CallError;
+use cluster_state::error::CallError;
 use findings::hpa::Served;
 use findings::rights::{Right, right};
 use findings::{Finding, Report, Severity, Skipped, codes, config, source};

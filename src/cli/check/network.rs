@@ -10,7 +10,7 @@ use super::files::words_behind;
 use super::targets;
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
-use crate::cluster::error::CallError;
+use cluster_state::error::CallError;
 use findings::Finding;
 use findings::codes::GM301;
 use findings::network::{self, Client, Labels};

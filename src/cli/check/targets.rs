@@ -6,7 +6,7 @@ use kube::core::Selector;
 
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
-use crate::cluster::error::CallError;
+use cluster_state::error::CallError;
 use findings::rights::{Right, right};
 use findings::target::{self, Workload};
 use findings::{Skipped, hpa};

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::app::inspect::Look;
 use crate::cli::cluster::Cluster;
-use crate::cluster::client::{Access, Client};
-use crate::testing::fake_kube::FakeKube;
+use cluster_state::client::{Access, Client};
+use cluster_state::testing::fake_kube::FakeKube;
 
 /// Valid, with a target of 50.
 const HPA: &str = include_str!("../demo/hpa.yaml");

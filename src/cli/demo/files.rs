@@ -11,8 +11,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::Failure;
-use crate::serve::certs::{Authority, Issued, Validity};
-use crate::serve::tls::{ClientAuth, server_config};
+use aggregated_apiserver::serve::certs::{Authority, Issued, Validity};
+use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 
 /// Certificates of a demonstration are valid a little longer than it runs.

@@ -14,8 +14,8 @@ use super::cluster::{Cluster, ClusterArgs, encode};
 use super::kinds::{self, AUTOSCALERS};
 use super::values::{self, EXTERNAL, Item, List, of_object};
 use super::wrap::shown;
-use crate::cluster::error::CallError;
 use apimachinery::kinds::Kind;
+use cluster_state::error::CallError;
 use findings::names::hint;
 use gpu_metrics::explain::Explanation;
 

@@ -7,11 +7,11 @@ use super::flags::{Listening, MinVersion};
 use super::prometheus::SERVICE_ACCOUNT;
 use super::{Failure, certs};
 use crate::app::server::CertificateSource;
-use crate::certificates::files::Files;
-use crate::certificates::managed;
-use crate::certificates::managed::store::ServiceName;
-use crate::certificates::named::NamedFiles;
-use crate::serve::offer::{Offer, Oldest};
+use aggregated_apiserver::certificates::files::Files;
+use aggregated_apiserver::certificates::managed;
+use aggregated_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::certificates::named::NamedFiles;
+use aggregated_apiserver::serve::offer::{Offer, Oldest};
 
 /// The TLS offer. Versions before 1.2 are not implemented.
 pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {

@@ -6,10 +6,10 @@ use super::Failure;
 use super::flags::{Cluster, ServeArgs, TrustFlags};
 use crate::app::server::{Lookup, Ways};
 use crate::app::trusted::Overlay;
-use crate::cluster::client::Access;
-use crate::security::always_allowed::AlwaysAllowed;
-use crate::security::settings::Settings as SecuritySettings;
-use crate::security::trust;
+use aggregated_apiserver::security::always_allowed::AlwaysAllowed;
+use aggregated_apiserver::security::settings::Settings as SecuritySettings;
+use aggregated_apiserver::security::trust;
+use cluster_state::client::Access;
 
 pub(super) fn ways(args: &Cluster) -> Ways {
     let way = |file: &Option<PathBuf>| match file {

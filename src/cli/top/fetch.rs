@@ -15,10 +15,10 @@ use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::failure;
 use crate::cli::kinds;
 use crate::cli::values::{Item, List, names, of_object};
-use crate::cluster::error::CallError;
 use apimachinery::kinds::Kind;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
+use cluster_state::error::CallError;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::{Device, Explanation, State};
 

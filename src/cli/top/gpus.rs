@@ -8,7 +8,7 @@ use super::{Page, TopArgs};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::values::EXTERNAL;
-use crate::cluster::error::CallError;
+use cluster_state::error::CallError;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::{Explanation, HOLDERS_UNNAMED, Reading, State};
 

@@ -344,8 +344,8 @@ mod tests {
 
     use super::*;
     use crate::cli::values::EXTERNAL;
-    use crate::cluster::client::{Access, Client};
-    use crate::testing::fake_kube::{FakeKube, Fault};
+    use cluster_state::client::{Access, Client};
+    use cluster_state::testing::fake_kube::{FakeKube, Fault};
     use findings::source::UNSEEN;
 
     #[tokio::test]

@@ -19,8 +19,8 @@ use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::hpa::read::written;
 use crate::cli::values::List;
-use crate::cluster::error::CallError;
 use apimachinery::quantity::parse_milli;
+use cluster_state::error::CallError;
 use gpu_metrics::resources::GpuResources;
 
 /// The objects of a cluster.

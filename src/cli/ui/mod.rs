@@ -40,8 +40,8 @@ use super::cluster::{Cluster, ClusterArgs};
 use super::unread::{UNREAD, trouble};
 use super::{Failure, number};
 use crate::api::{self, router};
-use crate::cluster::client::Client;
-use crate::serve::listener::{Limits, Listener};
+use aggregated_apiserver::serve::listener::{Limits, Listener};
+use cluster_state::client::Client;
 use guard::{Guard, Verdict};
 use query::{Query, link};
 

@@ -1,7 +1,7 @@
 use super::super::EXT;
 use super::*;
-use crate::security::reviewer::AccessVerdict;
-use crate::testing::fake_reviewer::Mood;
+use aggregated_apiserver::security::reviewer::AccessVerdict;
+use aggregated_apiserver::testing::fake_reviewer::Mood;
 
 fn path(verb: &str, path: &str) -> Access {
     Access::NonResource {

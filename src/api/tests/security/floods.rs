@@ -4,9 +4,9 @@ use axum::body::Body;
 use tokio::time::Instant;
 
 use super::*;
-use crate::security::denied::DeniedKind;
-use crate::testing::fake_reviewer::Mood;
-use crate::testing::log::logging;
+use aggregated_apiserver::security::denied::DeniedKind;
+use aggregated_apiserver::testing::fake_reviewer::Mood;
+use aggregated_apiserver::testing::log::logging;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::security::denied::DeniedKind;
-use crate::testing::fake_reviewer::Mood;
+use aggregated_apiserver::security::denied::DeniedKind;
+use aggregated_apiserver::testing::fake_reviewer::Mood;
 
 #[tokio::test]
 async fn a_panic_fails_one_request_and_keeps_the_connection() {

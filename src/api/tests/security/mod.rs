@@ -7,6 +7,7 @@ mod authorization;
 mod certificates;
 mod floods;
 mod headers;
+mod held;
 mod limits;
 mod tokens;
 mod transport;
@@ -31,19 +32,21 @@ use super::fixture::Fixture;
 use super::{NOW, V2, status};
 use crate::api::context::RequestContext;
 use crate::api::{Api, router};
-use crate::security::Security;
-use crate::security::counters::Counters;
-use crate::security::identity::Identity;
-use crate::security::peer::Peer;
-use crate::security::reviewer::{Access, AccessVerdict};
-use crate::security::settings::Settings;
-use crate::security::trust::TrustStore;
-use crate::serve::certs::{Authority, Issued};
-use crate::serve::listener::Limits;
-use crate::serve::tls::ClientAuth;
 use crate::telemetry::Telemetry;
-use crate::testing::fake_reviewer::FakeReviewer;
-use crate::testing::test_server::{Answer, TestServer, read_answer, until, validity};
+use aggregated_apiserver::security::Security;
+use aggregated_apiserver::security::counters::Counters;
+use aggregated_apiserver::security::identity::Identity;
+use aggregated_apiserver::security::peer::Peer;
+use aggregated_apiserver::security::reviewer::{Access, AccessVerdict};
+use aggregated_apiserver::security::settings::Settings;
+use aggregated_apiserver::security::trust::TrustStore;
+use aggregated_apiserver::serve::certs::{Authority, Issued};
+use aggregated_apiserver::serve::listener::Limits;
+use aggregated_apiserver::serve::tls::ClientAuth;
+use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
+use aggregated_apiserver::testing::test_server::{
+    Answer, TestServer, read_answer, until, validity,
+};
 
 /// A path with values.
 const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";

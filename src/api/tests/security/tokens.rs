@@ -1,8 +1,8 @@
 use super::*;
-use crate::security::denied::DeniedKind;
 use crate::telemetry::health::{State, Weight};
-use crate::testing::fake_reviewer::Mood;
-use crate::testing::log::logging;
+use aggregated_apiserver::security::denied::DeniedKind;
+use aggregated_apiserver::testing::fake_reviewer::Mood;
+use aggregated_apiserver::testing::log::logging;
 
 async fn bearer(scene: &Scene, token: &str) -> Answer {
     let value = format!("Bearer {token}");

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 
 use super::*;
-use crate::security::trust::TrustError;
+use aggregated_apiserver::security::trust::TrustError;
 
 #[tokio::test]
 async fn s073_changed_authorities_count_on_connections_that_are_open() {

@@ -13,10 +13,10 @@ use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::failure;
 use crate::cli::values::{EXTERNAL, Item, List, Named, RESOURCE, of_object};
-use crate::cluster::error::CallError;
 use apimachinery::duration::parse_duration;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
+use cluster_state::error::CallError;
 use hpa::Answer;
 use hpa::pods::Sample;
 

@@ -21,10 +21,10 @@ use tokio_rustls::TlsConnector;
 
 use super::flags::ServeArgs;
 use super::retired::take_out;
-use crate::serve::certs::{Authority, Issued};
-use crate::testing::fake_kube::FakeKube;
 use crate::testing::fake_prometheus::FakePrometheus;
-use crate::testing::test_server::{Answer, TestServer, until, validity};
+use aggregated_apiserver::serve::certs::{Authority, Issued};
+use aggregated_apiserver::testing::test_server::{Answer, TestServer, until, validity};
+use cluster_state::testing::fake_kube::FakeKube;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
@@ -154,7 +154,7 @@ async fn get(
     let config = server.client_config(shown, &["http/1.1"]);
     let mut stream = server.connect_with(config).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    crate::testing::test_server::read_answer(&mut stream).await
+    aggregated_apiserver::testing::test_server::read_answer(&mut stream).await
 }
 
 /// The certificate that the server shows for a name, if it is valid for the name.

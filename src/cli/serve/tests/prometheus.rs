@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{Config, Credentials, Flags};
 use crate::source::ErrorKind;
-use crate::testing::authority::Authority as Issuer;
+use aggregated_apiserver::testing::authority::Authority as Issuer;
 use apimachinery::time::Timestamp;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;

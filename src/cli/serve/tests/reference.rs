@@ -159,7 +159,10 @@ fn what_narrows_trust_and_tls_has_the_effect_it_says() {
     assert_eq!(said, Vec::<String>::new());
     let offer = super::super::certificate::offer(&args.listening).unwrap();
     assert!(!offer.http2);
-    assert_eq!(offer.oldest, crate::serve::offer::Oldest::Tls13);
+    assert_eq!(
+        offer.oldest,
+        aggregated_apiserver::serve::offer::Oldest::Tls13
+    );
     let of_1_2 = offer.suites.iter().filter(|suite| suite.tls13().is_none());
     assert_eq!(of_1_2.count(), 1);
     let lookup = super::super::trust::lookup(&args.cluster);

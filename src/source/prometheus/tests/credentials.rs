@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::config::{Auth, ClientPair, Password, Pem, Secret, Tls};
 use crate::source::prometheus::promql::Promql;
-use crate::testing::authority::{Authority, Identity};
+use aggregated_apiserver::testing::authority::{Authority, Identity};
 
 #[tokio::test]
 async fn a_token_file_is_read_again() {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Addresses;
 use crate::source::prometheus::promql::Promql;
-use crate::testing::log::logging;
+use aggregated_apiserver::testing::log::logging;
 
 struct Pair {
     one: FakePrometheus,

@@ -1,0 +1,54 @@
+//! What an API server behind the aggregation layer of Kubernetes needs: TLS, serving
+//! certificates, delegated authentication and authorization, and limits.
+//!
+//! It knows no API group and no metric. A server hands it a service and gets requests
+//! whose client is known and whose size, number and duration are bounded. Any aggregated
+//! API server in Rust can use it; this workspace's server does.
+//!
+//! ```text
+//!  client ─► serve: accept, TLS, slots ─► the server's layers ─► the server's handlers
+//!                      ▲                          │ ask
+//!                certificates                     ▼
+//!        (files, or a Secret and        security: who is it, may it?
+//!         the APIServices' caBundle)       │ TokenReview, SubjectAccessReview
+//!                      │                   ▼
+//!                      └─────────► kube-apiserver, behind traits
+//! ```
+//!
+//! * [`serve`] accepts connections, does handshakes, bounds what each client holds, and
+//!   drains connections when the server stops.
+//! * [`certificates`] keeps the serving certificate in force: from files, or made by the
+//!   replicas together and written into the `caBundle` of their APIServices.
+//! * [`security`] authenticates front proxies, client certificates and bearer tokens, and
+//!   authorizes each request. It cannot reach what the server serves.
+//! * [`x509`] is the one place where a certificate is parsed.
+//!
+//! The crate does not connect to kube-apiserver. It asks through traits:
+//! [`security::reviewer::Reviewer`], [`certificates::managed::store::SecretStore`] and
+//! [`certificates::managed::registration::ApiServices`].
+//!
+//! ```
+//! use std::time::{Duration, SystemTime};
+//!
+//! use aggregated_apiserver::certificates::authority::{Authority, Validity};
+//! use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // An authority, and a certificate for the name by which kube-apiserver calls a Service.
+//! let now = SystemTime::now();
+//! let validity = Validity { not_before: now, not_after: now + Duration::from_secs(3600) };
+//! let authority = Authority::new("example", validity)?;
+//! let issued = authority.serving(&["metrics.default.svc"], &[], validity)?;
+//! // The TLS configuration of a `serve::listener::Listener`.
+//! let tls = server_config(vec![issued.certificate.clone()], issued.key(), &ClientAuth::Asked)?;
+//! assert!(tls.alpn_protocols.contains(&b"h2".to_vec()));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod certificates;
+pub mod security;
+pub mod serve;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod x509;

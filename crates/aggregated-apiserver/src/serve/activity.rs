@@ -1,0 +1,239 @@
+//! A connection's activity: its requests, and the answers that its client has not
+//! received yet. It determines when the connection must end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::limits::Limits;
+
+/// The most requests that a client may cancel within [`CANCEL_SPAN`], before its first
+/// answer and after it. h2 counts only those cancelled before the service sees them
+/// (CVE-2023-44487).
+const MOST_CANCELLED: (u32, u32) = (25, 100);
+const CANCEL_SPAN: Duration = Duration::from_secs(10);
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// After the requests under way.
+    Graceful,
+    /// At once.
+    Now,
+}
+
+/// The stages of a connection. When slots run out, connections in the first stage end
+/// first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// It had no answer yet, or it is closing: no answer is lost with it.
+    New,
+    /// Answered before, without a request now.
+    Idle,
+    /// With a request that has no written answer yet.
+    Busy,
+}
+
+/// The activity of one connection.
+#[derive(Debug)]
+pub(super) struct Activity {
+    state: Mutex<State>,
+    end: watch::Sender<Option<End>>,
+}
+
+#[derive(Debug)]
+struct State {
+    front_proxy: bool,
+    closing: bool,
+    /// Requests whose answers are not written yet.
+    requests: u32,
+    /// Answers that are not written yet.
+    unwritten: u32,
+    /// Whether any request was answered.
+    answered: bool,
+    /// When the connection was accepted, its handshake ended, or a request last began or
+    /// ended.
+    since: Instant,
+    /// When the client last received a part of an answer.
+    taken: Instant,
+    cancelled: u32,
+    /// When the count of cancelled requests began.
+    cancelled_since: Instant,
+}
+
+/// A request, until its answer is written. Dropped before it is answered, it counts as
+/// cancelled.
+#[derive(Debug)]
+pub(super) struct InProgress {
+    activity: Arc<Activity>,
+    answered: bool,
+}
+
+impl Activity {
+    /// The activity of a newly accepted connection.
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            state: Mutex::new(State {
+                front_proxy: false,
+                closing: false,
+                requests: 0,
+                unwritten: 0,
+                answered: false,
+                since: now,
+                taken: now,
+                cancelled: 0,
+                cancelled_since: now,
+            }),
+            end: watch::Sender::new(None),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the end of the handshake.
+    pub(super) fn handshake_done(&self, front_proxy: bool) {
+        let mut state = self.state();
+        state.front_proxy = front_proxy;
+        state.since = Instant::now();
+    }
+
+    /// Whether it belongs to a verified front proxy.
+    pub(super) fn is_front_proxy(&self) -> bool {
+        self.state().front_proxy
+    }
+
+    /// Records that the connection ends after its requests.
+    pub(super) fn close(&self) {
+        self.state().closing = true;
+    }
+
+    /// The stage, and its beginning.
+    pub(super) fn stage(&self) -> (Stage, Instant) {
+        let state = self.state();
+        let stage = match (state.closing, state.requests > 0, state.answered) {
+            (true, _, _) | (false, false, false) => Stage::New,
+            (false, true, _) => Stage::Busy,
+            (false, false, true) => Stage::Idle,
+        };
+        (stage, state.since)
+    }
+
+    /// Tells the connection to end.
+    pub(super) fn end(&self, end: End) {
+        self.end.send_replace(Some(end));
+    }
+
+    /// How the connection was told to end, if it was.
+    pub(super) fn ending(&self) -> Option<End> {
+        *self.end.borrow()
+    }
+
+    /// The order to end, once it is given.
+    pub(super) fn told(&self) -> watch::Receiver<Option<End>> {
+        self.end.subscribe()
+    }
+
+    /// Records a request.
+    pub(super) fn begin(self: &Arc<Self>) -> InProgress {
+        let mut state = self.state();
+        state.requests += 1;
+        state.since = Instant::now();
+        InProgress {
+            activity: Arc::clone(self),
+            answered: false,
+        }
+    }
+
+    /// Waits until the client has sent no request, or received no part of an answer, for
+    /// too long.
+    pub(super) async fn timed_out(&self, limits: &Limits) -> End {
+        loop {
+            let now = Instant::now();
+            // Checked repeatedly: a limit may become shorter meanwhile.
+            let mut next = now + limits.stall / 4;
+            if let Some((until, end)) = self.state().time_limit(limits) {
+                if until <= now {
+                    return end;
+                }
+                next = next.min(until);
+            }
+            tokio::time::sleep_until(next).await;
+        }
+    }
+}
+
+impl State {
+    /// When the client must have sent a request or received something, and how the
+    /// connection ends otherwise.
+    fn time_limit(&self, limits: &Limits) -> Option<(Instant, End)> {
+        if self.unwritten > 0 {
+            // Other users of a front proxy may have requests under way.
+            let end = if self.front_proxy {
+                End::Graceful
+            } else {
+                End::Now
+            };
+            Some((self.taken + limits.stall, end))
+        } else if self.requests > 0 {
+            None
+        } else if self.answered {
+            Some((self.since + limits.idle, End::Graceful))
+        } else {
+            Some((self.since + limits.read, End::Now))
+        }
+    }
+
+    /// Counts a cancelled request; returns whether it exceeds the limit. A front proxy,
+    /// which forwards its clients' cancellations, has none.
+    fn cancel(&mut self, now: Instant) -> bool {
+        if now.duration_since(self.cancelled_since) > CANCEL_SPAN {
+            (self.cancelled, self.cancelled_since) = (0, now);
+        }
+        self.cancelled += 1;
+        let (before, after) = MOST_CANCELLED;
+        let most = if self.answered { after } else { before };
+        !self.front_proxy && self.cancelled > most
+    }
+}
+
+impl InProgress {
+    /// Records that the answer exists and is to be written.
+    pub(super) fn answered(&mut self) {
+        self.answered = true;
+        let mut state = self.activity.state();
+        if state.unwritten == 0 {
+            state.taken = Instant::now();
+        }
+        state.unwritten += 1;
+        state.answered = true;
+    }
+
+    /// Records that the client received a part of the answer.
+    pub(super) fn taken(&self) {
+        self.activity.state().taken = Instant::now();
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut state = self.activity.state();
+        state.requests = state.requests.saturating_sub(1);
+        state.since = now;
+        let is_too_much = if self.answered {
+            state.unwritten = state.unwritten.saturating_sub(1);
+            false
+        } else {
+            state.cancel(now)
+        };
+        drop(state);
+        if is_too_much {
+            self.activity.end(End::Now);
+        }
+    }
+}

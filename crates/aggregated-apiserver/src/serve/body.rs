@@ -1,0 +1,106 @@
+//! The body of a request, which is not read, and the body of an answer.
+
+use bytes::{Buf, Bytes};
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+
+use super::activity::InProgress;
+use super::limits::Limits;
+use crate::security::Permit;
+
+/// Most bytes of a request's target. hyper refuses those over 65534 without a body in the
+/// answer (hyper `src/proto/h1/role.rs`).
+const MAX_TARGET: usize = 32 * 1024;
+
+/// Why a request does not reach the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It is refused with this code, for this reason.
+    Refused(StatusCode, &'static str),
+    /// The client cancelled it, or disconnected.
+    Cancelled,
+}
+
+/// Receives a request's body and discards it.
+pub(super) async fn receive(
+    request: Request<Incoming>,
+    limits: &Limits,
+) -> Result<Request<()>, Unfit> {
+    const LONG: Unfit = Unfit::Refused(StatusCode::URI_TOO_LONG, "its target is too long");
+    const TOO_LARGE: Unfit = Unfit::Refused(StatusCode::PAYLOAD_TOO_LARGE, "its body is too large");
+    const SLOW: Unfit = Unfit::Refused(StatusCode::REQUEST_TIMEOUT, "its body took too long");
+    const CODED: Unfit = Unfit::Refused(StatusCode::BAD_REQUEST, "it has a transfer coding");
+
+    // With two lengths, two programs may disagree on where the next request
+    // begins. hyper's parser keeps only one of the two headers, so a chunked
+    // body is refused with or without the other: no request has a body here.
+    if request.headers().contains_key(header::TRANSFER_ENCODING) {
+        return Err(CODED);
+    }
+    let (parts, mut body) = request.into_parts();
+    let target = parts.uri.path_and_query();
+    if target.is_some_and(|target| target.as_str().len() > MAX_TARGET) {
+        return Err(LONG);
+    }
+    if body.size_hint().lower() > limits.body {
+        return Err(TOO_LARGE);
+    }
+    let read = async {
+        let mut left = limits.body;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Unfit::Cancelled)?;
+            let len = frame.data_ref().map_or(0, Bytes::len) as u64;
+            left = left.checked_sub(len).ok_or(TOO_LARGE)?;
+        }
+        Ok(())
+    };
+    let read = tokio::time::timeout(limits.read, read);
+    read.await.map_err(|_| SLOW)??;
+    Ok(Request::from_parts(parts, ()))
+}
+
+/// The bytes of an answer until they are written.
+///
+/// hyper drops a body once it has all its bytes, but h2 keeps the bytes until the client
+/// has room for them. So the values that must live until then are here: the request's
+/// permit, and its entry in the connection's activity.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    bytes: Bytes,
+    request: InProgress,
+    _permit: Option<Permit>,
+}
+
+impl Unwritten {
+    /// An answer, with the permit that the security layers put into it.
+    pub(super) fn answer(
+        mut response: Response<Full<Bytes>>,
+        request: InProgress,
+    ) -> Response<Full<Self>> {
+        let permit = response.extensions_mut().remove();
+        response.map(|body| {
+            let bytes = body.into_inner().unwrap_or_default();
+            Full::new(Self {
+                bytes,
+                request,
+                _permit: permit,
+            })
+        })
+    }
+}
+
+impl Buf for Unwritten {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.request.taken();
+    }
+}

@@ -1,0 +1,278 @@
+//! One connection, from its handshake to its end.
+
+use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tower::ServiceExt as _;
+use tower::util::BoxCloneSyncService;
+
+use super::activity::{Activity, End};
+use super::body::{self, Unfit, Unwritten};
+use super::limits::Limits;
+use super::refusals::Refusals;
+use super::slots::Slot;
+use crate::security::peer::Peer;
+
+/// Most header lines and bytes of a request: half as much again as the security layers
+/// admit, so that their refusals have a `Status`. Above this, hyper and h2 refuse without
+/// a body.
+const MAX_HEADERS: usize = 1536;
+const MAX_HEAD: u32 = 384 * 1024;
+/// Parallel requests on one HTTP/2 connection, and those that the client may cancel
+/// before they are handled (CVE-2023-44487). A front proxy forwards the requests of many
+/// users, and their cancellations.
+const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
+const STREAMS: (u32, usize) = (16, 20);
+/// Streams reset for the client's faults; one more ends the connection (CVE-2025-8671).
+const MAX_FAULTS: usize = 100;
+/// Bytes of one request body that the client may send ahead.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// Silence after which a ping is sent, and the time limit of its answer.
+const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
+/// Encrypted bytes kept for a client that reads slowly.
+const TLS_BUFFER: usize = 64 * 1024;
+
+/// Builds the refusal of a request that does not reach the service: 400 for ambiguous
+/// framing, 408 for a slow body, 413 for a large one, 414 for a long target.
+pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
+
+/// What a listener serves: requests without their bodies.
+pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
+
+/// Whether a connection belongs to a verified front proxy.
+pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
+
+/// The state shared by a listener's connections.
+pub(super) struct Shared {
+    pub(super) limits: Limits,
+    pub(super) refuse: Refuse,
+    pub(super) refusals: Refusals,
+    pub(super) is_front_proxy: IsFrontProxy,
+    pub(super) service: Service,
+}
+
+/// A connection and its context.
+pub(super) struct Connection {
+    pub(super) address: SocketAddr,
+    pub(super) slot: Slot,
+    pub(super) shared: Arc<Shared>,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+impl Connection {
+    /// Serves the connection to its end.
+    pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        let address = self.address;
+        // Answers are written whole, so delaying small packets gains nothing.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
+        }
+        let Some(tls) = tls else {
+            let peer = Peer::new(address, &[]);
+            return self.serve(stream, peer, false).await;
+        };
+        if let Some(stream) = self.handshake(stream, tls).await {
+            let session = stream.get_ref().1;
+            let http2 = session.alpn_protocol() == Some(b"h2");
+            let certificates = session.peer_certificates().unwrap_or_default();
+            let peer = Peer::new(address, certificates);
+            self.serve(stream, peer, http2).await;
+        }
+    }
+
+    /// `None` when the handshake failed, took too long, or the slot is needed.
+    async fn handshake(
+        &mut self,
+        stream: TcpStream,
+        tls: TlsAcceptor,
+    ) -> Option<TlsStream<TcpStream>> {
+        let address = self.address;
+        let mut told = self.slot.activity.told();
+        let handshake = async {
+            // TLS state is allocated at the client's first byte.
+            tokio::select! {
+                ready = stream.readable() => ready?,
+                _ = self.stop.wait_for(|stop| *stop) => return Err(ErrorKind::ConnectionAborted.into()),
+            }
+            tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)))
+                .await
+        };
+        tokio::select! {
+            result = tokio::time::timeout(self.shared.limits.handshake, handshake) => match result {
+                Ok(Ok(stream)) => return Some(stream),
+                Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
+                Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
+            },
+            _ = told.wait_for(Option::is_some) => {
+                tracing::debug!(%address, "TLS handshake cut: its slot was needed");
+            }
+        }
+        None
+    }
+
+    async fn serve<T>(mut self, stream: T, peer: Peer, http2: bool)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (address, limits) = (self.address, self.shared.limits);
+        let is_front_proxy = (self.shared.is_front_proxy)(&peer);
+        let streams = match self.slot.handshake_done(is_front_proxy) {
+            true => STREAMS_OF_FRONT_PROXY,
+            false => STREAMS,
+        };
+        let handler = Handler {
+            peer: peer.clone(),
+            activity: Arc::clone(&self.slot.activity),
+            shared: Arc::clone(&self.shared),
+        };
+        let builder = builder(http2, streams, &limits);
+        let on_request = service_fn(|request| handler.clone().respond(request));
+        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), on_request));
+        let end = tokio::select! {
+            result = connection.as_mut() => {
+                if let Err(error) = result {
+                    self.shared.refusals.ended(&*error, address);
+                }
+                return;
+            }
+            end = self.end(&peer) => end,
+        };
+        if end == End::Now {
+            return;
+        }
+        // HTTP/2: GOAWAY; HTTP/1.1: no further request.
+        connection.as_mut().graceful_shutdown();
+        let mut told = self.slot.activity.told();
+        tokio::select! {
+            result = tokio::time::timeout(limits.drain, connection) => {
+                if result.is_err() {
+                    tracing::debug!(%address, "connection cut: a request took too long to end");
+                }
+            }
+            _ = told.wait_for(|end| *end == Some(End::Now)) => {}
+        }
+    }
+
+    /// Waits until the connection must end; returns how.
+    async fn end(&mut self, peer: &Peer) -> End {
+        let (address, limits) = (self.address, &self.shared.limits);
+        let activity = &self.slot.activity;
+        let mut told = activity.told();
+        tokio::select! {
+            end = activity.timed_out(limits) => {
+                tracing::debug!(%address, "no request came in time, or no answer was taken");
+                if end == End::Now {
+                    return end;
+                }
+            }
+            end = told.wait_for(Option::is_some) => {
+                tracing::debug!(%address, "connection ends: its slot was needed, or it cancelled too many requests");
+                return end.ok().and_then(|end| *end).unwrap_or(End::Now);
+            }
+            () = tokio::time::sleep(jittered(limits.age)) => {}
+            () = peer.hung_up() => {}
+            _ = self.stop.wait_for(|stop| *stop) => {}
+        }
+        activity.close();
+        End::Graceful
+    }
+}
+
+/// Answers the requests of one connection.
+#[derive(Clone)]
+struct Handler {
+    peer: Peer,
+    activity: Arc<Activity>,
+    shared: Arc<Shared>,
+}
+
+impl Handler {
+    async fn respond(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Unwritten>>, Infallible> {
+        let (shared, refuse) = (&self.shared, self.shared.refuse);
+        let version = request.version();
+        let mut in_progress = self.activity.begin();
+        let response = match body::receive(request, &shared.limits).await {
+            Ok(mut request) => {
+                request.extensions_mut().insert(self.peer);
+                shared.service.clone().oneshot(request).await?
+            }
+            Err(Unfit::Cancelled) => {
+                // No client gets this answer.
+                let response = refuse(StatusCode::BAD_REQUEST);
+                return Ok(Unwritten::answer(response, in_progress));
+            }
+            Err(Unfit::Refused(code, why)) => {
+                let from = self.peer.address;
+                shared.refusals.answered(code, why, from);
+                let mut response = refuse(code);
+                // The bytes that follow on this connection cannot be interpreted.
+                if version < Version::HTTP_2 {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
+                }
+                response
+            }
+        };
+        in_progress.answered();
+        Ok(Unwritten::answer(response, in_progress))
+    }
+}
+
+/// The handshake negotiated the protocol: guessing it from the first bytes would let a
+/// slow client hold them back.
+fn builder(
+    http2: bool,
+    (streams, cancelled): (u32, usize),
+    limits: &Limits,
+) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // It also runs between requests, so it is the last resort: the idle limit ends a
+        // connection without a whole request earlier.
+        .header_read_timeout(limits.idle + limits.read)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(MAX_HEAD)
+        .max_concurrent_streams(streams)
+        .max_pending_accept_reset_streams(cancelled)
+        .max_local_error_reset_streams(MAX_FAULTS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(4 * STREAM_WINDOW)
+        .keep_alive_interval(PING.0)
+        .keep_alive_timeout(PING.1);
+    if http2 {
+        builder.http2_only()
+    } else {
+        builder.http1_only()
+    }
+}
+
+/// A tenth more or less, so that clients do not all reconnect at once.
+fn jittered(age: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0_u8) % 1000;
+    age * 9 / 10 + age * u32::try_from(random).unwrap_or(0) / 5000
+}

@@ -1,0 +1,174 @@
+//! The accept loop: every wait has a limit, everything that is kept has a
+//! bound, and one broken client costs no other client anything.
+//!
+//! This bounds the memory of all connections: each has a number of parallel requests,
+//! each request a limited header, and each large answer holds the permit of its request
+//! until it is written.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use super::connection::{Connection, IsFrontProxy, Shared};
+use super::refusals::Refusals;
+use super::slots::Slots;
+
+pub use super::connection::{Refuse, Service};
+pub use super::limits::Limits;
+/// What the client of a connection proved, an extension of every request.
+pub use crate::security::peer::Peer;
+
+/// Accepts connections.
+pub struct Listener {
+    tcp: TcpListener,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    refuse: Refuse,
+    is_front_proxy: IsFrontProxy,
+    slots: Arc<Slots>,
+    leaving: Option<watch::Receiver<bool>>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("tcp", &self.tcp)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Listens on `tcp` with TLS.
+    #[must_use]
+    pub fn new(tcp: TcpListener, tls: Arc<ServerConfig>, limits: Limits, refuse: Refuse) -> Self {
+        Self {
+            tls: Some(tls.into()),
+            ..Self::without_tls(tcp, limits, refuse)
+        }
+    }
+
+    /// Listens on `tcp` with HTTP/1.1 and without TLS.
+    #[must_use]
+    pub fn without_tls(tcp: TcpListener, limits: Limits, refuse: Refuse) -> Self {
+        Self {
+            tcp,
+            tls: None,
+            limits,
+            refuse,
+            is_front_proxy: Arc::new(|_| false),
+            slots: Arc::new(Slots::new(&limits)),
+            leaving: None,
+        }
+    }
+
+    /// A function that counts the open connections.
+    pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + use<> {
+        let slots = Arc::clone(&self.slots);
+        move || slots.count()
+    }
+
+    /// Sets how front proxies are recognized after the handshake. They have slots of
+    /// their own, more parallel requests and no limit of cancellations. By default no
+    /// client is a front proxy.
+    #[must_use]
+    pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            is_front_proxy: Arc::new(are),
+            ..self
+        }
+    }
+
+    /// When `leaving` turns true, connections open at that time are told to end, and new
+    /// ones are accepted: a client that keeps its connection for good reaches another
+    /// replica before this one stops. It must turn true before the `stop` of
+    /// [`Listener::run`].
+    #[must_use]
+    pub fn leaving(self, leaving: watch::Receiver<bool>) -> Self {
+        Self {
+            leaving: Some(leaving),
+            ..self
+        }
+    }
+
+    /// Serves until `stop` turns true (or its sender is gone). Then every connection is
+    /// told to end, and requests under way have at most [`Limits::drain`].
+    pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
+        let shared = Arc::new(Shared {
+            limits: self.limits,
+            refuse: self.refuse,
+            refusals: Refusals::default(),
+            is_front_proxy: Arc::clone(&self.is_front_proxy),
+            service,
+        });
+        let mut stopped = stop.clone();
+        loop {
+            let (stream, address) = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => break,
+                accepted = self.accept() => accepted,
+            };
+            let connection = Connection {
+                address,
+                slot: self.slots.take(),
+                shared: Arc::clone(&shared),
+                stop: self.end_of_connections(&stop),
+            };
+            tokio::spawn(connection.run(stream, self.tls.clone()));
+        }
+        drop(self.tcp);
+        // Every connection has the same limit; the second more is for scheduling.
+        let grace = self.limits.drain + Duration::from_secs(1);
+        if tokio::time::timeout(grace, self.slots.all_free())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some connections did not end in time");
+        }
+    }
+
+    /// The signal that ends a new connection.
+    fn end_of_connections(&self, stop: &watch::Receiver<bool>) -> watch::Receiver<bool> {
+        match &self.leaving {
+            Some(leaving) if !*leaving.borrow() => leaving.clone(),
+            _ => stop.clone(),
+        }
+    }
+
+    /// The next connection. Without free descriptors it ends a connection and tries
+    /// again.
+    async fn accept(&self) -> (TcpStream, SocketAddr) {
+        let mut failures = 0_u32;
+        loop {
+            match self.tcp.accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) if is_the_clients(&error) => {}
+                Err(error) => {
+                    if failures.is_multiple_of(50) {
+                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
+                    }
+                    failures = failures.wrapping_add(1);
+                    self.slots.end_one();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether an accept error concerns one connection only.
+fn is_the_clients(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+    )
+}

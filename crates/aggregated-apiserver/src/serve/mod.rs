@@ -1,0 +1,17 @@
+//! Serves over TLS: certificates, server configuration, connections.
+//!
+//! Independent of the content: the service and the refusals are passed in.
+
+mod activity;
+mod body;
+mod connection;
+mod limits;
+pub mod listener;
+pub mod offer;
+mod refusals;
+mod slots;
+#[cfg(test)]
+mod tests;
+pub mod tls;
+
+pub use crate::certificates::authority as certs;

@@ -1,0 +1,150 @@
+//! Clients that do not read their answers, or cancel their requests.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::*;
+use crate::testing::frames::{Frames, until};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LARGE: usize = 64 * 1024;
+/// More than all buffers on the way hold.
+const HUGE: usize = 32 << 20;
+
+/// Counts the bodies of answers in memory, and the requests received.
+#[derive(Debug, Default)]
+pub(super) struct Alive {
+    pub(super) now: AtomicUsize,
+    pub(super) asked: AtomicUsize,
+}
+
+/// A body that is counted while it lives.
+struct Counted(Arc<Alive>, Vec<u8>);
+
+impl Counted {
+    fn new(alive: &Arc<Alive>, size: usize) -> Self {
+        alive.now.fetch_add(1, SeqCst);
+        Self(Arc::clone(alive), vec![b'x'; size])
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.1
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Answers with a large body, at `/huge` with a huge one, and at `/never` not at all.
+pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
+    let alive = Arc::new(Alive::default());
+    let shared = Arc::clone(&alive);
+    let service = Service::new(tower::service_fn(move |request: Request<()>| {
+        let alive = Arc::clone(&shared);
+        async move {
+            alive.asked.fetch_add(1, SeqCst);
+            if request.uri().path() == "/never" {
+                std::future::pending::<()>().await;
+            }
+            let size = match request.uri().path() {
+                "/huge" => HUGE,
+                _ => LARGE,
+            };
+            let body = Bytes::from_owner(Counted::new(&alive, size));
+            Ok(Response::new(Full::new(body)))
+        }
+    }));
+    let authority = Authority::new("test", validity()).unwrap();
+    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
+    (server, alive)
+}
+
+/// Limits under which nothing ends by time alone.
+pub(super) fn patient() -> Limits {
+    Limits {
+        read: HOUR,
+        idle: HOUR,
+        stall: HOUR,
+        ..Limits::default()
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_answers_do_not_move_ends() {
+    let limits = Limits {
+        stall: Duration::from_millis(400),
+        ..patient()
+    };
+    let (server, alive) = start(limits).await;
+    // Ten of each stream's bytes go out; pings are answered.
+    let mut client = Frames::connect(&server, 10).await;
+    for _ in 0..16 {
+        client.get("/").await.unwrap();
+    }
+    client.closed().await;
+    until("let go of", || alive.now.load(SeqCst) == 0).await;
+    // The same over HTTP/1.1.
+    let mut silent = server.connect().await;
+    let request = b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n";
+    silent.write_all(request).await.unwrap();
+    until("answers", || alive.now.load(SeqCst) > 0).await;
+    until("let go of", || alive.now.load(SeqCst) == 0).await;
+    let mut known = server.connect().await;
+    known.write_all(GET).await.unwrap();
+    assert_eq!(read_answer(&mut known).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_is_kept() {
+    let limits = Limits {
+        stall: Duration::from_secs(2),
+        ..patient()
+    };
+    let (server, _) = start(limits).await;
+    let mut client = Frames::connect(&server, 0).await;
+    let stream = client.get("/").await.unwrap();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(5) {
+        client.open(stream, 10).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    client.open(stream, 1 << 20).await;
+    client.open(0, 1 << 20).await;
+    client.answered(1).await;
+}
+
+/// Sends and cancels `times` requests, each once the service has it; returns whether the
+/// connection is still open.
+pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> bool {
+    for _ in 0..times {
+        let before = alive.asked.load(SeqCst);
+        let Some(stream) = client.get("/never").await else {
+            return false;
+        };
+        until("the request arrives", || {
+            alive.asked.load(SeqCst) > before || client.is_closed()
+        })
+        .await;
+        if client.is_closed() || !client.cancel(stream).await {
+            return false;
+        }
+    }
+    true
+}
+
+#[tokio::test]
+async fn s095_who_takes_back_what_is_under_way_loses_the_connection() {
+    let (server, alive) = start(patient()).await;
+    let mut stranger = Frames::connect(&server, 1 << 20).await;
+    assert!(!cancel(&mut stranger, &alive, 60).await);
+    let mut served = Frames::connect(&server, 1 << 20).await;
+    served.open(0, 1 << 20).await;
+    served.get("/").await.unwrap();
+    served.answered(1).await;
+    assert!(cancel(&mut served, &alive, 60).await);
+    assert!(!cancel(&mut served, &alive, 100).await);
+}

@@ -1,0 +1,168 @@
+//! A kube-apiserver that answers reviews as the test sets, and records them.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Mutex;
+
+use tokio::sync::watch;
+
+use crate::security::identity::Identity;
+use crate::security::reviewer::{
+    Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
+};
+
+/// How reviews end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Mood {
+    /// With an answer.
+    #[default]
+    Healthy,
+    /// With an error.
+    Failing,
+    /// Never.
+    Hanging,
+}
+
+type Rule = Box<dyn Fn(&Identity, &Access) -> AccessVerdict + Send>;
+type Whose = Box<dyn Fn(&str) -> bool + Send>;
+
+struct State {
+    mood: Mood,
+    tokens: BTreeMap<String, Identity>,
+    rule: Rule,
+    asked_tokens: Vec<(String, Vec<String>)>,
+    asked: Vec<(Identity, Access)>,
+    held: Whose,
+}
+
+/// The reviewer. Every user except the anonymous one may do everything, until
+/// [`Self::rule`] sets another rule.
+pub struct FakeReviewer {
+    state: Mutex<State>,
+    released: watch::Sender<u64>,
+}
+
+impl FakeReviewer {
+    pub fn new() -> Self {
+        let rule: Rule = Box::new(|who, _| match who.user.as_str() {
+            "system:anonymous" => AccessVerdict::Refused(String::new()),
+            _ => AccessVerdict::Allowed,
+        });
+        Self {
+            state: Mutex::new(State {
+                mood: Mood::Healthy,
+                tokens: BTreeMap::new(),
+                rule,
+                asked_tokens: Vec::new(),
+                asked: Vec::new(),
+                held: Box::new(|_| false),
+            }),
+            released: watch::Sender::new(0),
+        }
+    }
+
+    /// Sets how reviews end from now on.
+    pub fn mood(&self, mood: Mood) {
+        self.state.lock().unwrap().mood = mood;
+    }
+
+    /// Holds reviews of these users or tokens until [`Self::release`].
+    pub fn hold(&self, held: impl Fn(&str) -> bool + Send + 'static) {
+        self.state.lock().unwrap().held = Box::new(held);
+    }
+
+    /// Answers the held reviews, and holds no more.
+    pub fn release(&self) {
+        self.hold(|_| false);
+        self.released.send_modify(|times| *times += 1);
+    }
+
+    /// Waits for the next release, if reviews of this user or token are held.
+    async fn patience(&self, whose: &str) {
+        let mut released = self.released.subscribe();
+        if (self.state.lock().unwrap().held)(whose) {
+            released.changed().await.expect("the fake is there");
+        }
+    }
+
+    /// Makes the token this user's from now on.
+    pub fn token_is(&self, token: &str, user: &str) {
+        let identity = Identity {
+            user: user.to_owned(),
+            ..Identity::default()
+        };
+        let mut state = self.state.lock().unwrap();
+        state.tokens.insert(token.to_owned(), identity);
+    }
+
+    /// Decides reviews by this rule from now on.
+    pub fn rule(&self, rule: impl Fn(&Identity, &Access) -> AccessVerdict + Send + 'static) {
+        self.state.lock().unwrap().rule = Box::new(rule);
+    }
+
+    /// The tokens of all reviews, each with its audiences.
+    pub fn tokens_asked(&self) -> Vec<(String, Vec<String>)> {
+        self.state.lock().unwrap().asked_tokens.clone()
+    }
+
+    /// The users and accesses that were reviewed.
+    pub fn asked(&self) -> Vec<(Identity, Access)> {
+        self.state.lock().unwrap().asked.clone()
+    }
+
+    /// The user and access of the newest review.
+    pub fn last(&self) -> (Identity, Access) {
+        self.asked().pop().expect("a review")
+    }
+}
+
+async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, ReviewError> {
+    match mood {
+        Mood::Healthy => Ok(verdict),
+        Mood::Failing => Err(ReviewError("10.96.0.1:443: refused".to_owned())),
+        Mood::Hanging => pending().await,
+    }
+}
+
+impl Reviewer for FakeReviewer {
+    fn token<'a>(
+        &'a self,
+        token: &'a Token,
+        audiences: &'a [String],
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+        Box::pin(async move {
+            let (mood, verdict) = {
+                let mut state = self.state.lock().unwrap();
+                state
+                    .asked_tokens
+                    .push((token.0.clone(), audiences.to_vec()));
+                let verdict = match state.tokens.get(&token.0) {
+                    Some(identity) => TokenVerdict::Authenticated(identity.clone()),
+                    None => TokenVerdict::Refused("unknown".to_owned()),
+                };
+                (state.mood, verdict)
+            };
+            // Time for other requests to need the same review.
+            tokio::task::yield_now().await;
+            self.patience(&token.0).await;
+            in_mood(mood, verdict).await
+        })
+    }
+
+    fn access<'a>(
+        &'a self,
+        who: &'a Identity,
+        what: &'a Access,
+    ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
+        Box::pin(async move {
+            let (mood, verdict) = {
+                let mut state = self.state.lock().unwrap();
+                state.asked.push((who.clone(), what.clone()));
+                (state.mood, (state.rule)(who, what))
+            };
+            tokio::task::yield_now().await;
+            self.patience(&who.user).await;
+            in_mood(mood, verdict).await
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! The log of a test.
+
+use std::io;
+use std::sync::{Arc, Mutex, Once};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The logged lines.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// All lines so far.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// Captures the log of this thread from now on.
+pub fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
+    // A call site that logs for the first time while no subscriber wants its lines is
+    // disabled until subscribers change (tokio-rs/tracing
+    // `tracing-core/src/callsite.rs`). A subscriber that wants all and writes none
+    // keeps concurrent tests from disabling each other's.
+    static WANTS_ALL: Once = Once::new();
+    WANTS_ALL.call_once(|| {
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+    });
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}

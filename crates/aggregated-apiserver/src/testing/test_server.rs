@@ -1,0 +1,238 @@
+//! A real server on a real port, and a client that can misbehave.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::serve::certs::{Authority, Issued, Validity};
+use crate::serve::listener::{Limits, Listener, Service};
+use crate::serve::tls::{self, ClientAuth};
+
+/// The answer to a request that the listener refuses: a `Status` with the code alone.
+pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": "BadRequest", "code": code.as_u16(),
+    });
+    let mut response = Response::new(Full::from(body.to_string()));
+    *response.status_mut() = code;
+    response
+}
+
+/// The validity of a test's certificates, longer than any test.
+pub fn validity() -> Validity {
+    let now = SystemTime::now();
+    Validity {
+        not_before: now - Duration::from_secs(60),
+        not_after: now + Duration::from_secs(3600),
+    }
+}
+
+/// A server on 127.0.0.1, and the authority its clients trust.
+pub struct TestServer {
+    pub address: SocketAddr,
+    pub authority: Authority,
+    pub stop: watch::Sender<bool>,
+    pub task: JoinHandle<()>,
+}
+
+impl TestServer {
+    pub async fn start(service: Service) -> Self {
+        let authority = Authority::new("test", validity()).unwrap();
+        Self::with(service, authority, &ClientAuth::None, Limits::default()).await
+    }
+
+    /// Any client with a certificate counts as a front proxy.
+    pub async fn with(
+        service: Service,
+        authority: Authority,
+        clients: &ClientAuth,
+        limits: Limits,
+    ) -> Self {
+        let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let issued = authority
+            .serving(&["localhost"], &[localhost], validity())
+            .unwrap();
+        let config =
+            tls::server_config(vec![issued.certificate.clone()], issued.key(), clients).unwrap();
+        let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let listener = Listener::new(tcp, config, limits, refusal)
+            .front_proxies(|peer| !peer.certificates.is_empty());
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(listener.run(service, stopped));
+        Self {
+            address,
+            authority,
+            stop,
+            task,
+        }
+    }
+
+    pub fn client_config(&self, client: Option<&Issued>, alpn: &[&str]) -> ClientConfig {
+        let identity = client.map(|issued| (vec![issued.certificate.clone()], issued.key()));
+        client_config(&self.authority, identity, alpn)
+    }
+
+    /// A TLS connection that speaks HTTP/1.1.
+    pub async fn connect(&self) -> TlsStream<TcpStream> {
+        self.connect_with(self.client_config(None, &["http/1.1"]))
+            .await
+            .unwrap()
+    }
+
+    pub async fn connect_with(
+        &self,
+        config: ClientConfig,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let tcp = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config))
+            .connect(name, tcp)
+            .await
+    }
+
+    /// Sends unchanged bytes, and reads until the server closes.
+    pub async fn raw(&self, request: &[u8]) -> Answer {
+        let mut stream = self.connect().await;
+        // A server may close before all bytes are sent.
+        let _ = stream.write_all(request).await;
+        read_answer(&mut stream).await
+    }
+
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str("\r\n");
+        self.raw(request.as_bytes()).await
+    }
+
+    pub async fn get(&self, target: &str) -> Answer {
+        self.send("GET", target, &[]).await
+    }
+
+    /// An HTTP/2 client of another library.
+    pub fn http2(&self) -> reqwest::Client {
+        self.http2_as(None)
+    }
+
+    /// An HTTP/2 client with a client certificate.
+    pub fn http2_as(&self, client: Option<&Issued>) -> reqwest::Client {
+        reqwest::Client::builder()
+            .tls_backend_preconfigured(self.client_config(client, &["h2"]))
+            .resolve("localhost", self.address)
+            .no_proxy()
+            .build()
+            .unwrap()
+    }
+
+    pub fn url(&self, target: &str) -> String {
+        format!("https://localhost:{}{target}", self.address.port())
+    }
+}
+
+fn client_config(
+    authority: &Authority,
+    identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    alpn: &[&str],
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.certificate()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
+/// Reads until the other end closes, with or without a TLS shutdown.
+pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Answer {
+    let mut bytes = Vec::new();
+    let read = async {
+        let mut chunk = vec![0; 64 * 1024];
+        while let Ok(count) = stream.read(&mut chunk).await {
+            if count == 0 {
+                break;
+            }
+            bytes.extend_from_slice(&chunk[..count]);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), read)
+        .await
+        .expect("the server neither answered nor closed");
+    Answer::parse(&bytes)
+}
+
+/// Waits until a condition holds, with a generous limit.
+pub async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    for _ in 0..300 {
+        if so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("in half a minute it did not happen that {what}");
+}
+
+/// An answer; status 0 when the connection ended without one.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    fn parse(bytes: &[u8]) -> Self {
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+            return Self::default();
+        };
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let mut lines = head.split("\r\n");
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+        Self {
+            status: status.parse().unwrap(),
+            headers: lines
+                .filter_map(|line| line.split_once(": "))
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+                .collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(candidate, _)| candidate == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {} {:?}", self.status, self.text()))
+    }
+}

@@ -1,0 +1,122 @@
+//! The kept fields of namespaces, nodes, owners and services.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::pool::{KindName, Pool};
+use super::settings::WatchSettings;
+use super::wire::{Meta, Object, Pairs};
+use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
+
+/// The kept fields of the objects of one collection.
+pub(super) trait Kept: PartialEq + Sized {
+    /// Its `spec` as it arrives.
+    type Spec: DeserializeOwned;
+    /// Its `status` as it arrives.
+    type Status: DeserializeOwned;
+
+    /// Reduces an object to its used fields; `None`: it is not needed.
+    fn keep(
+        object: Object<Self::Spec, Self::Status>,
+        pool: &mut Pool,
+        settings: &WatchSettings,
+    ) -> Option<Self>;
+
+    /// Differs between objects of the same name.
+    fn uid(&self) -> u64;
+}
+
+/// A reference to a controller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OwnerRef {
+    pub(super) kind: Arc<KindName>,
+    pub(super) name: Arc<str>,
+    pub(super) uid: u64,
+}
+
+impl OwnerRef {
+    /// The controller of an object.
+    pub(super) fn take(metadata: &mut Meta, pool: &mut Pool) -> Option<Self> {
+        let controller = metadata.take_controller()?;
+        Some(Self {
+            kind: pool.kind(&controller.group, &controller.version, &controller.kind),
+            name: pool.text(&controller.name),
+            uid: controller.uid,
+        })
+    }
+}
+
+/// A namespace, a node, or an owner: metadata only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptObject {
+    uid: u64,
+    pub(super) labels: Labels,
+    pub(super) controller: Option<OwnerRef>,
+    pub(super) created: Option<Timestamp>,
+}
+
+impl Kept for KeptObject {
+    type Spec = IgnoredAny;
+    type Status = IgnoredAny;
+
+    fn keep(
+        object: Object<IgnoredAny, IgnoredAny>,
+        pool: &mut Pool,
+        _: &WatchSettings,
+    ) -> Option<Self> {
+        let mut metadata = object.metadata;
+        Some(Self {
+            uid: metadata.uid(),
+            created: metadata.created(),
+            controller: OwnerRef::take(&mut metadata, pool),
+            labels: pool.labels(&metadata.labels.unwrap_or_default()),
+        })
+    }
+
+    fn uid(&self) -> u64 {
+        self.uid
+    }
+}
+
+/// A service with a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptService {
+    uid: u64,
+    pub(super) labels: Labels,
+    pub(super) selector: Labels,
+    pub(super) created: Option<Timestamp>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ServiceSpec {
+    #[serde(default)]
+    selector: Option<Pairs>,
+}
+
+impl Kept for KeptService {
+    type Spec = ServiceSpec;
+    type Status = IgnoredAny;
+
+    /// An empty selector selects nothing (`k8s.io/api/core/v1`, ServiceSpec).
+    fn keep(
+        object: Object<ServiceSpec, IgnoredAny>,
+        pool: &mut Pool,
+        _: &WatchSettings,
+    ) -> Option<Self> {
+        let selector = object.spec.and_then(|spec| spec.selector);
+        let selector = selector.filter(|selector| !selector.is_empty())?;
+        Some(Self {
+            uid: object.metadata.uid(),
+            created: object.metadata.created(),
+            labels: pool.labels(&object.metadata.labels.unwrap_or_default()),
+            selector: pool.labels(&selector),
+        })
+    }
+
+    fn uid(&self) -> u64 {
+        self.uid
+    }
+}

@@ -1,0 +1,348 @@
+//! TokenReviews and SubjectAccessReviews by kube-apiserver.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::bindings::Binding;
+use super::client::Client;
+use super::error::{CallError, excerpt};
+use super::watch::jitter;
+use aggregated_apiserver::security::identity::Identity;
+use aggregated_apiserver::security::reviewer::{
+    Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
+};
+use limits::line_limit::LineLimit;
+
+const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// Attempts, and the first pause; each pause is 1.5 times the previous one
+/// (`apiserver/pkg/util/webhook/webhook.go`, `DefaultRetryBackoffWithInitialDelay`).
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The largest answer: a user has some groups and extras.
+const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// Least time between log lines on failed reviews.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// After this many refusals in a row, the missing permission is no passing state.
+const REFUSALS: u32 = 3;
+
+/// Whether the server may create reviews of a kind.
+#[derive(Debug)]
+enum Standing {
+    /// No answer yet.
+    Unknown,
+    /// The last answer was a review.
+    Allowed,
+    /// The last answers were refusals.
+    Forbidden { times: u32, why: String },
+}
+
+/// A kind of review.
+#[derive(Debug)]
+struct Asked {
+    client: Client,
+    path: &'static str,
+    standing: Mutex<Standing>,
+}
+
+impl Asked {
+    const fn new(client: Client, path: &'static str) -> Self {
+        Self {
+            client,
+            path,
+            standing: Mutex::new(Standing::Unknown),
+        }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an answer. An outage or a timeout is not an answer.
+    fn note<T>(&self, outcome: &Result<T, CallError>) {
+        let mut standing = self.standing();
+        match outcome {
+            Ok(_) => *standing = Standing::Allowed,
+            Err(error) if error.is_forbidden() => {
+                let times = match &*standing {
+                    Standing::Forbidden { times, .. } => times.saturating_add(1),
+                    Standing::Unknown | Standing::Allowed => 1,
+                };
+                let why = error.to_string();
+                *standing = Standing::Forbidden { times, why };
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn is_allowed(&self) -> bool {
+        matches!(*self.standing(), Standing::Allowed)
+    }
+}
+
+/// Reviews by the real kube-apiserver. The caller adds caches, single flight and
+/// limits, also of time.
+#[derive(Debug)]
+pub struct KubeReviewer {
+    tokens: Asked,
+    accesses: Asked,
+    lines: LineLimit<()>,
+    /// Whether it has the server's own account, which has a binding for reviews.
+    is_server: bool,
+}
+
+impl KubeReviewer {
+    /// A reviewer with a client for tokens and one for access.
+    #[must_use]
+    pub fn new(tokens: Client, accesses: Client) -> Self {
+        Self {
+            tokens: Asked::new(tokens, TOKEN_REVIEWS),
+            accesses: Asked::new(accesses, ACCESS_REVIEWS),
+            lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
+                tracing::error!(left_out, "more reviews failed within a minute");
+            }),
+            is_server: true,
+        }
+    }
+
+    /// A reviewer with the rights of the user of `check`.
+    #[must_use]
+    pub fn for_a_look(client: Client) -> Self {
+        Self {
+            is_server: false,
+            ..Self::new(client.clone(), client)
+        }
+    }
+
+    /// Why reviews are forbidden, once kube-apiserver has refused three of a kind in
+    /// a row.
+    pub fn forbidden(&self) -> Option<String> {
+        [&self.tokens, &self.accesses]
+            .into_iter()
+            .find_map(|asked| match &*asked.standing() {
+                Standing::Forbidden { times, why } if *times >= REFUSALS => Some(why.clone()),
+                _ => None,
+            })
+    }
+
+    /// Asks for a review of each kind that is not known to be allowed: a server
+    /// that is not ready gets no request that would need one.
+    pub async fn ask_again(&self) {
+        if !self.tokens.is_allowed() {
+            let _ = self.token(&Token("none".to_owned()), &[]).await;
+        }
+        if !self.accesses.is_allowed() {
+            let anonymous = Identity {
+                user: "system:anonymous".to_owned(),
+                ..Identity::default()
+            };
+            let what = Access::NonResource {
+                verb: "get".to_owned(),
+                path: "/readyz".to_owned(),
+            };
+            let _ = self.access(&anonymous, &what).await;
+        }
+    }
+
+    /// Creates a review and returns its status.
+    async fn create<R: Serialize + DeserializeOwned, S>(
+        &self,
+        asked: &Asked,
+        review: &R,
+        status: fn(R) -> Option<S>,
+    ) -> Result<S, ReviewError> {
+        let Asked { client, path, .. } = asked;
+        let body = serde_json::to_vec(review)
+            .map_err(|error| ReviewError(format!("a review that cannot be written: {error}")))?;
+        let answer = attempts(client, path, &body.into()).await;
+        let answer = answer.map_err(|error| match &error {
+            CallError::Forbidden { text, .. } if self.is_server => {
+                let remedy = Binding::AuthDelegator.remedy(text);
+                error.with_remedy(&remedy)
+            }
+            _ => error,
+        });
+        asked.note(&answer);
+        let decoded = answer.and_then(|answer| {
+            // The answer may contain the token, so no part of the error's text is
+            // used.
+            let created = decode(&answer).and_then(status);
+            created.ok_or_else(|| client.garbled(path))
+        });
+        decoded.map_err(|error| {
+            if self.lines.admit(()) {
+                tracing::error!("a review failed, and nobody is let in by one: {error}");
+            }
+            ReviewError(error.to_string())
+        })
+    }
+}
+
+async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, CallError> {
+    let mut pause = PAUSE;
+    let mut attempt = 1;
+    loop {
+        match client
+            .submit(Method::POST, path, body.clone(), ANSWER_BYTES)
+            .await
+        {
+            Err(error) if error.is_passing() && attempt < ATTEMPTS => {
+                tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
+                pause = pause.mul_f64(1.5);
+                attempt += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn decode<R: DeserializeOwned>(answer: &[u8]) -> Option<R> {
+    let mut answer: Value = serde_json::from_slice(answer).ok()?;
+    // Go writes a list without entries as null, which Rust's type does not know.
+    if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
+        for values in extra.values_mut().filter(|values| values.is_null()) {
+            *values = Value::Array(Vec::new());
+        }
+    }
+    serde_json::from_value(answer).ok()
+}
+
+fn judge_token(status: TokenReviewStatus, audiences: &[String]) -> TokenVerdict {
+    let refused = |why: &str| TokenVerdict::Refused(excerpt(why));
+    if status.authenticated != Some(true) {
+        let why = status.error.filter(|error| !error.is_empty());
+        return refused(
+            why.as_deref()
+                .unwrap_or("kube-apiserver does not know the token"),
+        );
+    }
+    // A server without audiences returns none, and then has checked only its own
+    // (`k8s.io/api/authentication/v1`, TokenReviewStatus).
+    let vouched = status.audiences.unwrap_or_default();
+    let meant = audiences.is_empty() || audiences.iter().any(|wanted| vouched.contains(wanted));
+    if !meant {
+        return refused("the token is for another audience");
+    }
+    match identity(status.user.unwrap_or_default()) {
+        Some(identity) => TokenVerdict::Authenticated(identity),
+        None => refused("kube-apiserver names no user for the token"),
+    }
+}
+
+fn judge_access(status: SubjectAccessReviewStatus) -> AccessVerdict {
+    if status.allowed && status.denied != Some(true) {
+        return AccessVerdict::Allowed;
+    }
+    let words = [status.reason, status.evaluation_error];
+    let words: Vec<String> = words
+        .into_iter()
+        .flatten()
+        .filter(|words| !words.is_empty())
+        .collect();
+    AccessVerdict::Refused(excerpt(&words.join("; ")))
+}
+
+/// The user that a review names; `None` when it names none.
+fn identity(user: UserInfo) -> Option<Identity> {
+    Some(Identity {
+        user: user.username.filter(|name| !name.is_empty())?,
+        uid: user.uid.filter(|uid| !uid.is_empty()),
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+    })
+}
+
+fn token_review(token: &Token, audiences: &[String]) -> TokenReview {
+    TokenReview {
+        spec: TokenReviewSpec {
+            token: Some(token.0.clone()),
+            audiences: Some(audiences.to_vec()).filter(|audiences| !audiences.is_empty()),
+        },
+        ..TokenReview::default()
+    }
+}
+
+fn access_review(who: &Identity, what: &Access) -> SubjectAccessReview {
+    let mut spec = SubjectAccessReviewSpec {
+        user: Some(who.user.clone()),
+        uid: who.uid.clone(),
+        groups: Some(who.groups.clone()),
+        extra: Some(who.extra.clone()),
+        ..SubjectAccessReviewSpec::default()
+    };
+    match what.clone() {
+        Access::Resource {
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        } => {
+            spec.resource_attributes = Some(ResourceAttributes {
+                namespace: Some(namespace),
+                verb: Some(verb),
+                group: Some(group),
+                version: Some(version),
+                resource: Some(resource),
+                subresource: Some(subresource),
+                name: Some(name),
+                ..ResourceAttributes::default()
+            });
+        }
+        Access::NonResource { verb, path } => {
+            spec.non_resource_attributes = Some(NonResourceAttributes {
+                path: Some(path),
+                verb: Some(verb),
+            });
+        }
+    }
+    SubjectAccessReview {
+        spec,
+        ..SubjectAccessReview::default()
+    }
+}
+
+impl Reviewer for KubeReviewer {
+    fn token<'a>(
+        &'a self,
+        token: &'a Token,
+        audiences: &'a [String],
+    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+        Box::pin(async move {
+            let review = token_review(token, audiences);
+            let status = self.create(&self.tokens, &review, |it| it.status);
+            Ok(judge_token(status.await?, audiences))
+        })
+    }
+
+    fn access<'a>(
+        &'a self,
+        who: &'a Identity,
+        what: &'a Access,
+    ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
+        Box::pin(async move {
+            let review = access_review(who, what);
+            let status = self.create(&self.accesses, &review, |it| it.status);
+            Ok(judge_access(status.await?))
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! State of the cluster: the watches write it, and snapshots are made from it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+
+use super::departed::{Departed, Departing};
+use super::error::{CallError, Garbage};
+use super::kinds::Kinds;
+use super::objects::{KeptObject, KeptService};
+use super::pods::KeptPod;
+use super::pool::Pool;
+use super::settings::WatchSettings;
+use super::store::{Refused, Store};
+use super::table::{Key, Table};
+use super::wire::{self, Name, Object};
+use apimachinery::time::Timestamp;
+
+/// One table for each watch.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) pods: Table<KeptPod>,
+    pub(super) namespaces: Table<KeptObject>,
+    pub(super) nodes: Table<KeptObject>,
+    pub(super) services: Table<KeptService>,
+    /// The owners, by kind.
+    pub(super) kinds: Kinds,
+}
+
+/// The whole state.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) pool: Pool,
+    pub(super) tables: Tables,
+    /// Deleted pods and owners.
+    pub(super) departed: Departed,
+    /// When all pods were first known.
+    pub(super) listed: Option<Timestamp>,
+    /// Whether it was logged that services were left out.
+    pub(super) told_services: bool,
+}
+
+/// What is known, shared by the watches and their readers.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    known: Mutex<Known>,
+    pub(super) settings: ArcSwap<WatchSettings>,
+    /// Settings for pods have changed: list them again.
+    pub(super) pods_again: Arc<Notify>,
+    /// Something changed: make a new snapshot.
+    pub(super) changed: Notify,
+    /// Other kinds of owners are to be followed.
+    pub(super) kinds_changed: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(settings: WatchSettings) -> Self {
+        Self {
+            settings: ArcSwap::from_pointee(settings),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Finds the table of a watch; `None`: its kind is not followed any more.
+type Find<V> = dyn Fn(&mut Tables) -> Option<&mut Table<V>> + Send;
+
+/// Writes the table of one watch.
+pub(super) struct Writer<V> {
+    shared: Arc<Shared>,
+    find: Box<Find<V>>,
+}
+
+impl<V: Departing> Writer<V> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        find: impl Fn(&mut Tables) -> Option<&mut Table<V>> + Send + 'static,
+    ) -> Self {
+        Self {
+            shared,
+            find: Box::new(find),
+        }
+    }
+
+    /// Returns whether anything changed.
+    fn write(&self, object: &RawValue) -> Result<bool, Refused> {
+        // Decoded before the lock is taken.
+        let object: Object<V::Spec, V::Status> = wire::decode(object)?;
+        let name = object.metadata.name()?;
+        let mut known = self.shared.lock();
+        let Known {
+            pool,
+            tables,
+            departed,
+            ..
+        } = &mut *known;
+        let key = key(pool, &name);
+        let kept = V::keep(object, pool, &self.shared.settings.load());
+        let Some(table) = (self.find)(tables) else {
+            return Ok(false);
+        };
+        let before = table.get(&key);
+        let replaced =
+            before.filter(|before| kept.as_ref().is_none_or(|it| it.uid() != before.uid()));
+        if let Some(before) = replaced {
+            before.depart(&key, departed, Instant::now());
+        }
+        match kept {
+            Some(kept) => table.put(key, kept),
+            None => Ok(table.remove(&key)),
+        }
+    }
+
+    /// Returns whether it existed.
+    fn take(&self, name: &Name) -> bool {
+        let mut known = self.shared.lock();
+        let Known {
+            pool,
+            tables,
+            departed,
+            ..
+        } = &mut *known;
+        let key = key(pool, name);
+        let Some(table) = (self.find)(tables) else {
+            return false;
+        };
+        if let Some(before) = table.get(&key) {
+            before.depart(&key, departed, Instant::now());
+        }
+        table.remove(&key)
+    }
+
+    fn with<T: Default>(&self, work: impl FnOnce(&mut Table<V>, &mut Departed) -> T) -> T {
+        let mut known = self.shared.lock();
+        let Known {
+            tables, departed, ..
+        } = &mut *known;
+        let table = (self.find)(tables);
+        table.map(|table| work(table, departed)).unwrap_or_default()
+    }
+}
+
+fn key(pool: &mut Pool, (namespace, name): &Name) -> Key {
+    (pool.text(namespace), name.as_str().into())
+}
+
+impl<V: Departing> Store for Writer<V> {
+    fn begin(&mut self) {
+        self.with(|table, _| table.begin());
+    }
+
+    fn put(&mut self, object: &RawValue) -> Result<(), Refused> {
+        let outcome = self.write(object);
+        let changed = match &outcome {
+            Ok(changed) => *changed,
+            // An object that has become invalid is removed.
+            Err(Refused::Garbage(Garbage(_))) => {
+                wire::name_of(object).is_some_and(|name| self.take(&name))
+            }
+            Err(Refused::Full(_)) => false,
+        };
+        if changed {
+            self.shared.changed.notify_one();
+        }
+        outcome.map(|_| ())
+    }
+
+    fn remove(&mut self, object: &RawValue) {
+        if wire::name_of(object).is_some_and(|name| self.take(&name)) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    fn complete(&mut self) {
+        let changed = self.with(|table, departed| {
+            let now = Instant::now();
+            for (key, value) in table.unlisted() {
+                value.depart(key, departed, now);
+            }
+            table.finish()
+        });
+        if changed {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    fn failed(&mut self, error: &CallError) {
+        self.with(|table, _| {
+            table.settled = true;
+            table.forbidden = error.is_forbidden();
+        });
+        self.shared.changed.notify_one();
+    }
+
+    fn len(&self) -> usize {
+        self.with(|table, _| table.len())
+    }
+}

@@ -1,0 +1,382 @@
+//! A kube-apiserver that is a real HTTP server, with lists, pages, watches and
+//! faults: it forbids, stalls, forgets, breaks off, and answers nonsense.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// The fault of a path.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// 403, as with RBAC.
+    Forbidden,
+    /// Reads the request and does not answer.
+    Stall,
+    /// This status.
+    Status(u16),
+    /// 200 and this text, also to watches.
+    Text(String),
+    /// Lists work, and watches break off after their head.
+    CutWatches,
+}
+
+#[derive(Default)]
+struct Collection {
+    objects: BTreeMap<(String, String), Value>,
+    /// Version, type, object.
+    log: Vec<(u64, &'static str, Value)>,
+    watchers: Vec<mpsc::UnboundedSender<Result<Bytes, ()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    /// The oldest known version.
+    oldest: u64,
+    collections: BTreeMap<String, Collection>,
+    documents: BTreeMap<String, Value>,
+    faults: BTreeMap<String, Fault>,
+    requests: Vec<(String, String)>,
+    posts: Vec<Value>,
+}
+
+/// The server; dropping it ends it.
+pub struct FakeKube {
+    state: Arc<Mutex<State>>,
+    server: JoinHandle<()>,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for FakeKube {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl FakeKube {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::on(listener)
+    }
+
+    /// Starts it on a port that was bound before.
+    pub fn on(listener: TcpListener) -> Self {
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State {
+            version: 100,
+            ..State::default()
+        }));
+        let server = tokio::spawn(accept(listener, Arc::clone(&state)));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("kubeconfig"), kubeconfig(address)).unwrap();
+        let fake = Self {
+            state,
+            server,
+            folder,
+        };
+        for resource in ["pods", "namespaces", "nodes", "services"] {
+            fake.lock()
+                .collections
+                .insert(format!("/api/v1/{resource}"), Collection::default());
+        }
+        fake
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Serves a kind: its collection and its entry in discovery.
+    pub fn serve(&self, group_version: &str, plural: &str, kind: &str) {
+        let path = format!("/apis/{group_version}");
+        let entry = json!({"name": plural, "kind": kind, "namespaced": true,
+                           "verbs": ["get", "list", "watch"]});
+        let mut state = self.lock();
+        let document = state
+            .documents
+            .entry(path.clone())
+            .or_insert_with(|| json!({"kind": "APIResourceList", "resources": []}));
+        document["resources"].as_array_mut().unwrap().push(entry);
+        state
+            .collections
+            .insert(format!("{path}/{plural}"), Collection::default());
+    }
+
+    /// Answers a path with a document.
+    pub fn document(&self, path: &str, document: Value) {
+        self.lock().documents.insert(path.to_owned(), document);
+    }
+
+    /// Writes an object, and sends it to watches.
+    pub fn put(&self, path: &str, mut object: Value) {
+        let mut state = self.lock();
+        state.version += 1;
+        let version = state.version;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.insert("resourceVersion".to_owned(), version.to_string().into());
+        }
+        let collection = state.collections.entry(path.to_owned()).or_default();
+        let known = collection.objects.insert(key(&object), object.clone());
+        let event = if known.is_some() { "MODIFIED" } else { "ADDED" };
+        collection.tell(version, event, object);
+    }
+
+    /// Removes an object, and tells watches.
+    pub fn delete(&self, path: &str, namespace: &str, name: &str) {
+        self.remove(path, namespace, name, true);
+    }
+
+    /// Removes an object without telling watches.
+    pub fn forget(&self, path: &str, namespace: &str, name: &str) {
+        self.remove(path, namespace, name, false);
+    }
+
+    fn remove(&self, path: &str, namespace: &str, name: &str, tell: bool) {
+        let mut state = self.lock();
+        state.version += 1;
+        let version = state.version;
+        let collection = state.collections.get_mut(path).unwrap();
+        let at = (namespace.to_owned(), name.to_owned());
+        let mut object = collection.objects.remove(&at).expect("the object");
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        if tell {
+            collection.tell(version, "DELETED", object);
+        }
+    }
+
+    /// Sends an unchanged line to the watches of a path.
+    pub fn line(&self, path: &str, line: &str) {
+        let mut state = self.lock();
+        let collection = state.collections.get_mut(path).unwrap();
+        collection.send(&Bytes::from(format!("{line}\n")));
+    }
+
+    /// Ends all watches in the middle of a chunk.
+    pub fn cut_watches(&self) {
+        for collection in self.lock().collections.values_mut() {
+            for watcher in collection.watchers.drain(..) {
+                let _ = watcher.send(Err(()));
+            }
+        }
+    }
+
+    /// Forgets all versions so far: a watch from one of them gets 410.
+    pub fn expire(&self) {
+        let mut state = self.lock();
+        state.version += 1;
+        state.oldest = state.version;
+    }
+
+    pub fn fault(&self, path: &str, fault: Fault) {
+        self.lock().faults.insert(path.to_owned(), fault);
+    }
+
+    pub fn heal(&self, path: &str) {
+        self.lock().faults.remove(path);
+    }
+
+    /// The queries of all requests for a path.
+    pub fn queries(&self, path: &str) -> Vec<String> {
+        let state = self.lock();
+        let of_path = state.requests.iter().filter(|(known, _)| known == path);
+        of_path.map(|(_, query)| query.clone()).collect()
+    }
+
+    /// The number of open watches of a path.
+    pub fn watchers(&self, path: &str) -> usize {
+        let mut state = self.lock();
+        let collection = state.collections.get_mut(path);
+        collection.map_or(0, |collection| {
+            collection.watchers.retain(|watcher| !watcher.is_closed());
+            collection.watchers.len()
+        })
+    }
+
+    /// All posted bodies.
+    pub fn posts(&self) -> Vec<Value> {
+        self.lock().posts.clone()
+    }
+}
+
+/// A kubeconfig with a token for a server without TLS.
+pub fn kubeconfig(address: SocketAddr) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "test", "user": {"token": "secret"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    })
+    .to_string()
+}
+
+fn key(object: &Value) -> (String, String) {
+    let text = |field: &str| {
+        let text = object["metadata"][field].as_str();
+        text.unwrap_or_default().to_owned()
+    };
+    (text("namespace"), text("name"))
+}
+
+fn event_line(event: &str, object: &Value) -> Bytes {
+    Bytes::from(format!("{}\n", json!({"type": event, "object": object})))
+}
+
+impl Collection {
+    fn tell(&mut self, version: u64, event: &'static str, object: Value) {
+        self.send(&event_line(event, &object));
+        self.log.push((version, event, object));
+    }
+
+    fn send(&mut self, line: &Bytes) {
+        self.watchers
+            .retain(|watcher| watcher.send(Ok(line.clone())).is_ok());
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
+    // Dropped with this task, which ends all connections.
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let state = Arc::clone(&state);
+        connections.spawn(async move {
+            let service = service_fn(|request| answer(Arc::clone(&state), request));
+            let builder = auto::Builder::new(TokioExecutor::new());
+            let _ = builder
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+fn whole(status: u16, body: impl Into<Bytes>) -> Response<Body> {
+    let body = Full::new(body.into()).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status.try_into().unwrap();
+    response
+}
+
+fn refusal(code: u16, message: &str) -> Response<Body> {
+    whole(
+        code,
+        json!({"kind": "Status", "code": code, "message": message}).to_string(),
+    )
+}
+
+async fn answer(
+    state: Arc<Mutex<State>>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
+    let path = head.uri.path().to_owned();
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    let fault = {
+        let mut state = state.lock().unwrap();
+        state.requests.push((path.clone(), query.clone()));
+        if let Ok(body) = body
+            && !body.is_empty()
+        {
+            let value = serde_json::from_slice(&body).unwrap();
+            state.posts.push(value);
+        }
+        state.faults.get(&path).cloned()
+    };
+    let params: BTreeMap<String, String> = url::form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect();
+    match fault {
+        Some(Fault::Stall) => std::future::pending().await,
+        Some(Fault::Forbidden) => {
+            let text = format!("User \"test\" cannot list {path} at the cluster scope");
+            return Ok(refusal(403, &text));
+        }
+        Some(Fault::Status(code)) => return Ok(refusal(code, "so it is")),
+        Some(Fault::Text(text)) => return Ok(whole(200, text)),
+        Some(Fault::CutWatches) if params.contains_key("watch") => {
+            let cut = stream::iter([Err(std::io::Error::other("cut"))]);
+            return Ok(Response::new(StreamBody::new(cut).boxed_unsync()));
+        }
+        Some(Fault::CutWatches) | None => {}
+    }
+    let mut state = state.lock().unwrap();
+    if let Some(document) = state.documents.get(&path) {
+        return Ok(whole(200, document.to_string()));
+    }
+    if !state.collections.contains_key(&path) {
+        return Ok(refusal(
+            404,
+            "the server could not find the requested resource",
+        ));
+    }
+    Ok(if params.contains_key("watch") {
+        watch(&mut state, &path, &params)
+    } else {
+        list(&state, &path, &params)
+    })
+}
+
+fn list(state: &State, path: &str, params: &BTreeMap<String, String>) -> Response<Body> {
+    let number = |name: &str| params.get(name).and_then(|text| text.parse::<usize>().ok());
+    let (from, limit) = (
+        number("continue").unwrap_or(0),
+        number("limit").unwrap_or(500),
+    );
+    let collection = &state.collections[path];
+    let items: Vec<&Value> = collection.objects.values().skip(from).take(limit).collect();
+    let mut metadata = json!({"resourceVersion": state.version.to_string()});
+    if from + limit < collection.objects.len() {
+        metadata["continue"] = (from + limit).to_string().into();
+    }
+    let list = json!({"kind": "List", "metadata": metadata, "items": items});
+    whole(200, list.to_string())
+}
+
+fn watch(state: &mut State, path: &str, params: &BTreeMap<String, String>) -> Response<Body> {
+    let from: u64 = params["resourceVersion"].parse().unwrap();
+    if from < state.oldest {
+        let gone = json!({"kind": "Status", "code": 410, "message": "too old resource version"});
+        return whole(200, event_line("ERROR", &gone));
+    }
+    let collection = state.collections.get_mut(path).unwrap();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    for (version, event, object) in &collection.log {
+        if *version > from {
+            let _ = sender.send(Ok(event_line(event, object)));
+        }
+    }
+    collection.watchers.push(sender);
+    let lines = stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|line| (line, receiver))
+    });
+    let frames = lines.map(|line| {
+        line.map(Frame::data)
+            .map_err(|()| std::io::Error::other("cut"))
+    });
+    Response::new(StreamBody::new(frames).boxed_unsync())
+}

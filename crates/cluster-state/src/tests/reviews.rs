@@ -1,0 +1,208 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::review::KubeReviewer;
+use super::fixture::connect;
+use crate::testing::fake_kube::{FakeKube, Fault};
+use aggregated_apiserver::security::identity::Identity;
+use aggregated_apiserver::security::reviewer::{
+    Access, AccessVerdict, Reviewer, Token, TokenVerdict,
+};
+
+const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+async fn reviewer(kube: &FakeKube) -> KubeReviewer {
+    let client = connect(kube).await;
+    KubeReviewer::new(client.clone(), client)
+}
+
+async fn token(status: Value, audiences: &[String]) -> (TokenVerdict, Value) {
+    let kube = FakeKube::start().await;
+    kube.document(TOKENS, json!({"status": status}));
+    let reviewer = reviewer(&kube).await;
+    let verdict = reviewer.token(&Token("t0k3n".to_owned()), audiences).await;
+    (verdict.unwrap(), kube.posts().remove(0))
+}
+
+async fn access(status: Value, what: Access) -> (AccessVerdict, Value) {
+    let kube = FakeKube::start().await;
+    kube.document(ACCESS, json!({"status": status}));
+    let reviewer = reviewer(&kube).await;
+    let who = Identity {
+        user: "alice".to_owned(),
+        uid: Some("7".to_owned()),
+        groups: vec!["dev".to_owned()],
+        extra: BTreeMap::from([("scope".to_owned(), vec!["a".to_owned()])]),
+    };
+    let verdict = reviewer.access(&who, &what).await;
+    (verdict.unwrap(), kube.posts().remove(0))
+}
+
+fn probe() -> Access {
+    Access::NonResource {
+        verb: "get".to_owned(),
+        path: "/apis".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_known_token_gives_its_user_with_groups_and_extras() {
+    let status = json!({"authenticated": true, "user": {
+        "username": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"], "none": null}}});
+    let (verdict, posted) = token(status, &[]).await;
+    let TokenVerdict::Authenticated(identity) = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(identity.user, "alice");
+    assert_eq!(identity.uid.as_deref(), Some("7"));
+    assert_eq!(identity.groups, ["dev"]);
+    assert_eq!(identity.extra["scope"], ["a"]);
+    assert_eq!(identity.extra["none"], [""; 0]);
+    assert_eq!(posted["kind"], "TokenReview");
+    assert_eq!(posted["spec"], json!({"token": "t0k3n"}));
+}
+
+#[tokio::test]
+async fn a_token_is_refused_unless_the_server_vouches_for_user_and_audience() {
+    let wanted = ["metrics".to_owned()];
+    let user = json!({"username": "alice"});
+    for status in [
+        json!({}),
+        json!({"authenticated": false, "user": user, "error": "expired"}),
+        json!({"authenticated": true}),
+        json!({"authenticated": true, "user": {"username": ""}}),
+    ] {
+        let (verdict, _) = token(status.clone(), &[]).await;
+        assert!(matches!(verdict, TokenVerdict::Refused(_)), "{status}");
+    }
+    for audiences in [json!(null), json!([]), json!(["other"])] {
+        let status = json!({"authenticated": true, "user": user, "audiences": audiences});
+        let (verdict, _) = token(status, &wanted).await;
+        assert!(matches!(verdict, TokenVerdict::Refused(_)), "{audiences}");
+    }
+    // If no audience is requested, kube-apiserver checks its own, which it may or may
+    // not return.
+    for audiences in [json!(null), json!(["https://kubernetes.default.svc"])] {
+        let status = json!({"authenticated": true, "user": user, "audiences": audiences});
+        let (verdict, posted) = token(status, &[]).await;
+        assert!(matches!(verdict, TokenVerdict::Authenticated(_)));
+        assert_eq!(posted["spec"]["audiences"], json!(null));
+    }
+    let status = json!({"authenticated": true, "user": user, "audiences": ["metrics"]});
+    let (verdict, posted) = token(status, &wanted).await;
+    assert!(matches!(verdict, TokenVerdict::Authenticated(_)));
+    assert_eq!(posted["spec"]["audiences"], json!(["metrics"]));
+}
+
+#[tokio::test]
+async fn access_is_asked_for_with_all_attributes() {
+    let what = Access::Resource {
+        verb: "get".to_owned(),
+        group: "custom.metrics.k8s.io".to_owned(),
+        version: "v1beta2".to_owned(),
+        resource: "pods".to_owned(),
+        subresource: "m".to_owned(),
+        namespace: "ml".to_owned(),
+        name: "*".to_owned(),
+    };
+    let (verdict, posted) = access(json!({"allowed": true}), what).await;
+    assert_eq!(verdict, AccessVerdict::Allowed);
+    assert_eq!(
+        posted["spec"],
+        json!({"user": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"]},
+               "resourceAttributes": {"namespace": "ml", "verb": "get", "group": "custom.metrics.k8s.io",
+                   "version": "v1beta2", "resource": "pods", "subresource": "m", "name": "*"}})
+    );
+    let (_, posted) = access(json!({"allowed": true}), probe()).await;
+    assert_eq!(
+        posted["spec"]["nonResourceAttributes"],
+        json!({"path": "/apis", "verb": "get"})
+    );
+}
+
+#[tokio::test]
+async fn s084_only_allowed_and_not_denied_is_allowed() {
+    for status in [
+        json!({}),
+        json!({"allowed": false, "reason": "no rule"}),
+        json!({"allowed": true, "denied": true}),
+    ] {
+        let (verdict, _) = access(status.clone(), probe()).await;
+        assert!(matches!(verdict, AccessVerdict::Refused(_)), "{status}");
+    }
+    let status = json!({"allowed": false, "reason": "no rule", "evaluationError": "no role"});
+    let (verdict, _) = access(status, probe()).await;
+    let wanted = "no rule; no role".to_owned();
+    assert_eq!(verdict, AccessVerdict::Refused(wanted));
+}
+
+#[tokio::test]
+async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
+    let kube = FakeKube::start().await;
+    let reviewer = reviewer(&kube).await;
+    let ask = || async {
+        let answer = reviewer.token(&Token("t0k3n".to_owned()), &[]).await;
+        answer.unwrap_err().to_string()
+    };
+    kube.fault(TOKENS, Fault::Forbidden);
+    let forbidden = ask().await;
+    assert!(forbidden.contains("system:auth-delegator"), "{forbidden}");
+    for text in [
+        "",
+        "{}",
+        "null",
+        r#"{"spec":{"token":"t0k3n"},"status":"t0k3n"}"#,
+    ] {
+        kube.fault(TOKENS, Fault::Text(text.to_owned()));
+        let error = ask().await;
+        assert!(
+            error.contains("not an answer of the Kubernetes API"),
+            "{error}"
+        );
+        assert!(!error.contains("t0k3n"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_temporary_failure_is_tried_again() {
+    let kube = FakeKube::start().await;
+    kube.document(
+        TOKENS,
+        json!({"status": {"authenticated": true, "user": {"username": "a"}}}),
+    );
+    kube.fault(TOKENS, Fault::Status(503));
+    let reviewer = reviewer(&kube).await;
+    let token = Token("t0k3n".to_owned());
+    let mend = async {
+        super::fixture::eventually("asked", || !kube.queries(TOKENS).is_empty()).await;
+        kube.heal(TOKENS);
+    };
+    let (answer, ()) = tokio::join!(reviewer.token(&token, &[]), mend);
+    assert!(matches!(answer, Ok(TokenVerdict::Authenticated(_))));
+}
+
+#[tokio::test]
+async fn three_refusals_in_a_row_are_a_missing_binding_and_no_number_of_timeouts_is() {
+    let kube = FakeKube::start().await;
+    let reviewer = reviewer(&kube).await;
+    kube.document(ACCESS, json!({"status": {"allowed": false}}));
+    kube.fault(TOKENS, Fault::Forbidden);
+    for _ in 0..2 {
+        reviewer.ask_again().await;
+    }
+    assert_eq!(reviewer.forbidden(), None);
+    kube.fault(TOKENS, Fault::Status(504));
+    reviewer.ask_again().await;
+    assert_eq!(reviewer.forbidden(), None, "it was asked five times");
+    assert_eq!(kube.posts().len(), 8, "what is allowed is not asked again");
+    kube.fault(TOKENS, Fault::Forbidden);
+    reviewer.ask_again().await;
+    let why = reviewer.forbidden().unwrap();
+    assert!(why.contains("system:auth-delegator"), "{why}");
+    kube.heal(TOKENS);
+    kube.document(TOKENS, json!({"status": {}}));
+    reviewer.ask_again().await;
+    assert_eq!(reviewer.forbidden(), None);
+}

@@ -1,0 +1,61 @@
+//! A permit is held until the answer is written.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+
+use crate::api::{Api, router};
+use crate::provider::gpu::GpuProvider;
+use crate::telemetry::Telemetry;
+use aggregated_apiserver::certificates::authority::Authority;
+use aggregated_apiserver::security::Security;
+use aggregated_apiserver::security::reviewer::AccessVerdict;
+use aggregated_apiserver::security::settings::Settings;
+use aggregated_apiserver::security::trust::TrustStore;
+use aggregated_apiserver::serve::listener::Limits;
+use aggregated_apiserver::serve::tls::ClientAuth;
+use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
+use aggregated_apiserver::testing::frames::Frames;
+use aggregated_apiserver::testing::test_server::{TestServer, validity};
+use apimachinery::time::Timestamp;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn an_answer_counts_as_a_request_until_it_is_taken() {
+    const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
+    let reviewer = FakeReviewer::new();
+    reviewer.rule(|_, _| AccessVerdict::Allowed);
+    let provider = Arc::new(GpuProvider::new(&[]));
+    let api = Api::new(provider, || Timestamp::from_secs(0), Telemetry::new());
+    let settings = Settings {
+        anonymous_in_flight: 1,
+        ..Settings::default()
+    };
+    let security = Security::new(
+        Arc::new(TrustStore::new(false)),
+        Arc::new(reviewer),
+        Arc::new(SystemTime::now),
+        settings,
+        api.counters(),
+    );
+    let routes = Router::new().fallback(async || "an answer");
+    let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
+    let authority = Authority::new("test", validity()).unwrap();
+    let limits = Limits {
+        read: HOUR,
+        idle: HOUR,
+        stall: HOUR,
+        drain: HOUR,
+        ..Limits::default()
+    };
+    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
+    let mut client = Frames::connect(&server, 0).await;
+    let stream = client.get(PATH).await.unwrap();
+    client.began(1).await;
+    assert_eq!(server.get(PATH).await.status, 429);
+    client.open(stream, 1 << 20).await;
+    client.answered(1).await;
+    assert_eq!(server.get(PATH).await.status, 200);
+}
