@@ -1,4 +1,5 @@
-//! Everything the server reads from the Kubernetes API.
+//! What is read from kube-apiserver: the objects that a metric is about, and the
+//! answers that delegated authentication and authorization need.
 //!
 //! ```text
 //!  pods, services ──────┐ list + watch                       ┌─► snapshot ─► Inventory
@@ -8,11 +9,33 @@
 //!         └────────────── owners: lookups, watches ◄─────────────────┘
 //! ```
 //!
-//! [`inventory::Watches`] watches the cluster's objects,
-//! [`authentication::follow`] the authorities of delegated authentication,
-//! [`review::KubeReviewer`] reviews tokens and the rights of users;
-//! [`health::WatchRegistry`] says how all of them do. Every object is cut down to what
-//! is used before it is kept.
+//! The server and the commands use it.
+//!
+//! * [`client::Client`] is the connection to kube-apiserver.
+//! * [`inventory::Watches`] watches the cluster's objects and publishes an
+//!   [`Inventory`](gpu_metrics::inventory::Inventory). Each object is cut down to what is
+//!   used before it is kept.
+//! * [`authentication::follow`] reads the authorities of delegated authentication,
+//!   [`review::KubeReviewer`] reviews tokens and the rights of users, [`secret`] and
+//!   [`apiservice`] hold the certificates that the server makes: the traits of
+//!   [`aggregated_apiserver`], over the real API.
+//! * [`health::WatchRegistry`] tells the state of every watch.
+//!
+//! ```no_run
+//! use cluster_state::client::{Access, Client};
+//! use cluster_state::health::WatchRegistry;
+//! use cluster_state::inventory::{WatchSettings, Watches};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect(&Access::InCluster).await?;
+//! let registry = WatchRegistry::default();
+//! let watches = Watches::start(&client, &registry, WatchSettings::default());
+//! let mut inventory = watches.subscribe();
+//! inventory.changed().await?;
+//! println!("{} pods", inventory.borrow().pods.len());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod apiservice;
 pub mod authentication;

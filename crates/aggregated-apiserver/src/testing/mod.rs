@@ -3,6 +3,7 @@
     missing_docs,
     missing_debug_implementations,
     clippy::expect_used,
+    clippy::new_without_default,
     clippy::panic,
     clippy::unwrap_used,
     reason = "only tests use it"
