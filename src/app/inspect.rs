@@ -6,8 +6,8 @@ mod rights;
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ObjectMeta};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::ObjectList;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -15,10 +15,11 @@ use serde_json::Value;
 
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
-use findings::hpa::{self, Served};
+use findings::hpa::Served;
 use findings::peers::{self, Vpa};
 use findings::rights::{Right, right};
 use findings::{Report, Skipped};
+use hpa::Hpa;
 pub use registration::{Home, Registration};
 
 /// Needed to inspect any autoscaler.
@@ -109,25 +110,24 @@ impl<'c> Look<'c> {
         })
     }
 
-    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `light` strips each object of
-    /// what is not needed.
-    async fn list<T: DeserializeOwned + Clone>(
+    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `keep` takes what is needed of
+    /// each object.
+    async fn list<T: DeserializeOwned + Clone, K>(
         &mut self,
         path: &str,
         what: &str,
         right: &Right<'_>,
-        light: impl Fn(&mut T),
-    ) -> Result<Vec<T>, CallError> {
+        keep: impl Fn(T) -> K,
+    ) -> Result<Vec<K>, CallError> {
         let mut objects = Vec::new();
         let mut next = String::new();
         for page in 1.. {
             let of_page = format!("{path}?limit={PAGE}&continue={}", encode(&next));
             let read = self.read::<ObjectList<T>>(&of_page, what, right).await?;
-            let Some(mut read) = read.found() else {
+            let Some(read) = read.found() else {
                 break;
             };
-            read.items.iter_mut().for_each(&light);
-            objects.extend(read.items);
+            objects.extend(read.items.into_iter().map(&keep));
             next = read.metadata.continue_.unwrap_or_default();
             if next.is_empty() {
                 break;
@@ -217,7 +217,7 @@ impl<'c> Look<'c> {
         &mut self,
         namespace: Option<&str>,
         served: Option<&Served>,
-    ) -> Result<Vec<HorizontalPodAutoscaler>, CallError> {
+    ) -> Result<Vec<Hpa>, CallError> {
         let place = namespace.map(|name| format!("namespaces/{}/", encode(name)));
         let (place, whose) = (
             place.unwrap_or_default(),
@@ -225,40 +225,47 @@ impl<'c> Look<'c> {
         );
         let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
         let what = format!("HorizontalPodAutoscalers of {whose}");
-        let light = |hpa: &mut HorizontalPodAutoscaler| {
-            hpa.metadata = ObjectMeta {
-                namespace: hpa.metadata.namespace.take(),
-                name: hpa.metadata.name.take(),
-                ..ObjectMeta::default()
-            };
-            hpa.status = hpa
-                .status
-                .take()
-                .map(|status| HorizontalPodAutoscalerStatus {
-                    conditions: status.conditions,
-                    ..HorizontalPodAutoscalerStatus::default()
-                });
+        let keep = |object: HorizontalPodAutoscaler| {
+            Hpa::try_from(&object).map_err(|error| {
+                let [namespace, name] = [object.metadata.namespace, object.metadata.name];
+                let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
+                Skipped {
+                    what: format!("HorizontalPodAutoscaler {namespace}/{name}"),
+                    reason: error.to_string(),
+                    remedy: "mend it, or take a newer version of this program".to_owned(),
+                }
+            })
         };
-        let mut hpas = self.list(&path, &what, &READ_HPAS, light).await?;
+        let mut hpas = Vec::new();
+        for read in self.list(&path, &what, &READ_HPAS, keep).await? {
+            match read {
+                Ok(hpa) => hpas.push(hpa),
+                Err(skipped) => _ = self.report.skipped.insert(skipped),
+            }
+        }
         let group = "/apis/autoscaling.k8s.io/v1";
         let what = format!("VerticalPodAutoscalers of {whose}");
-        let light = |vpa: &mut Vpa| {
+        let keep = |mut vpa: Vpa| {
             if let Some(metadata) = vpa.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.retain(|key, _| key == "namespace" || key == "name");
             }
+            vpa
         };
         let mut vpas = Vec::new();
         // Where they are not installed, no right to them is missing.
         let group_served = self.resources(group, &what, &READ_VPAS).await?;
         if group_served.found().is_some() {
             let path = format!("{group}/{place}verticalpodautoscalers");
-            vpas = self.list(&path, &what, &READ_VPAS, light).await?;
+            vpas = self.list(&path, &what, &READ_VPAS, keep).await?;
         }
         let found = &mut self.report.findings;
         found.extend(peers::ambiguous(&hpas));
         found.extend(peers::vertical(&hpas, &vpas));
-        hpas.retain(hpa::is_ours);
-        found.extend(hpas.iter().flat_map(|hpa| hpa::check(hpa, served)));
+        hpas.retain(findings::hpa::is_ours);
+        found.extend(
+            hpas.iter()
+                .flat_map(|hpa| findings::hpa::check(hpa, served)),
+        );
         Ok(hpas)
     }
 }

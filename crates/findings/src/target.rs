@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Node, Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
 use super::Finding;
 use super::codes::{GM508, GM511, GM513};
-use super::hpa::object;
+use ::hpa::Hpa;
 use apimachinery::quantity::parse_milli;
 use gpu_metrics::resources::{Amount, GpuResources};
 
@@ -47,8 +46,8 @@ type Amounts = BTreeMap<String, i64>;
 /// Pods that the selector matches and that another workload owns: their values enter the
 /// mean, and they count as its replicas.
 #[must_use]
-pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding> {
-    let target = &hpa.spec.as_ref()?.scale_target_ref;
+pub fn strangers(hpa: &Hpa, pods: &[Pod]) -> Option<Finding> {
+    let target = &hpa.scaled;
     let lives = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
         pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Failed" | "Succeeded"))
@@ -80,12 +79,12 @@ pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding>
         others.len()
     );
     let remedy = "give its pods a label that no others have, and select by it (a selector cannot be changed: make the workload anew)";
-    Some(Finding::new(&GM508, object(hpa), message, remedy))
+    Some(Finding::new(&GM508, hpa.to_string(), message, remedy))
 }
 
 /// A deployment tool that resets the replicas with every sync.
 #[must_use]
-pub fn owned_replicas(hpa: &HorizontalPodAutoscaler, metadata: &ObjectMeta) -> Option<Finding> {
+pub fn owned_replicas(hpa: &Hpa, metadata: &ObjectMeta) -> Option<Finding> {
     let fields = metadata.managed_fields.iter().flatten();
     let mut writers = fields.filter(|entry| {
         let fields = entry.fields_v1.as_ref();
@@ -98,13 +97,13 @@ pub fn owned_replicas(hpa: &HorizontalPodAutoscaler, metadata: &ObjectMeta) -> O
             .any(|tool| manager.starts_with(tool))
             .then_some(manager)
     })?;
-    let target = &hpa.spec.as_ref()?.scale_target_ref;
+    let target = &hpa.scaled;
     let message = format!(
         "{tool} owns spec.replicas of {} {}: each of its syncs undoes the scaling",
         target.kind, target.name
     );
     let remedy = "leave replicas out of the manifest (Argo CD: ignoreDifferences for /spec/replicas with RespectIgnoreDifferences)";
-    Some(Finding::new(&GM511, object(hpa), message, remedy))
+    Some(Finding::new(&GM511, hpa.to_string(), message, remedy))
 }
 
 fn devices<'q>(amounts: impl Iterator<Item = (&'q String, &'q String)>) -> Amounts {
@@ -142,11 +141,11 @@ pub fn allocatable(nodes: &[Node]) -> Amounts {
 /// More replicas than GPUs.
 #[must_use]
 pub fn capacity(
-    hpa: &HorizontalPodAutoscaler,
+    hpa: &Hpa,
     template: &PodTemplateSpec,
     allocatable: &Amounts,
 ) -> Option<Finding> {
-    let most = i64::from(hpa.spec.as_ref()?.max_replicas);
+    let most = i64::from(hpa.max);
     let mut each = Amounts::new();
     let containers = template.spec.as_ref().map(|it| it.containers.as_slice());
     for container in containers.unwrap_or_default() {
@@ -168,5 +167,5 @@ pub fn capacity(
     })?;
     let remedy =
         "set a maxReplicas that fits; nothing, where nodes are added when pods wait for them";
-    Some(Finding::new(&GM513, object(hpa), short, remedy))
+    Some(Finding::new(&GM513, hpa.to_string(), short, remedy))
 }

@@ -1,6 +1,5 @@
 //! What HPAs scale: workloads, their pods, and the nodes.
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::Selector;
 
@@ -8,8 +7,9 @@ use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use cluster_state::error::CallError;
 use findings::rights::{Right, right};
+use findings::Skipped;
 use findings::target::{self, Workload};
-use findings::{Skipped, hpa};
+use hpa::Hpa;
 
 const READ_WORKLOADS: Right = right(
     "get",
@@ -27,10 +27,7 @@ const KINDS: [(&str, &str); 3] = [
     ("ReplicaSet", "replicasets"),
 ];
 
-pub(super) async fn check(
-    look: &mut Look<'_>,
-    hpas: &[HorizontalPodAutoscaler],
-) -> Result<(), CallError> {
+pub(super) async fn check(look: &mut Look<'_>, hpas: &[Hpa]) -> Result<(), CallError> {
     if hpas.is_empty() {
         return Ok(());
     }
@@ -54,15 +51,10 @@ pub(super) async fn check(
     Ok(())
 }
 
-async fn workload(
-    look: &mut Look<'_>,
-    hpa: &HorizontalPodAutoscaler,
-) -> Result<Option<Workload>, CallError> {
-    let Some(target) = hpa.spec.as_ref().map(|it| &it.scale_target_ref) else {
-        return Ok(None);
-    };
+async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<Workload>, CallError> {
+    let target = &hpa.scaled;
     let kind = KINDS.iter().find(|(kind, _)| *kind == target.kind);
-    let what = format!("what {} scales", hpa::object(hpa));
+    let what = format!("what {hpa} scales");
     let Some((_, plural)) = kind else {
         look.report.skipped.insert(Skipped {
             what,
@@ -75,7 +67,7 @@ async fn workload(
         });
         return Ok(None);
     };
-    let namespace = encode(hpa.metadata.namespace.as_deref().unwrap_or("default"));
+    let namespace = encode(&hpa.namespace);
     let path = format!(
         "/apis/apps/v1/namespaces/{namespace}/{plural}/{}",
         encode(&target.name)

@@ -55,9 +55,9 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
             let replicas = scale.spec_replicas;
             let known = scaled.get_or_insert(Scaled {
                 replicas,
-                at: reading.scaled_at,
+                at: reading.hpa.status.scaled_at,
             });
-            known.note(replicas, reading.scaled_at, remembered);
+            known.note(replicas, reading.hpa.status.scaled_at, remembered);
         }
         let trace = reading.sync(remembered, now);
         let [given, assumed] = assumed(&reading, &args.flags);
@@ -65,7 +65,7 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
             namespace,
             name,
             at: now.date(),
-            written_desired_replicas: reading.written,
+            written_desired_replicas: reading.hpa.status.desired,
             desired_replicas: trace.desired,
             given,
             assumed,
@@ -107,8 +107,8 @@ impl Decision {
         let trace = reading.sync(&as_written(&reading, now), now);
         let [_, assumed] = assumed(&reading, &flags);
         Ok(Self {
-            written: reading.written,
-            otherwise: written_otherwise(&reading.conditions, &trace.conditions),
+            written: reading.hpa.status.desired,
+            otherwise: written_otherwise(&reading.hpa.status.conditions, &trace.conditions),
             trace,
             assumed,
         })
@@ -151,11 +151,11 @@ impl Scaled {
 /// holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
     let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
-    let reasons = reading.conditions.iter();
+    let reasons = reading.hpa.status.conditions.iter();
     let is_held = reasons
         .filter_map(|condition| condition.reason.as_deref())
         .any(|reason| held.contains(&reason));
-    let replicas = reading.written.filter(|_| is_held);
+    let replicas = reading.hpa.status.desired.filter(|_| is_held);
     let at = now - Duration::from_secs(1);
     History {
         recommendations: replicas
@@ -232,7 +232,7 @@ fn text(
             condition.type_, condition.reason, condition.message
         ));
     }
-    lines.extend(written_otherwise(&reading.conditions, &trace.conditions));
+    lines.extend(written_otherwise(&reading.hpa.status.conditions, &trace.conditions));
     for (what, all) in [("given", &explained.given), ("assumed", &explained.assumed)] {
         if is_first && !all.is_empty() {
             lines.push(format!("{what}:"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::{autoscaler, codes_of, pods, read};
+use super::{autoscaler, codes_of, failing, pods, read};
 use crate::peers::{self, Vpa};
 use crate::target::{self, Workload};
 
@@ -13,18 +13,16 @@ use crate::target::{self, Workload};
 fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_up() {
     let one = autoscaler(&json!([pods("50")]), &json!({}));
     let mut other = one.clone();
-    other.metadata.name = Some("again".to_owned());
+    other.name = "again".to_owned();
     assert_eq!(
         codes_of(peers::ambiguous(&[one.clone(), other.clone()])),
         ["GM507", "GM507"]
     );
-    other.metadata.namespace = Some("elsewhere".to_owned());
-    assert_eq!(peers::ambiguous(&[one.clone(), other]), []);
+    other.namespace = "elsewhere".to_owned();
+    assert_eq!(peers::ambiguous(&[one, other]), []);
     let condition = json!({"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector",
         "message": "pods by selector app=x are controlled by multiple HPAs"});
-    let mut given_up = one;
-    given_up.status =
-        read(json!({"desiredReplicas": 1, "currentMetrics": null, "conditions": [condition]}));
+    let given_up = failing(&json!([pods("50")]), &json!({}), &condition);
     let found = peers::ambiguous(&[given_up]);
     assert!(found[0].message.contains("multiple HPAs"), "{found:?}");
 }
