@@ -5,17 +5,17 @@ use std::ffi::OsString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::core::{Selector, SelectorExt as _};
-use serde::Deserialize;
 
 use super::{CheckArgs, network, targets};
 use crate::app::inspect::{Answer, Home, Look, encode};
 use crate::cli::cluster::Cluster;
-use crate::cli::values::List;
+use crate::cli::values::{FindingList, List};
 use crate::cli::{Failure, serve};
 use cluster_state::error::CallError;
 use findings::hpa::Served;
 use findings::rights::{Right, right};
-use findings::{Finding, Report, Severity, Skipped, codes, config, source};
+use findings::{Finding, Report, Skipped, codes, config, source};
+use gpu_metrics::resources::GpuResources;
 
 const READ_DEPLOYMENTS: Right<'static> = right("list", "apps", "v1", "deployments");
 const READ_FINDINGS: Right<'static> = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
@@ -62,7 +62,7 @@ pub(in crate::cli) async fn look_at(
     let registration = look.registration(pre).await?;
     let home = registration.home.as_ref();
     look.autoscaler_rights(home).await;
-    let mut served = None;
+    let (mut served, mut gpus) = (None, GpuResources::default());
     if !pre {
         let mut deployments = Vec::new();
         if let Some(home) = home {
@@ -78,14 +78,14 @@ pub(in crate::cli) async fn look_at(
             });
         }
         let apiservice = home.and_then(|home| home.apiservices.first().copied());
-        data(&mut look, apiservice).await?;
+        gpus = data(&mut look, apiservice).await?;
         if let Some(home) = home {
             network::check(&mut look, &home.namespace, &deployments).await?;
         }
         served = look.served(&registration.of_others).await?;
     }
     let hpas = look.autoscalers(namespace, served.as_ref()).await?;
-    targets::check(&mut look, &hpas).await?;
+    targets::check(&mut look, &hpas, &gpus).await?;
     look.report.make_plain();
     look.report.sort();
     Ok(look.report)
@@ -177,25 +177,13 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
     (!is_given).then(|| secret.to_owned())
 }
 
-/// The server's findings about its data, and the APIService through which it is
-/// asked.
+/// Reports the server's findings about its data, asked for through an APIService.
+/// Returns the resources by which pods request GPUs: the default ones, where the server
+/// does not say them.
 pub(in crate::cli) async fn data(
     look: &mut Look<'_>,
     apiservice: Option<&'static str>,
-) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Item {
-        code: String,
-        severity: Severity,
-        object: String,
-        message: String,
-        remedy: String,
-    }
-    #[derive(Deserialize)]
-    struct Findings {
-        items: Vec<Item>,
-        skipped: Vec<Skipped>,
-    }
+) -> Result<GpuResources, Failure> {
     let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
     let (version, group) = name.split_once('.').unwrap_or_default();
     let path = format!("/apis/{group}/{version}/findings");
@@ -204,9 +192,9 @@ pub(in crate::cli) async fn data(
         group,
         ..READ_FINDINGS
     };
-    let answer = look.read::<Findings>(&path, what, &right).await?;
+    let answer = look.read::<FindingList>(&path, what, &right).await?;
     let found = match answer {
-        Answer::Skipped => return Ok(()),
+        Answer::Skipped => return Ok(GpuResources::default()),
         Answer::Absent => {
             let reason = apiservice.map_or(
                 "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings",
@@ -214,10 +202,11 @@ pub(in crate::cli) async fn data(
             );
             let skipped = source::unseen(reason, "install it, or take its newest version");
             look.report.skipped.insert(skipped);
-            return Ok(());
+            return Ok(GpuResources::default());
         }
         Answer::Found(found) => found,
     };
+    let resources = found.gpu_resources();
     look.report.skipped.extend(found.skipped);
     for it in found.items {
         match codes::find(&it.code) {
@@ -233,5 +222,5 @@ pub(in crate::cli) async fn data(
             }
         }
     }
-    Ok(())
+    Ok(resources)
 }

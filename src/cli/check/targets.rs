@@ -9,6 +9,7 @@ use cluster_state::error::CallError;
 use findings::rights::{Right, right};
 use findings::Skipped;
 use findings::target::{self, Workload};
+use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
 const READ_WORKLOADS: Right = right(
@@ -27,14 +28,18 @@ const KINDS: [(&str, &str); 3] = [
     ("ReplicaSet", "replicasets"),
 ];
 
-pub(super) async fn check(look: &mut Look<'_>, hpas: &[Hpa]) -> Result<(), CallError> {
+pub(super) async fn check(
+    look: &mut Look<'_>,
+    hpas: &[Hpa],
+    gpus: &GpuResources,
+) -> Result<(), CallError> {
     if hpas.is_empty() {
         return Ok(());
     }
     let nodes = look
         .read::<List<Node>>("/api/v1/nodes", "GPUs of nodes", &READ_NODES)
         .await?;
-    let allocatable = nodes.found().map(|it| target::allocatable(&it.items));
+    let allocatable = nodes.found().map(|it| target::allocatable(gpus, &it.items));
     for hpa in hpas {
         let Some(workload) = workload(look, hpa).await? else {
             continue;
@@ -42,7 +47,8 @@ pub(super) async fn check(look: &mut Look<'_>, hpas: &[Hpa]) -> Result<(), CallE
         let found = &mut look.report.findings;
         found.extend(target::owned_replicas(hpa, &workload.metadata));
         if let Some(allocatable) = &allocatable {
-            found.extend(target::capacity(hpa, &workload.spec.template, allocatable));
+            let template = &workload.spec.template;
+            found.extend(target::capacity(hpa, gpus, template, allocatable));
         }
         if let Some(pods) = pods_of(look, &workload).await? {
             look.report.findings.extend(target::strangers(hpa, &pods));

@@ -8,7 +8,6 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,9 +15,9 @@ use super::rows::{count, shown, whole};
 use super::{TopArgs, What};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
-use crate::cli::values::List;
-use apimachinery::quantity::parse_milli;
+use crate::cli::values::{FindingList, List};
 use cluster_state::error::CallError;
+use findings::target::{owner, provided, requested};
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 use hpa::hpa::{Source, Target};
@@ -116,6 +115,9 @@ impl Objects {
             false => format!("namespaces/{}/", encode(&cluster.namespace)),
         };
         let mut objects = Self::default();
+        // Without the right to read them, the default resources are looked for.
+        let said = FindingList::read(cluster).await;
+        let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
         // The given labels select objects of the rows' kind.
         let labels = args.labels();
         let of_pods = match args.what {
@@ -124,11 +126,14 @@ impl Objects {
         };
         let path = format!("/api/v1/{place}pods{of_pods}");
         let pods: Vec<Pod> = objects.list(cluster, &path).await?;
-        objects.pods = pods.iter().filter_map(gpu_pod).collect();
+        objects.pods = pods.iter().filter_map(|pod| gpu_pod(pod, &gpus)).collect();
         if !args.what.is_namespaced() {
             let path = format!("/api/v1/nodes{labels}");
             let nodes: Vec<Node> = objects.list(cluster, &path).await?;
-            objects.nodes = nodes.into_iter().filter_map(gpu_node).collect();
+            let nodes = nodes
+                .into_iter()
+                .filter(|node| !provided(&gpus, node).is_empty());
+            objects.nodes = nodes.filter_map(|node| node.metadata.name).collect();
         } else {
             objects.autoscalers(cluster, &place).await?;
         }
@@ -142,10 +147,15 @@ impl Objects {
         let objects: Vec<HorizontalPodAutoscaler> = self.list(cluster, &path).await?;
         for object in objects {
             match Hpa::try_from(&object) {
-                Ok(hpa) => self.hpas.entry(target(&hpa)).or_default().push(HpaCell::of(hpa)),
+                Ok(hpa) => self
+                    .hpas
+                    .entry(target(&hpa))
+                    .or_default()
+                    .push(HpaCell::of(hpa)),
                 Err(error) => {
                     let name = object.metadata.name.unwrap_or_default();
-                    self.notes.insert(format!("HorizontalPodAutoscaler {name}: {error}"));
+                    self.notes
+                        .insert(format!("HorizontalPodAutoscaler {name}: {error}"));
                 }
             }
         }
@@ -180,41 +190,16 @@ impl Objects {
     }
 }
 
-fn gpu_pod(pod: &Pod) -> Option<GpuPod> {
+fn gpu_pod(pod: &Pod, gpus: &GpuResources) -> Option<GpuPod> {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     let spec = pod.spec.as_ref()?;
-    let containers = spec
-        .containers
-        .iter()
-        .chain(spec.init_containers.iter().flatten());
-    let resources = containers.filter_map(|it| it.resources.as_ref());
-    let mut amounts = resources
-        .flat_map(|it| [&it.limits, &it.requests])
-        .flatten();
-    let asks = amounts.any(has_gpus);
-    (asks && !matches!(phase, Some("Succeeded" | "Failed"))).then(|| GpuPod {
+    let is_live = !matches!(phase, Some("Succeeded" | "Failed"));
+    (is_live && !requested(gpus, spec).is_empty()).then(|| GpuPod {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
         node: spec.node_name.clone(),
         is_running: phase == Some("Running"),
-        owner: owner(pod),
-    })
-}
-
-/// The workload that owns the pod; for a ReplicaSet, its Deployment.
-fn owner(pod: &Pod) -> Option<String> {
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    let owner = owners.find(|it| it.controller == Some(true))?;
-    let hash = pod
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|it| it.get("pod-template-hash"));
-    let deployment =
-        hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-    Some(match deployment {
-        Some(name) if owner.kind == "ReplicaSet" => workload("Deployment", "apps/v1", name),
-        _ => workload(&owner.kind, &owner.api_version, &owner.name),
+        owner: owner(pod).map(|(version, kind, name)| workload(kind, version, name)),
     })
 }
 
@@ -225,16 +210,6 @@ fn workload(kind: &str, version: &str, name: &str) -> String {
         Some((group, _)) => format!("{kind}s.{group}/{name}"),
         None => format!("{kind}s/{name}"),
     }
-}
-
-fn gpu_node(node: Node) -> Option<String> {
-    has_gpus(&node.status?.allocatable?).then_some(node.metadata.name?)
-}
-
-fn has_gpus(amounts: &BTreeMap<String, Quantity>) -> bool {
-    let gpus = GpuResources::default();
-    let mut amounts = amounts.iter();
-    amounts.any(|(name, amount)| gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0))
 }
 
 /// Namespace and name of the workload that an autoscaler scales.
@@ -265,7 +240,10 @@ mod tests {
                 ]},
                 "status": {"phase": phase},
             });
-            gpu_pod(&serde_json::from_value(pod).unwrap())
+            gpu_pod(
+                &serde_json::from_value(pod).unwrap(),
+                &GpuResources::default(),
+            )
         };
         assert!(pod("Running", "0").is_none() && pod("Succeeded", "1").is_none());
         let pod = pod("Pending", "1").unwrap();
