@@ -15,20 +15,33 @@ use serde_json::Value;
 
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
+use findings::codes::{
+    Code, GM101, GM102, GM103, GM104, GM501, GM502, GM503, GM504, GM505, GM506, GM507, GM509,
+    GM510, GM512, GM514, GM515,
+};
 use findings::hpa::Served;
 use findings::peers::{self, Vpa};
-use findings::rights::{Right, right};
+use findings::rights::{ReadRight, right};
 use findings::{Report, Skipped};
 use hpa::Hpa;
 pub use registration::{Home, Registration};
 
-/// Needed to inspect any autoscaler.
-pub const READ_HPAS: Right<'static> =
-    right("list", "autoscaling", "v2", "horizontalpodautoscalers");
-const READ_VPAS: Right<'static> =
-    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers");
-const READ_CUSTOM: Right<'static> = right("get", "custom.metrics.k8s.io", "v1beta2", "*");
-const READ_EXTERNAL: Right<'static> = right("get", "external.metrics.k8s.io", "v1beta1", "*");
+/// The codes about APIServices.
+pub static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
+
+/// The codes about an autoscaler and its peers.
+pub static OF_HPAS: [&Code; 12] = [
+    &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
+];
+
+static READ_HPAS: ReadRight =
+    right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(&OF_HPAS);
+static READ_VPAS: ReadRight =
+    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers").checks(&[&GM510]);
+static READ_CUSTOM: ReadRight =
+    right("get", "custom.metrics.k8s.io", "v1beta2", "*").checks(&[&GM501]);
+static READ_EXTERNAL: ReadRight =
+    right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
 
 /// Objects of one page, which arrives whole, and of a whole list: both bound memory.
 const PAGE: usize = 100;
@@ -84,7 +97,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right<'_>,
+        right: &ReadRight,
     ) -> Result<Answer<T>, CallError> {
         Ok(match self.client.object(path).await {
             Ok(it) => {
@@ -93,18 +106,17 @@ impl<'c> Look<'c> {
             }
             Err(CallError::NotFound(_)) => Answer::Absent,
             Err(CallError::Forbidden { text, .. }) => {
-                self.report.skipped.insert(right.skipped(what, &text));
+                let skipped = right.right.skipped(what, &text);
+                self.report.skipped.insert(skipped.of(right.codes));
                 Answer::Skipped
             }
             Err(error) if error.is_outage() || matches!(error, CallError::Unauthorized(..)) => {
                 return Err(error);
             }
             Err(error) => {
-                self.report.skipped.insert(Skipped {
-                    what: what.to_owned(),
-                    reason: error.to_string(),
-                    remedy: "mend what the errors name, and look again".to_owned(),
-                });
+                let remedy = "mend what the errors name, and look again";
+                let skipped = Skipped::new(what, error.to_string(), remedy);
+                self.report.skipped.insert(skipped.of(right.codes));
                 Answer::Skipped
             }
         })
@@ -116,7 +128,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right<'_>,
+        right: &ReadRight,
         keep: impl Fn(T) -> K,
     ) -> Result<Vec<K>, CallError> {
         let mut objects = Vec::new();
@@ -134,15 +146,43 @@ impl<'c> Look<'c> {
             }
             // Pages may be empty, so their number is bounded too.
             if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
-                self.report.skipped.insert(Skipped {
-                    what: format!("{what} beyond the first {MOST_OBJECTS}"),
-                    reason: "there are too many".to_owned(),
-                    remedy: "look at one namespace at a time: check -n NS".to_owned(),
-                });
+                let beyond = format!("{what} beyond the first {MOST_OBJECTS}");
+                let remedy = "look at one namespace at a time: check -n NS";
+                let skipped = Skipped::new(beyond, "there are too many", remedy);
+                self.report.skipped.insert(skipped.of(right.codes));
                 break;
             }
         }
         Ok(objects)
+    }
+
+    /// The checks that the server and its users make: of the APIServices, of the rights
+    /// of the HPA controller, and of the autoscalers of a namespace, or of all. `pre`:
+    /// before the server is installed.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn cluster(
+        &mut self,
+        namespace: Option<&str>,
+        pre: bool,
+    ) -> Result<(Registration, Vec<Hpa>), CallError> {
+        let registration = self.registration(pre).await?;
+        self.autoscaler_rights(registration.home.as_ref()).await;
+        let served = match pre {
+            true => None,
+            false => self.served(&registration.of_others).await?,
+        };
+        let hpas = self.autoscalers(namespace, served.as_ref()).await?;
+        Ok((registration, hpas))
+    }
+
+    /// The report, sorted and with plain names.
+    #[must_use]
+    pub fn done(mut self) -> Report {
+        self.report.make_plain();
+        self.report.sort();
+        self.report
     }
 
     /// The metrics that are served; `None`: they cannot be read. The APIServices
@@ -175,7 +215,7 @@ impl<'c> Look<'c> {
         &mut self,
         name: &str,
         of_others: &[&str],
-        right: &Right<'_>,
+        right: &ReadRight,
     ) -> Result<Answer<Option<BTreeSet<String>>>, CallError> {
         if of_others.contains(&name) {
             return Ok(Answer::Found(None));
@@ -199,7 +239,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right<'_>,
+        right: &ReadRight,
     ) -> Result<Answer<APIResourceList>, CallError> {
         // Every user may read it, so it does not show that the cluster was inspected.
         let looked = self.report.looked;
@@ -229,11 +269,9 @@ impl<'c> Look<'c> {
             Hpa::try_from(&object).map_err(|error| {
                 let [namespace, name] = [object.metadata.namespace, object.metadata.name];
                 let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
-                Skipped {
-                    what: format!("HorizontalPodAutoscaler {namespace}/{name}"),
-                    reason: error.to_string(),
-                    remedy: "mend it, or take a newer version of this program".to_owned(),
-                }
+                let what = format!("HorizontalPodAutoscaler {namespace}/{name}");
+                let remedy = "mend it, or take a newer version of this program";
+                Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
             })
         };
         let mut hpas = Vec::new();

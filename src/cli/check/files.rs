@@ -10,6 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
+use super::targets::OF_TARGETS;
 use crate::cli::{Failure, serve};
 use crate::config::{Config, Flags};
 use ::hpa::{Hpa, manifest};
@@ -64,11 +65,10 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
                 path: shown,
                 text,
             }),
-            Err(reason) => broken.push(Skipped {
-                what: shown,
-                reason,
-                remedy: "name a file that is there and is YAML".to_owned(),
-            }),
+            Err(reason) => {
+                let remedy = "name a file that is there and is YAML";
+                broken.push(Skipped::new(shown, reason, remedy));
+            }
         }
     }
     (files, broken)
@@ -132,23 +132,22 @@ pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report
             finding.file = Some(file.path.clone());
         }
         if known == 0 {
-            report.skipped.insert(Skipped {
-                what: file.path.clone(),
-                reason: "has nothing that is looked at".to_owned(),
-                remedy: "name files with HorizontalPodAutoscalers, or a configuration".to_owned(),
-            });
+            report.skipped.insert(Skipped::new(
+                &*file.path,
+                "has nothing that is looked at",
+                "name files with HorizontalPodAutoscalers, or a configuration",
+            ));
         }
         report.looked |= known > 0;
     }
     let KnownOf { hpas, longest } = known_of;
     if !hpas.is_empty() {
-        report.skipped.insert(Skipped {
-            what:
-                "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)"
-                    .to_owned(),
-            reason: "files do not show them".to_owned(),
-            remedy: "look at the cluster too: check -n NAMESPACE".to_owned(),
-        });
+        let skipped = Skipped::new(
+            "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
+            "files do not show them",
+            "look at the cluster too: check -n NAMESPACE",
+        );
+        report.skipped.insert(skipped.of(&OF_TARGETS));
     }
     let in_file = |mut finding: Finding, path: &str| {
         finding.file = Some(path.to_owned());
@@ -196,12 +195,9 @@ fn document_of<'f>(
                     known.hpas.push((Hpa { namespace, ..hpa }, &file.path));
                 }
                 Err(reason) => {
-                    report.skipped.insert(Skipped {
-                        what: format!("{} in {}", object(document), file.path),
-                        reason,
-                        remedy: "mend it: kube-apiserver takes autoscaling/v2 without such faults"
-                            .to_owned(),
-                    });
+                    let what = format!("{} in {}", object(document), file.path);
+                    let remedy = "mend it: kube-apiserver takes autoscaling/v2 without such faults";
+                    report.skipped.insert(Skipped::new(what, reason, remedy));
                     return false;
                 }
             }

@@ -12,13 +12,16 @@ use crate::cli::cluster::Cluster;
 use crate::cli::values::{FindingList, List};
 use crate::cli::{Failure, serve};
 use cluster_state::error::CallError;
+use findings::codes::{GM201, GM602};
 use findings::hpa::Served;
-use findings::rights::{Right, right};
+use findings::rights::{ReadRight, Right, right};
 use findings::{Finding, Report, Skipped, codes, config, source};
 use gpu_metrics::resources::GpuResources;
 
-const READ_DEPLOYMENTS: Right<'static> = right("list", "apps", "v1", "deployments");
-const READ_FINDINGS: Right<'static> = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
+static READ_DEPLOYMENTS: ReadRight =
+    right("list", "apps", "v1", "deployments").checks(&[&GM201, &GM602]);
+static READ_FINDINGS: ReadRight =
+    right("list", "custom.metrics.k8s.io", "v1beta2", "findings").checks(&source::CODES);
 
 /// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
@@ -46,49 +49,47 @@ pub(in crate::cli) async fn look_at(
     if let Ok(APIGroupList { groups }) = cluster.read("/apis").await
         && !groups.iter().any(|group| group.name == AGGREGATION)
     {
-        look.report.skipped.insert(Skipped {
-            what: "registration and rights".to_owned(),
-            reason: "this server has metrics alone (demo): it is no kube-apiserver".to_owned(),
-            remedy: "name a cluster by --kubeconfig or --context, or files: check hpa.yaml"
-                .to_owned(),
-        });
+        look.report.skipped.insert(Skipped::new(
+            "registration and rights",
+            "this server has metrics alone (demo): it is no kube-apiserver",
+            "name a cluster by --kubeconfig or --context, or files: check hpa.yaml",
+        ));
         data(&mut look, None).await?;
         let served = look.served(&[]).await?;
         look.autoscalers(namespace, served.as_ref()).await?;
-        look.report.make_plain();
-        look.report.sort();
-        return Ok(look.report);
+        return Ok(look.done());
     }
-    let registration = look.registration(pre).await?;
-    let home = registration.home.as_ref();
-    look.autoscaler_rights(home).await;
-    let (mut served, mut gpus) = (None, GpuResources::default());
-    if !pre {
-        let mut deployments = Vec::new();
-        if let Some(home) = home {
-            deployments = behind(&mut look, home).await?;
-            for deployment in &deployments {
-                server(&mut look, home, deployment).await;
-            }
-        } else {
-            look.report.skipped.insert(Skipped {
-                what: "rights of the server".to_owned(),
-                reason: "no APIService that was read leads to a server that answers, or to a Service with its label".to_owned(),
-                remedy: "install the server or mend its APIServices, and look again".to_owned(),
-            });
-        }
-        let apiservice = home.and_then(|home| home.apiservices.first().copied());
-        gpus = data(&mut look, apiservice).await?;
-        if let Some(home) = home {
-            network::check(&mut look, &home.namespace, &deployments).await?;
-        }
-        served = look.served(&registration.of_others).await?;
-    }
-    let hpas = look.autoscalers(namespace, served.as_ref()).await?;
+    let (registration, hpas) = look.cluster(namespace, pre).await?;
+    let gpus = match pre {
+        true => GpuResources::default(),
+        false => installed(&mut look, registration.home.as_ref()).await?,
+    };
     targets::check(&mut look, &hpas, &gpus).await?;
-    look.report.make_plain();
-    look.report.sort();
-    Ok(look.report)
+    Ok(look.done())
+}
+
+/// Checks the server that is installed. Returns the resources that are GPUs to it.
+async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResources, Failure> {
+    let mut deployments = Vec::new();
+    if let Some(home) = home {
+        deployments = behind(look, home).await?;
+        for deployment in &deployments {
+            server(look, home, deployment).await;
+        }
+    } else {
+        let skipped = Skipped::new(
+            "rights of the server",
+            "no APIService that was read leads to a server that answers, or to a Service with its label",
+            "install the server or mend its APIServices, and look again",
+        );
+        look.report.skipped.insert(skipped.of(&[&GM201]));
+    }
+    let apiservice = home.and_then(|home| home.apiservices.first().copied());
+    let gpus = data(look, apiservice).await?;
+    if let Some(home) = home {
+        network::check(look, &home.namespace, &deployments).await?;
+    }
+    Ok(gpus)
 }
 
 /// The served names, for files. Without a cluster these are the built-in ones, which
@@ -106,11 +107,10 @@ pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> O
             served
         }
         Err(error) => {
-            report.skipped.insert(Skipped {
-                what: "names of metrics beside the built-in ones".to_owned(),
-                reason: error.to_string(),
-                remedy: "name a cluster that is reached, or --offline".to_owned(),
-            });
+            let what = "names of metrics beside the built-in ones";
+            let remedy = "name a cluster that is reached, or --offline";
+            let skipped = Skipped::new(what, error.to_string(), remedy);
+            report.skipped.insert(skipped.of(&[&codes::GM501]));
             None
         }
     }
@@ -134,15 +134,15 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
     };
     let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
     if behind.is_empty() {
-        look.report.skipped.insert(Skipped {
-            what: "rights and flags of the server".to_owned(),
-            reason: format!(
-                "no Deployment makes the pods that Service {namespace}/{} selects",
-                home.service
-            ),
-            remedy: "run the server by a Deployment, or compare its labels with the selector"
-                .to_owned(),
-        });
+        let service = &home.service;
+        let skipped = Skipped::new(
+            "rights and flags of the server",
+            format!("no Deployment makes the pods that Service {namespace}/{service} selects"),
+            "run the server by a Deployment, or compare its labels with the selector",
+        );
+        look.report
+            .skipped
+            .insert(skipped.of(READ_DEPLOYMENTS.codes));
     }
     Ok(behind)
 }
@@ -190,8 +190,9 @@ pub(in crate::cli) async fn data(
     let what = "what exporters report (GM301 to GM413)";
     let right = Right {
         group,
-        ..READ_FINDINGS
+        ..READ_FINDINGS.right
     };
+    let right = right.checks(READ_FINDINGS.codes);
     let answer = look.read::<FindingList>(&path, what, &right).await?;
     let found = match answer {
         Answer::Skipped => return Ok(GpuResources::default()),
@@ -214,11 +215,9 @@ pub(in crate::cli) async fn data(
                 Finding::new(code, it.object, it.message, it.remedy).with_severity(it.severity),
             ),
             None => {
-                look.report.skipped.insert(Skipped {
-                    what: format!("{} of {}, a code of a newer server", it.code, it.object),
-                    reason: it.message,
-                    remedy: it.remedy,
-                });
+                let what = format!("{} of {}, a code of a newer server", it.code, it.object);
+                let skipped = Skipped::new(what, it.message, it.remedy);
+                look.report.skipped.insert(skipped);
             }
         }
     }

@@ -6,20 +6,25 @@ use kube::core::Selector;
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use cluster_state::error::CallError;
-use findings::rights::{Right, right};
 use findings::Skipped;
+use findings::codes::{Code, GM508, GM511, GM513};
+use findings::rights::{ReadRight, right};
 use findings::target::{self, Workload};
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
-const READ_WORKLOADS: Right = right(
+static READ_WORKLOADS: ReadRight = right(
     "get",
     "apps",
     "v1",
     "deployments, statefulsets, replicasets",
-);
-const READ_PODS: Right = right("list", "", "v1", "pods");
-const READ_NODES: Right = right("list", "", "v1", "nodes");
+)
+.checks(&OF_TARGETS);
+static READ_PODS: ReadRight = right("list", "", "v1", "pods").checks(&[&GM508]);
+static READ_NODES: ReadRight = right("list", "", "v1", "nodes").checks(&[&GM513]);
+
+/// The codes about what an HPA scales.
+pub(super) static OF_TARGETS: [&Code; 3] = [&GM508, &GM511, &GM513];
 
 /// The checked kinds, and their names in paths.
 const KINDS: [(&str, &str); 3] = [
@@ -62,15 +67,11 @@ async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<Workload>, Ca
     let kind = KINDS.iter().find(|(kind, _)| *kind == target.kind);
     let what = format!("what {hpa} scales");
     let Some((_, plural)) = kind else {
-        look.report.skipped.insert(Skipped {
-            what,
-            reason: format!(
-                "{} is no Deployment, StatefulSet or ReplicaSet",
-                target.kind
-            ),
-            remedy: "nothing: its pods, who sets its replicas and its GPUs are not looked at"
-                .to_owned(),
-        });
+        let kind = &target.kind;
+        let reason = format!("{kind} is no Deployment, StatefulSet or ReplicaSet");
+        let remedy = "nothing: its pods, who sets its replicas and its GPUs are not looked at";
+        let skipped = Skipped::new(what, reason, remedy);
+        look.report.skipped.insert(skipped.of(&OF_TARGETS));
         return Ok(None);
     };
     let namespace = encode(&hpa.namespace);
