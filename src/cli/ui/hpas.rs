@@ -204,7 +204,7 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;
     let [computed, written] =
-        [decision.trace.desired, decision.written].map(count);
+        [decision.trace.desired, decision.written_desired_replicas].map(count);
     let conditions = decision.trace.conditions.iter().map(|it| {
         let status = if it.status { "True" } else { "False" };
         [it.type_, status, it.reason, &it.message]
@@ -215,9 +215,7 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let told: BTreeSet<String> = decision.otherwise.iter().cloned().collect();
     Ok(Content {
         title: format!("Why these replicas: {namespace}/{hpa}"),
-        status: format!(
-            "desired replicas: {computed} by this computation, {written} written by the controller"
-        ),
+        status: decision.result(),
         body: html! {
             dl.tiles {
                 div { dt { "by this computation" } dd { (computed) } }

@@ -28,7 +28,7 @@ pub use absence::Absence;
 pub use changes::Changes;
 use fold::Fold;
 use moment::Moment;
-pub use reasons::{DeviceReasons, Idle, InstantReasons, Outcome, Reasons};
+pub use reasons::{DeviceReasons, Idle, Instant, Outcome, Reasons, State};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
 use tally::Tallies;
