@@ -109,7 +109,7 @@ impl Finding {
 
     /// The same with a command.
     #[must_use]
-    pub fn with_command(self, command: impl Into<Option<String>>) -> Self {
+    pub(crate) fn with_command(self, command: impl Into<Option<String>>) -> Self {
         Self {
             command: command.into(),
             ..self

@@ -189,7 +189,7 @@ impl<'a> Evaluator<'a> {
 
     /// Reads every row once for all groups, from instant `first` to `last`.
     #[must_use]
-    pub fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
+    pub(crate) fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
         let mut sight = Sight {
             first,
             seen: Vec::new(),
